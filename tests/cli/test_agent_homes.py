@@ -20,6 +20,7 @@ from tests.contract.agent_homes import FOUR
 from tests.contract.agents.home import AgentHome
 from tests.contract.agents.recorded import RECORDED
 from tests.contract.factory import files_and_rows
+from tests.contract.turns import Turns, marks
 
 _HOUR = 3_600.0
 #: When the homes were recorded, and long after.
@@ -92,16 +93,18 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[AgentHome],
     return template
 
 
+_turns = Turns([*AGENTS], share=1)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test runs on one of the agents, another one for each test; on all of them when there is
-    time (`make test-deep`). The laws hold for all of them every time, see tests/contract."""
+    time (`make test-deep`)."""
     named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "bench" not in metafunc.fixturenames or any("bench" in each for each in named):
         return
-    turn = sum(map(ord, metafunc.definition.name)) % len(AGENTS)
+    quick = _turns.take(AGENTS)
     params = [
-        pytest.param(agent, marks=() if number == turn else pytest.mark.deep, id=agent.name)
-        for number, agent in enumerate(AGENTS.values())
+        pytest.param(agent, marks=marks(name in quick), id=name) for name, agent in AGENTS.items()
     ]
     metafunc.parametrize("bench", params, indirect=True)
 

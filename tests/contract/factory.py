@@ -471,6 +471,8 @@ HOMES = {
     "own-checkpoints": _OWN_CHECKPOINTS,
     "hermes-checkpoints": _HERMES_CHECKPOINTS,
 }
+#: Those that real agents made.
+AGENTS = tuple(each.name for each in RECORDED)
 #: Those whose sessions can go.
 SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSION]
 

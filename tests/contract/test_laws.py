@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -23,7 +24,10 @@ from holdfast.stores.sqlite import database
 from tests.cli.privileges import mounts_of_its_own
 from tests.cli.runner import COMMAND, environment
 from tests.contract import factory
-from tests.contract.factory import HOMES, SESSION_HOMES, Sample, Templates
+from tests.contract.factory import AGENTS, HOMES, SESSION_HOMES, Sample, Templates
+from tests.contract.turns import Turns, marks
+
+Law = TypeVar("Law", bound=Callable[..., object])
 
 ROOT = Path(__file__).parents[2]
 WITH_PIN = [name for name, sample in HOMES.items() if sample.pin]
@@ -31,6 +35,8 @@ WITH_TOUCH = [name for name, sample in HOMES.items() if sample.touch]
 WITH_LIFE = [name for name, sample in HOMES.items() if sample.revive]
 WITH_VERSION = [name for name, sample in HOMES.items() if sample.renew]
 WITH_DATABASE = [name for name, sample in HOMES.items() if sample.database]
+#: At least so many in `make test`, whatever becomes of the list of agents.
+_FEWEST_LAWS = 6
 #: What no id may be: paths, patterns, SQL, too long, not text.
 HOSTILE = ("../../etc", "", "*", "a' OR '1'='1", "x" * 400, "\ud800", "%", "a\nb", "/etc/passwd")
 
@@ -76,12 +82,30 @@ def bench(request: pytest.FixtureRequest, templates: Templates, tmp_path: Path) 
         made.home.close()
 
 
-def over(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("bench", names, indirect=True)
+#: The homes that each law meets in a quick run.
+QUICK: dict[str, set[str]] = {}
+_turns = Turns(AGENTS, share=5)
+
+
+def over(*names: str, always: bool = False) -> Callable[[Law], Law]:
+    """`always`: what no format may break, not even for a day, is tried on every agent each time."""
+
+    def parametrised(law: Law) -> Law:
+        quick = QUICK[law.__name__] = {*names} if always else _turns.take(names)
+        params = [pytest.param(each, marks=marks(each in quick), id=each) for each in names]
+        marked: Law = pytest.mark.parametrize("bench", params, indirect=True)(law)
+        return marked
+
+    return parametrised
 
 
 everything = over(*HOMES)
 sessions = over(*SESSION_HOMES)
+
+
+def test_every_agent_meets_many_laws_in_a_quick_run() -> None:
+    for agent in AGENTS:
+        assert sum(agent in quick for quick in QUICK.values()) >= _FEWEST_LAWS, agent
 
 
 def results(report: HomeReport, kind: str) -> dict[str, Result]:
@@ -126,7 +150,7 @@ def test_every_byte_on_the_disk_is_shown(bench: Bench) -> None:
 # --- Undo is identity -----------------------------------------------------------------------------
 
 
-@everything
+@over(*HOMES, always=True)
 def test_undo_is_identity(bench: Bench) -> None:
     before, ids, going = bench.look(), bench.ids(), bench.going()
     report = bench.sample.plan(bench.home).apply()
@@ -218,7 +242,7 @@ def test_without_the_trash_no_copy_stays(bench: Bench) -> None:
 # --- Archive --------------------------------------------------------------------------------------
 
 
-@sessions
+@over(*SESSION_HOMES, always=True)
 def test_archived_and_restored_is_identity(bench: Bench) -> None:
     before, going = bench.words(), bench.going()
     report = bench.home.archive_sessions(going)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.contract.agents.recorded import RECORDED
+from tests.contract.factory import AGENTS
+from tests.contract.turns import Turns
 from tests.crash.child import harness
-from tests.crash.home_harness import cases
+from tests.crash.home_harness import SCENARIOS, cases
 
 #: Kills of each case. `make test` spreads a few over the run, `make test-deep` takes every call, or
 #: a thousand.
 FEW, MANY = "2", "1000"
 
-AGENTS = {each.name for each in RECORDED}
-#: Of the homes that agents made, which share one mover, some scenarios at a time.
-QUICK = [case for number, case in enumerate(cases()) if case[0] not in AGENTS or number % 3 == 0]
+
+def _quick() -> Iterator[tuple[str, str]]:
+    """Each scenario kills some of the agents' homes, which share one mover, and all others."""
+    turns = Turns(AGENTS, share=3)
+    for scenario in SCENARIOS:
+        names = [name for name, each in cases() if each == scenario]
+        quick = turns.take(names)
+        yield from ((name, scenario) for name in names if name in quick)
+
+
+QUICK = sorted(_quick())
+
+
+def test_every_agent_is_killed_in_a_quick_run() -> None:
+    assert {name for name, _ in QUICK} >= {*AGENTS}
 
 
 @pytest.mark.parametrize(("name", "scenario"), QUICK)

@@ -15,25 +15,28 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from glob import escape
-from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.blocks import block_messages, tokens_in
+from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
-    INJECTED,
     Record,
+    fields,
     first_records,
     is_plain_name,
     last_records,
     moment,
     names_in,
+    newest,
     opening,
-    records,
-    text_of,
+    starting_with,
+    transcript_of,
+    unit_of,
 )
 from holdfast.model.part import (
     Facts,
@@ -48,7 +51,7 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Message, Relation
 from holdfast.value import dataclass, replace
 
 #: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
@@ -57,6 +60,9 @@ _SUBAGENT = "agent-"
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
+_TALK = ("user", "assistant")
+#: Folders that hold a folder, or a file, of a session by its name.
+_SIDES = ("file-history", "session-env", "tasks")
 #: What Claude Code itself removes after a while, with the folder that holds it.
 _LEFTOVERS = (
     ("debug-log", "debug/*"),
@@ -66,9 +72,9 @@ _LEFTOVERS = (
     ("statistics", "statsig/*"),
     ("plan", "plans/*"),
     ("log", "logs/*"),
+    ("todo", "todos/*"),
+    *((name, f"{name}/*") for name in _SIDES),
 )
-#: Folders that hold a folder, or a file, of a session by its name.
-_SIDES = ("file-history", "session-env", "tasks")
 
 
 class ClaudeCode:
@@ -87,15 +93,9 @@ class ClaudeCode:
 
     def doubt(self, root: Path) -> str | None:
         """Transcripts name the version that wrote them; the newest one speaks for the home."""
-        newest = max(_transcripts(root), key=_changed, default=None)
-        if newest is None:
-            return None
-        version = next(
-            (str(said["version"]) for said in last_records(newest) if "version" in said), "2"
-        )
-        if version.partition(".")[0] in self.facts.versions:
-            return None
-        return f"Claude Code {version} is newer than what Holdfast knows"
+        latest = newest(_transcripts(root))
+        said = {} if latest is None else fields(last_records(latest), "version")
+        return self.facts.newer(str(said["version"])) if said else None
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root, _temporary()]
@@ -105,39 +105,38 @@ class ClaudeCode:
         beside = _Beside.of(root)
         found: dict[str, list[Path]] = {}
         for path in _transcripts(root):
-            if path.name.startswith(_SUBAGENT):
-                yield replace(known(path) or _older_subagent(path), parts=(FilePart(path=path),))
-            else:
+            if not path.name.startswith(_SUBAGENT):
                 found.setdefault(path.stem, []).append(path)
+            elif unit := unit_of(path, known, _older_subagent):
+                yield replace(unit, parts=(FilePart(path=path),))
         for name, paths in found.items():
-            read = [known(path) or _read(path) for path in paths]
-            newest = max(read, key=lambda unit: unit.active)
-            yield replace(newest, parts=_parts(root, name, paths, beside))
+            read = [unit for path in paths if (unit := unit_of(path, known, _read))]
+            if not read:
+                continue
+            latest = max(read, key=lambda unit: unit.active)
+            yield replace(latest, parts=_parts(root, name, paths, beside))
             for path in paths:
-                for inner in sorted(names_in(path.with_suffix("") / "subagents")):
-                    if inner.startswith(_SUBAGENT) and inner.endswith(".jsonl"):
-                        agent = path.with_suffix("") / "subagents" / inner
-                        yield known(agent) or replace(
-                            _read(agent), parent=name, relation=Relation.DELEGATE
-                        )
+                for agent in _subagents(path):
+                    if unit := unit_of(agent, known, partial(_subagent, name)):
+                        yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {path.stem for path in _transcripts(root)}
-        patterns = [*_LEFTOVERS, *((name, f"{name}/*") for name in _SIDES), ("todo", "todos/*")]
-        found = [(kind, path) for kind, pattern in patterns for path in root.glob(pattern)]
+        found = [*matching(root, _LEFTOVERS)]
         # The folder in /tmp is that of every home of a user: only projects of this one count.
-        for project in names_in(root / "projects"):
-            found += (("task-output", path) for path in _temporary().glob(f"{escape(project)}/*"))
-        for kind, path in sorted(found):
+        outputs = [("task-output", f"{escape(each)}/*") for each in names_in(root / "projects")]
+        for kind, path in [*found, *matching(_temporary(), outputs)]:
             if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
-                yield _leftover(kind, path)
+                yield from leftover(kind, path)
+
+    def appended(self, root: Path, unit: Unit) -> Appended:
+        return _spoken_in(transcript_of(unit))
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        yield from spoken(_transcript(root, unit))
+        return self.appended(root, unit).messages()
 
     def signs(self, root: Path, now: float) -> Signs:
-        """A process registers itself with the time it began, so that a number that is used again
-        proves nothing. No file is open while it works."""
+        """A process registers itself with the time it began. No file is open while it works."""
         alive = {}
         for path in root.glob("sessions/*.json"):
             said = next(first_records(path), None)
@@ -145,7 +144,8 @@ class ClaudeCode:
                 if life.start_ticks(int(path.stem)) is not None:
                     return Signs(home=f"{path.name} cannot be read, and its process runs")
                 continue
-            why = _holds(said)
+            domain = str(said.get("pidDomain") or "")
+            why = life.registered(int(said["pid"]), began=said.get("procStart"), domain=domain)
             if why is not None:
                 alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
         return Signs(units=alive)
@@ -157,115 +157,71 @@ class ClaudeCode:
         return None if head is None else _told(path, head)
 
 
-def _holds(said: Record) -> str | None:
-    """Whether the process that registered itself still runs. One in another container, or on
-    another machine that shares the home, has numbers of its own: nothing proves its death."""
-    here, domain = life.process_domain(), str(said.get("pidDomain") or "")
-    if domain and here and domain != here:
-        return f"process {said['pid']} of another machine or container has it open"
-    began = life.start_ticks(int(said["pid"]))
-    if began is None or said.get("procStart", began) != began:
-        return None
-    return f"process {said['pid']} has it open"
+def _spoken_in(path: Path) -> Appended:
+    return Appended(path=path, spoken=spoken, having=_SPOKEN)
 
 
-def spoken(path: Path) -> Iterator[Message]:
+def spoken(lines: Lines) -> Iterator[Message]:
     """What was said in a transcript. A message of the model is written block by block, each with
-    the usage of the whole: the blocks become one message again."""
-    cost = None
+    the usage of the whole, sometimes with the results of its first calls in between. Now and then a
+    record has the cost of everything so far: it becomes that of the last message."""
+    cost, counted = lines.carried.get("cost"), lines.carried.get("counted")
+    priced = cost is not None or any("totalCostUSD" in said for said in last_records(lines.path))
     last: Record | None = None
-    for said in records(path, _SPOKEN):
-        match said.get("type"):
-            case "cost-state":
-                cost = said.get("totalCostUSD")
-            case "assistant" if last is not None and _same_message(last, said):
+    for said in lines:
+        if said.get("type") == "cost-state":
+            cost = said.get("totalCostUSD")
+        elif said.get("type") in _TALK and isinstance(said.get("message"), dict):
+            if last is not None and _same_message(last["message"], said["message"]):
                 last["message"]["content"] += said["message"]["content"]
-            case "user" | "assistant" if isinstance(said.get("message"), dict):
-                if last is not None:
-                    yield from _messages(last, None)
-                last = said
-            case _:
-                pass
+                continue
+            if last is not None:
+                yield from _messages(last, 0.0 if priced else None, counted)
+                counted = last["message"].get("id") or counted
+            lines.settle(cost=cost, counted=counted)
+            last = said
     if last is not None:
-        yield from _messages(last, cost if isinstance(cost, int | float) else None)
+        yield from _messages(last, cost if isinstance(cost, int | float) else None, counted)
+
+
+def _same_message(one: Record, other: Record) -> bool:
+    same = one.get("id") is not None and one.get("id") == other.get("id")
+    return same and all(isinstance(each.get("content"), list) for each in (one, other))
+
+
+def _messages(said: Record, cost: float | None, counted: object) -> Iterator[Message]:
+    """`counted` is the id of the message whose usage was given last."""
+    message = said["message"]
+    usage = None if message.get("id") and message.get("id") == counted else message.get("usage")
+    return block_messages(
+        str(message.get("role") or said["type"]),
+        message.get("content"),
+        at=moment(said.get("timestamp")),
+        tokens=tokens_in(
+            usage,
+            input=("input_tokens", "cache_creation_input_tokens"),
+            output=("output_tokens",),
+            cached=("cache_read_input_tokens",),
+        ),
+        cost=cost,
+        injected=bool(said.get("isMeta")),
+    )
 
 
 def _told(path: Path, head: Record) -> Iterator[Transcript]:
     """The name of a file counts as long as it is an id: the first lines of a session that continues
     another one may have the id of that."""
-    agent = head.get("agentId") if head.get("isSidechain") else None
-    if agent is not None:
-        unit = replace(_read(path), id=f"{_SUBAGENT}{agent}", parent=str(head["sessionId"]))
-        unit = replace(unit, relation=Relation.DELEGATE)
+    if head.get("isSidechain") and "agentId" in head:
+        unit = _subagent(str(head["sessionId"]), path)
+        unit = replace(unit, id=f"{_SUBAGENT}{head['agentId']}")
     else:
         unit = _read(path)
         if not _ID.fullmatch(unit.id):
             unit = replace(unit, id=str(head["sessionId"]))
-    yield Transcript(path=path, unit=unit, messages=spoken(path))
-    folder = path.with_suffix("") / "subagents"
-    for name in sorted(names_in(folder)):
-        if name.startswith(_SUBAGENT) and name.endswith(".jsonl"):
-            inner = replace(_read(folder / name), parent=unit.id, relation=Relation.DELEGATE)
-            yield Transcript(path=folder / name, unit=inner, messages=spoken(folder / name))
-
-
-def _same_message(one: Record, other: Record) -> bool:
-    a, b = one["message"], other.get("message")
-    return (
-        isinstance(b, dict)
-        and a.get("id") is not None
-        and a.get("id") == b.get("id")
-        and isinstance(a.get("content"), list)
-        and isinstance(b.get("content"), list)
-    )
-
-
-def _messages(said: Record, cost: float | None) -> Iterator[Message]:
-    message, at = said["message"], moment(said.get("timestamp"))
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    results = [each for each in blocks if _is(each, "tool_result")]
-    for each in results:
-        yield Message(
-            role="tool",
-            content=text_of(each.get("content")),
-            timestamp=at,
-            tool_call_id=each.get("tool_use_id"),
-        )
-    text = text_of(content)
-    calls = [each for each in blocks if _is(each, "tool_use")]
-    thoughts = text_of([{"text": each.get("thinking")} for each in blocks if _is(each, "thinking")])
-    if not (text or calls or thoughts or not results):
-        return
-    yield Message(
-        role=str(message.get("role") or said["type"]),
-        content=text,
-        timestamp=at,
-        tool_calls=[
-            {"id": each.get("id"), "name": each.get("name"), "arguments": each.get("input")}
-            for each in calls
-        ]
-        or None,
-        reasoning=thoughts or None,
-        tokens=_tokens(message.get("usage")),
-        cost=cost,
-        extra={INJECTED: True} if said.get("isMeta") else {},
-    )
-
-
-def _is(block: object, kind: str) -> bool:
-    return isinstance(block, dict) and block.get("type") == kind
-
-
-def _tokens(usage: Any) -> Tokens | None:
-    if not isinstance(usage, dict):
-        return None
-    count = {name: n for name, n in usage.items() if isinstance(n, int)}
-    return Tokens(
-        input=count.get("input_tokens", 0) + count.get("cache_creation_input_tokens", 0),
-        output=count.get("output_tokens", 0),
-        cached=count.get("cache_read_input_tokens", 0),
-    )
+    yield Transcript(path=path, unit=unit, messages=_spoken_in(path).messages())
+    for inner in _subagents(path):
+        told = _spoken_in(inner).messages()
+        yield Transcript(path=inner, unit=_subagent(unit.id, inner), messages=told)
 
 
 def _transcripts(root: Path) -> list[Path]:
@@ -279,54 +235,45 @@ def _transcripts(root: Path) -> list[Path]:
     ]
 
 
-def _transcript(root: Path, unit: Unit) -> Path:
-    named = [part.path for part in unit.parts if isinstance(part, FilePart)]
-    named = [path for path in named if path.name == f"{unit.id}.jsonl"]
-    if not named and unit.relation is Relation.DELEGATE:
-        inside = f"projects/*/{escape(unit.parent)}/subagents/{escape(unit.id)}.jsonl"
-        named = [*root.glob(inside)]
-    named = named or [*root.glob(f"projects/*/{escape(unit.id)}.jsonl")]
-    if not named:
-        raise FileNotFoundError(f"the transcript of {unit.id} is gone")
-    return max(named, key=_changed)
+def _subagents(path: Path) -> list[Path]:
+    """The subagents in the folder of a transcript."""
+    folder = path.with_suffix("") / "subagents"
+    names = sorted(names_in(folder))
+    return [folder / each for each in starting_with(_SUBAGENT, names) if each.endswith(".jsonl")]
+
+
+def _subagent(parent: str, path: Path) -> Unit:
+    return replace(_read(path), parent=parent, relation=Relation.DELEGATE)
 
 
 def _older_subagent(path: Path) -> Unit:
     """Its records name the session that it worked for."""
-    parents = (said["sessionId"] for said in first_records(path) if "sessionId" in said)
-    parent = str(next(parents, ""))
-    return replace(_read(path), parent=parent, relation=Relation.DELEGATE if parent else None)
+    parent = str(fields(first_records(path), "sessionId").get("sessionId", ""))
+    return _subagent(parent, path) if parent else _read(path)
 
 
 def _read(path: Path) -> Unit:
     """What the head and the tail of a transcript tell."""
-    cwd = source = ""
-    started = None
-    for said in first_records(path):
-        cwd = cwd or str(said.get("cwd") or "")
-        source = source or str(said.get("entrypoint") or "")
-        started = started or moment(said.get("timestamp"))
-        if cwd and started and source:
-            break
-    active = None
-    title = model = ""
-    for said in last_records(path):
-        active = max(filter(None, (active, moment(said.get("timestamp")))), default=None)
-        title = title or str(
-            said.get("customTitle") or said.get("aiTitle") or said.get("summary") or ""
-        )
-        if said.get("type") == "assistant":
-            model = model or str(said.get("message", {}).get("model") or "")
+    head = fields(first_records(path), "cwd", "entrypoint", "timestamp")
+    tail = [*last_records(path)]
+    titles = fields(tail, "customTitle", "aiTitle", "summary")
+    models = (each["message"].get("model") for each in tail if _is_answer(each))
+    times = filter(None, (moment(each.get("timestamp")) for each in tail))
     return Unit(
         id=path.stem,
-        active=active or path.stat().st_mtime,
+        active=max(times, default=None) or path.stat().st_mtime,
         parts=(),
-        started=started,
-        source=source,
-        cwd=cwd,
-        title=title,
-        model=model,
+        started=moment(head.get("timestamp")),
+        source=str(head.get("entrypoint", "")),
+        cwd=str(head.get("cwd", "")),
+        title=str(next(iter(titles.values()), "")),
+        model=str(next(filter(None, models), "")),
+        transcript=path,
     )
+
+
+def _is_answer(said: Record) -> bool:
+    return said.get("type") == "assistant" and isinstance(said.get("message"), dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,19 +299,14 @@ class _Beside:
 
 
 def _parts(root: Path, name: str, paths: Sequence[Path], beside: _Beside) -> tuple[Part, ...]:
-    mine = bisect_left(beside.todos, f"{name}-agent-")
+    todos = starting_with(f"{name}-agent-", beside.todos)
     log = f"{name}.txt"
     return (
         *(FilePart(path=path, role=Role.REFERENCE) for path in paths),
         *(FolderPart(path=path.with_suffix("")) for path in paths),
         *(FilePart(path=path.with_suffix(".desktop-released.json")) for path in paths),
         *(FolderPart(path=root / each / name) for each in _SIDES if name in beside.sides[each]),
-        *(
-            FilePart(path=root / "todos" / each)
-            for each in takewhile(
-                lambda todo: todo.startswith(f"{name}-agent-"), beside.todos[mine:]
-            )
-        ),
+        *(FilePart(path=root / "todos" / each) for each in todos),
         *([FilePart(path=root / "debug" / log)] if log in beside.sides["debug"] else []),
         *(
             FolderPart(path=_temporary() / path.parent.name / name)
@@ -375,15 +317,6 @@ def _parts(root: Path, name: str, paths: Sequence[Path], beside: _Beside) -> tup
             path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
         ),
     )
-
-
-def _leftover(kind: str, path: Path) -> Leftover:
-    part = FolderPart(path=path) if path.is_dir() and not path.is_symlink() else FilePart(path=path)
-    return Leftover(kind=kind, id=path.name, active=_changed(path), parts=(part,))
-
-
-def _changed(path: Path) -> float:
-    return path.lstat().st_mtime
 
 
 def _temporary() -> Path:

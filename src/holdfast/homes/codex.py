@@ -16,42 +16,43 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.blocks import tokens_in
+from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
-    INJECTED,
     Record,
     first_records,
     last_records,
     moment,
     names_in,
     opening,
-    records,
-    text_of,
+    starting_with,
+    transcript_of,
+    unit_of,
 )
+from holdfast.homes.responses import item_messages, item_text
+from holdfast.homes.tables import Tables
 from holdfast.model.part import (
     Facts,
     FilePart,
-    FolderPart,
     Known,
     Leftover,
     LinePart,
     Part,
     Role,
-    Rows,
-    RowsPart,
     Signs,
     Transcript,
     Unit,
 )
-from holdfast.model.session import Json, Message, Relation, Tokens
+from holdfast.model.session import Message, Relation, Tokens
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
-from holdfast.value import dataclass, replace
+from holdfast.value import replace
 
 #: The rows that belong to a thread: by database, with its known version, table and column.
 _BELONG = {
@@ -82,19 +83,17 @@ _CONTEXT = (
     "<skills_instructions>",
     "# AGENTS.md instructions",
 )
+#: Only these records of a rollout are messages, or what they used.
+_SPOKEN = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
+_LEFTOVERS = (
+    ("shell-snapshot", "shell_snapshots/*"),
+    ("marker", "tui-thread-reference-capabilities/*"),
+    ("daemon-log", "app-server-daemon/*.log"),
+    ("temporary", ".tmp/plugins-clone-*"),
+)
 _STATE = "state_5"
 _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Store:
-    """One database: which of the known tables it has, and which unknown ones name threads."""
-
-    path: Path
-    rows: tuple[tuple[str, str], ...]
-    unknown: tuple[str, ...]
-    role: Role
 
 
 class Codex:
@@ -123,18 +122,18 @@ class Codex:
                 return f"{name} is not known"
         if _names_another_place(root / "config.toml"):
             return "its databases lie elsewhere (`sqlite_home` in config.toml)"
-        for store in _stores(root):
-            if store.path.stem == _STATE and ("threads", "id") not in store.rows:
-                return f"{store.path.name} has no table of threads: Codex may be changing it"
-            if store.unknown:
-                return f"{store.path.name} has a table that is not known: {store.unknown[0]}"
+        for name, tables in _tables(root).items():
+            if name == _STATE and ("threads", "id") not in tables.rows:
+                return f"{tables.path.name} has no table of threads: Codex may be changing it"
+            if tables.unknown:
+                return f"{tables.path.name} has a table that is not known: {tables.unknown[0]}"
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        stores = _stores(root)
+        tables = _tables(root)
         threads, parents = _threads(root)
         rollouts = _rollouts(root)
         snapshots = sorted(names_in(root / "shell_snapshots"))
@@ -142,36 +141,30 @@ class Codex:
             path = rollouts.get(name)
             unit = threads.get(name)
             if unit is None and path is not None:  # older than the database, or not in it yet
-                unit = known(path) or _read(name, path)
+                unit = unit_of(path, known, partial(_read, name), name=name)
             if unit is not None:
                 parent = parents.get(name) or unit.parent
                 yield replace(
                     unit,
-                    parts=_parts(root, name, path, stores, snapshots),
+                    parts=_parts(root, name, path, tables, snapshots),
                     parent=parent,
                     relation=Relation.DELEGATE if parent else None,
+                    transcript=path,
                 )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         threads = {*_threads(root)[0], *_rollouts(root)}
-        for path in sorted(root.glob("packages/*/releases/*")):
-            yield _leftover("program", path, f"{path.parts[-3]}-{path.name}")
-        for kind, pattern in (
-            ("shell-snapshot", "shell_snapshots/*"),
-            ("marker", "tui-thread-reference-capabilities/*"),
-            ("daemon-log", "app-server-daemon/*.log"),
-            ("temporary", ".tmp/plugins-clone-*"),
-        ):
-            for path in sorted(root.glob(pattern)):
-                if path.name[:36] not in threads:
-                    yield _leftover(kind, path, path.name)
+        for kind, path in matching(root, [("program", "packages/*/releases/*")]):
+            yield from leftover(kind, path, f"{path.parts[-3]}-{path.name}")
+        for kind, path in matching(root, _LEFTOVERS):
+            if path.name[:36] not in threads:
+                yield from leftover(kind, path)
+
+    def appended(self, root: Path, unit: Unit) -> Appended:
+        return _spoken_in(transcript_of(unit))
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        named = (each.path for each in unit.parts if isinstance(each, FilePart))
-        path = next((each for each in named if _ROLLOUT.fullmatch(each.name)), None)
-        path = path or _rollouts(root).get(unit.id)
-        if path is not None:
-            yield from spoken(path)
+        return iter(()) if unit.transcript is None else self.appended(root, unit).messages()
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever writes a thread holds the lock of that thread. The daemon keeps threads in memory
@@ -187,19 +180,27 @@ class Codex:
             meta = said.get("payload")
             if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
                 unit = _read(str(meta["id"]), path)
-                return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+                told = _spoken_in(path).messages()
+                return iter([Transcript(path=path, unit=unit, messages=told)])
         return None
 
 
-def spoken(path: Path) -> Iterator[Message]:
+def _spoken_in(path: Path) -> Appended:
+    return Appended(path=path, spoken=spoken, having=_SPOKEN)
+
+
+def spoken(lines: Lines) -> Iterator[Message]:
     """What was said in a rollout. The usage of an answer is recorded after it."""
     waiting: list[Message] = []
-    for said in records(path, (b'"response_item"', b'"token_usage_record"', b'"token_count"')):
+    for said in lines:
+        if not waiting:
+            lines.settle()
         payload = said.get("payload")
         if not isinstance(payload, dict):
             continue
         if said.get("type") == "response_item":
-            waiting += _message(payload, moment(said.get("timestamp")))
+            at = moment(said.get("timestamp"))
+            waiting += item_messages(payload, at=at, injected=_is_injected(payload))
         elif waiting:
             usage = payload.get("usage") or (payload.get("info") or {}).get("last_token_usage")
             yield from waiting[:-1]
@@ -209,43 +210,14 @@ def spoken(path: Path) -> Iterator[Message]:
     yield from waiting
 
 
-def _message(payload: Record, at: float | None) -> list[Message]:
-    match payload.get("type"):
-        case "message":
-            kinds = ("input_text", "output_text", "text")
-            text = text_of(payload.get("content"), kinds)
-            role = str(payload.get("role") or "assistant")
-            extra: dict[str, Json] = {INJECTED: True} if _is_injected(payload, text) else {}
-            return [Message(role=role, content=text, timestamp=at, extra=extra)]
-        case "reasoning":
-            text = text_of(payload.get("summary"), ("summary_text",))
-            return [Message(role="assistant", reasoning=text, timestamp=at)] if text else []
-        case "function_call" | "custom_tool_call" | "local_shell_call":
-            call = {
-                "id": payload.get("call_id"),
-                "name": payload.get("name") or payload["type"],
-                "arguments": payload.get("arguments")
-                or payload.get("input")
-                or payload.get("action"),
-            }
-            return [Message(role="assistant", content="", timestamp=at, tool_calls=[call])]
-        case "function_call_output" | "custom_tool_call_output":
-            output = payload.get("output")
-            text = output if isinstance(output, str) else json.dumps(output)
-            called = payload.get("call_id")
-            return [Message(role="tool", content=text, timestamp=at, tool_call_id=called)]
-        case _:
-            return []
-
-
-def _is_injected(payload: Record, text: str) -> bool:
+def _is_injected(payload: Record) -> bool:
     """Whether Codex itself wrote a message. A rollout of today says so for each piece of it."""
     noted = payload.get("internal_chat_message_metadata_passthrough")
     pieces = noted.get("content_item_metadata") if isinstance(noted, dict) else None
     if isinstance(pieces, list) and pieces:
         makers = [each.get("provenance") for each in pieces if isinstance(each, dict)]
         return all(isinstance(each, dict) and each.get("type") == "harness" for each in makers)
-    return payload.get("role") == "developer" or text.startswith(_CONTEXT)
+    return payload.get("role") == "developer" or item_text(payload).startswith(_CONTEXT)
 
 
 def _is_strange(name: str, number: int, root: Path) -> bool:
@@ -266,14 +238,13 @@ def _names_another_place(config: Path) -> bool:
     return any(line.partition("=")[0].strip() == "sqlite_home" for line in lines)
 
 
-def _tokens(usage: Any) -> Tokens | None:
-    if not isinstance(usage, dict):
-        return None
-    cached = int(usage.get("cached_input_tokens") or 0)
-    return Tokens(
-        input=int(usage.get("input_tokens") or 0) - cached,
-        output=int(usage.get("output_tokens") or 0),
-        cached=cached,
+def _tokens(usage: object) -> Tokens | None:
+    return tokens_in(
+        usage,
+        input=("input_tokens",),
+        output=("output_tokens",),
+        cached=("cached_input_tokens",),
+        cached_is_input=True,
     )
 
 
@@ -289,23 +260,13 @@ def _rollouts(root: Path) -> Mapping[str, Path]:
     return found
 
 
-def _stores(root: Path) -> Sequence[_Store]:
-    found = []
-    for name, wanted in _BELONG.items():
-        path = root / f"{name}.sqlite"
-        if not path.exists():
-            continue
-        there = columns(path)
-        naming = {table for table, column in there if column == "thread_id"}
-        found.append(
-            _Store(
-                path=path,
-                rows=tuple(each for each in wanted if each in there),
-                unknown=tuple(sorted(naming - {table for table, _ in wanted})),
-                role=Role.TRACE if name.startswith("logs_") else Role.REFERENCE,
-            )
-        )
-    return found
+def _tables(root: Path) -> Mapping[str, Tables]:
+    there = {name: root / f"{name}.sqlite" for name in _BELONG}
+    return {
+        name: Tables.of(path, _BELONG[name], naming="thread_id")
+        for name, path in there.items()
+        if path.exists()
+    }
 
 
 def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
@@ -378,30 +339,27 @@ def _read(name: str, path: Path) -> Unit:
         relation=Relation.DELEGATE if parent else None,
         cwd=str(meta.get("cwd") or ""),
         model=model,
+        transcript=path,
     )
 
 
 def _parts(
-    root: Path, name: str, path: Path | None, stores: Sequence[_Store], snapshots: Sequence[str]
+    root: Path,
+    name: str,
+    path: Path | None,
+    tables: Mapping[str, Tables],
+    snapshots: Sequence[str],
 ) -> tuple[Part, ...]:
-    rows = (
-        RowsPart(
-            store=store.path,
-            rows=tuple(
-                Rows(table=table, column=column, value=name) for table, column in store.rows
-            ),
-            role=store.role,
-        )
-        for store in stores
-        if store.rows
-    )
-    mine = snapshots[bisect_left(snapshots, f"{name}.") :]
     return (
-        *rows,
+        *(
+            each.part(name, Role.TRACE if database.startswith("logs_") else Role.REFERENCE)
+            for database, each in tables.items()
+            if each.rows
+        ),
         *(() if path is None else (FilePart(path=path),)),
         *(
             FilePart(path=root / "shell_snapshots" / each)
-            for each in takewhile(lambda each: each.startswith(f"{name}."), mine)
+            for each in starting_with(f"{name}.", snapshots)
         ),
         FilePart(path=root / "tui-thread-reference-capabilities" / name),
         FilePart(path=root / "thread-writer-locks" / f"{name}.lock"),
@@ -409,8 +367,3 @@ def _parts(
             path=root / "history.jsonl", key="session_id", value=name, lines=True, role=Role.TRACE
         ),
     )
-
-
-def _leftover(kind: str, path: Path, name: str) -> Leftover:
-    part = FolderPart(path=path) if path.is_dir() and not path.is_symlink() else FilePart(path=path)
-    return Leftover(kind=kind, id=name, active=path.lstat().st_mtime, parts=(part,))

@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, StorageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
+from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
+from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import (
@@ -72,6 +74,7 @@ class FormatSessions(ForeignSessions):
         self._mirror = mirror
         self._look = look
         self._seen: Mapping[str, Seen] | None = None
+        self._counts = MessageCounts(form, root, mirror.notes)
 
     # --- What there is ----------------------------------------------------------------------------
 
@@ -108,7 +111,8 @@ class FormatSessions(ForeignSessions):
         known = prices or Prices()
         found = self._wanted(wanted, counted=order_by in _COUNTED_ORDERS)
         found.sort(key=lambda each: (rank(each, order_by, known), each.id), reverse=True)
-        return self._counted(found[offset : None if limit is None else offset + limit])
+        page = found[offset : None if limit is None else offset + limit]
+        return self._counted(page, most_bytes=MOST_LISTED_BYTES)
 
     def count(self, wanted: SessionFilter) -> int:
         return len(self._wanted(wanted))
@@ -172,14 +176,14 @@ class FormatSessions(ForeignSessions):
 
     def known_messages(self, session_id: str) -> int | None:
         """How many messages a session has; None while nobody read it."""
-        counts = self._mirror.notes.counts(session_id)
-        return None if counts is None else counts.messages
+        counts = self._counts.of(session_id)
+        return counts.messages if counts and self._counts.is_whole(session_id) else None
 
     def _is_short(self, session_id: str, most: int) -> bool:
         """Whether a session has at most so many messages; a long one is not read to its end."""
-        known = self._mirror.notes.counts(session_id)
+        known = self.known_messages(session_id)
         if known is not None:
-            return known.messages <= most
+            return known <= most
         return len(list(islice(self._said(session_id), most + 1))) <= most
 
     def chosen(self, wanted: SessionFilter) -> Sequence[Session]:
@@ -189,7 +193,11 @@ class FormatSessions(ForeignSessions):
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
         parent = unit.parent if unit.parent in self._units() else None
-        counts = self._mirror.notes.counts(unit.id) or Counts()
+        counts = self._counts.of(unit.id)
+        counted = counts is None or self._counts.is_whole(unit.id)
+        counts = counts or Counts()
+        used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
+        used = used.plus(unit.used) if unit.used else used
         return Session(
             id=unit.id,
             source=unit.source or "cli",
@@ -205,21 +213,21 @@ class FormatSessions(ForeignSessions):
             pinned=unit.id in self._pinned,
             message_count=counts.messages,
             tool_call_count=counts.tool_calls,
-            tokens=counts.tokens,
-            cost=counts.cost,
-            unpriced=counts.unpriced,
+            tokens=used.tokens,
+            cost=used.cost,
+            unpriced=used.unpriced,
             bytes=seen.bytes,
+            counted=counted,
+            guarded=booked(unit),
         )
 
-    def _counted(self, sessions: Sequence[Session]) -> list[Session]:
-        """The same sessions with what only their messages tell."""
-        missing = [each.id for each in sessions if self._mirror.notes.counts(each.id) is None]
-        for session_id in missing:
-            with suppress(OSError, ValueError, KeyError, TypeError, HoldfastError):
-                self._mirror.notes.keep_counts(session_id, Counts.of(self._said(session_id)))
-        if missing:
-            self._mirror.notes.save()
-        return [self._session(self._units()[each.id]) for each in sessions]
+    def _counted(
+        self, sessions: Sequence[Session], *, most_bytes: int | None = None
+    ) -> list[Session]:
+        """The same sessions with what only their messages tell, as far as so many bytes tell it."""
+        units = self._units()
+        self._counts.count([units[each.id] for each in sessions], most_bytes=most_bytes)
+        return [self._session(units[each.id]) for each in sessions]
 
     # --- Sums ---------------------------------------------------------------------------------
 
@@ -313,6 +321,14 @@ class FormatSessions(ForeignSessions):
 
     def close(self) -> None:
         self._seen = None
+
+
+def booked(unit: Unit) -> Guarded | None:
+    """What a session used apart from its messages, on the day of its last use."""
+    if unit.used is None:
+        return None
+    on = ledger.day(unit.active)
+    return Guarded(booked=(Booked(day=on, model=unit.model, usage=unit.used),))
 
 
 def statistics(

@@ -18,10 +18,13 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
     INJECTED,
     Record,
@@ -31,10 +34,12 @@ from holdfast.homes.records import (
     moment,
     names_in,
     opening,
-    records,
     text_of,
+    transcript_of,
+    unit_of,
     whole_records,
 )
+from holdfast.homes.rewritten import Rewritten
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -48,7 +53,7 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
 _CHAT = re.compile(r"session-.+\.jsonl?")
@@ -58,6 +63,13 @@ _CONTEXT = "<session_context>"
 #: Folders of a project that no chat can be called after.
 _TAKEN = {"chats", "checkpoints", "logs", "memory", "plans", "tasks", "tool-outputs", "tracker"}
 _HEAD = {"sessionId", "startTime", "lastUpdated"}
+_LEFTOVERS = (
+    ("temporary", "projects.json.*.tmp"),
+    ("log", "tmp/*/logs/*"),
+    ("tool-output", "tmp/*/tool-outputs/*"),
+    ("checkpoint", "tmp/*/checkpoints/*.json"),
+    ("shadow-repository", "history/*/"),
+)
 
 
 class Gemini:
@@ -87,50 +99,35 @@ class Gemini:
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """A chat that an earlier release began has two files, one of each sort."""
-        found: dict[tuple[Path, str], list[tuple[Path, Unit]]] = defaultdict(list)
+        found: dict[tuple[Path, str], list[Unit]] = defaultdict(list)
         for path in _chats(root):
-            unit = known(path) or _read(path)
-            found[path.parent, unit.id].append((path, unit))
-        for (chats, name), files in found.items():
-            newest = max((unit for _, unit in files), key=lambda unit: unit.active)
-            agents = [path.stem for path in _subagents(chats, name)]
-            yield replace(newest, parts=_parts(chats, name, [path for path, _ in files], agents))
-            for path in _subagents(chats, name):
-                yield replace(
-                    known(path) or _read(path),
-                    id=path.stem,
-                    parent=name,
-                    relation=Relation.DELEGATE,
-                )
+            if unit := unit_of(path, known, _read):
+                found[path.parent, unit.id].append(replace(unit, transcript=path))
+        for (chats, name), units in found.items():
+            latest = max(units, key=lambda unit: unit.active)
+            goes_on = max(units, key=lambda unit: transcript_of(unit).suffix == ".jsonl")
+            agents = _subagents(chats, name)
+            yield replace(
+                latest,
+                parts=_parts(chats, name, [*map(transcript_of, units)], agents),
+                transcript=goes_on.transcript,
+            )
+            for path in agents:
+                if unit := unit_of(path, known, partial(_subagent, name)):
+                    yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """Logs and results of chats that are gone. A shadow repository is the project's: it has
         what every chat of the project changed."""
         chats = {path.stem.rpartition("-")[2] for path in _chats(root)}
         agents = {path.stem for path in root.glob("tmp/*/chats/*/*.jsonl")}
-        for kind, pattern in (
-            ("temporary", "projects.json.*.tmp"),
-            ("log", "tmp/*/logs/*"),
-            ("tool-output", "tmp/*/tool-outputs/*"),
-            ("checkpoint", "tmp/*/checkpoints/*.json"),
-            ("shadow-repository", "history/*/"),
-        ):
-            for path in sorted(root.glob(pattern)):
-                folder = path.is_dir() and not path.is_symlink()
-                name = path.stem.removeprefix("session-")
-                if name in agents or (name != path.stem and name[:8] in chats):
-                    continue
-                yield Leftover(
-                    kind=kind,
-                    id=str(path.relative_to(root)).replace("/", ":"),
-                    active=path.lstat().st_mtime,
-                    parts=(FolderPart(path=path) if folder else FilePart(path=path),),
-                )
+        for kind, path in matching(root, _LEFTOVERS):
+            name = path.stem.removeprefix("session-")
+            if name not in agents and (name == path.stem or name[:8] not in chats):
+                yield from leftover(kind, path, name_below(root, path))
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        for path in _files(root, unit):
-            yield from spoken(path)
-            return
+        return spoken(transcript_of(unit))
 
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()  # the processes of the agent are all there is to see
@@ -144,20 +141,28 @@ class Gemini:
 def spoken(path: Path) -> Iterator[Message]:
     """What was said, in the order of the first word on each message. A message is written again
     when it changes, and a resumed chat begins with the messages so far."""
-    said: dict[str, Record] = {}
-    for record in [_document(path)] if path.suffix == ".json" else records(path):
-        patch = record.get("$set", record)
-        if isinstance(patch, dict) and isinstance(patch.get("messages"), list):
-            fresh = {str(each.get("id")): each for each in patch["messages"] if _is_message(each)}
-            said = {**{n: m for n, m in said.items() if n in fresh}, **fresh}
-        elif "$rewindTo" in record:
-            names = list(said)
-            back = str(record["$rewindTo"])
-            said = {n: said[n] for n in names[: names.index(back) if back in said else 0]}
-        elif _is_message(record):
-            said[str(record["id"])] = record
-    for message in said.values():
-        yield from _messages(message)
+    if path.suffix == ".json":
+        listed = _document(path).get("messages")
+        said: Iterable[Record] = filter(_is_message, listed if isinstance(listed, list) else ())
+    else:
+        said = Rewritten(path, _rewrite).records()
+    for record in said:
+        yield from _messages(record)
+
+
+def _rewrite(record: Record, said: Rewritten) -> None:
+    """What a line does to the messages so far."""
+    patch = record.get("$set", record)
+    if isinstance(patch, dict) and isinstance(patch.get("messages"), list):
+        listed = enumerate(patch["messages"])
+        fresh = {str(each["id"]): number for number, each in listed if _is_message(each)}
+        said.keep_only(fresh)
+        for name, number in fresh.items():
+            said.put(name, ("$set",) * ("$set" in record) + ("messages", number))
+    elif "$rewindTo" in record:
+        said.cut(str(record["$rewindTo"]))
+    elif _is_message(record):
+        said.put(str(record["id"]))
 
 
 def _is_message(record: object) -> bool:
@@ -189,11 +194,16 @@ def _messages(said: Record) -> Iterator[Message]:
             content=text,
             timestamp=at,
             tool_calls=[
-                {"id": each.get("id"), "name": each.get("name"), "arguments": each.get("args")}
-                for each in calls
+                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
             ]
             or None,
-            tokens=_tokens(said.get("tokens")),
+            tokens=tokens_in(
+                said.get("tokens"),
+                input=("input",),
+                output=("output", "thoughts"),
+                cached=("cached",),
+                cached_is_input=True,
+            ),
             extra={INJECTED: True} if text.startswith(_CONTEXT) else {},
         )
 
@@ -202,18 +212,6 @@ def output_of(response: Any) -> str:
     if isinstance(response, dict) and isinstance(response.get("output"), str):
         return str(response["output"])
     return json.dumps(response)
-
-
-def _tokens(said: Any) -> Tokens | None:
-    if not isinstance(said, dict):
-        return None
-    count = {name: n for name, n in said.items() if isinstance(n, int)}
-    cached = count.get("cached", 0)
-    return Tokens(
-        input=max(0, count.get("input", 0) - cached),
-        output=count.get("output", 0) + count.get("thoughts", 0),
-        cached=cached,
-    )
 
 
 def _chats(root: Path) -> list[Path]:
@@ -228,25 +226,6 @@ def _chats(root: Path) -> list[Path]:
 def _subagents(chats: Path, name: str) -> list[Path]:
     folder = chats / name
     return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
-
-
-def _files(root: Path, unit: Unit) -> Iterator[Path]:
-    """The files of a chat, the one that goes on first."""
-    named = [
-        each.path
-        for each in unit.parts
-        if isinstance(each, FilePart) and each.role is Role.REFERENCE
-    ]
-    if named:
-        yield from sorted(named, key=lambda path: path.suffix != ".jsonl")
-        return
-    if unit.relation is Relation.DELEGATE:
-        for chats in root.glob("tmp/*/chats"):
-            yield from (path for path in _subagents(chats, unit.parent) if path.stem == unit.id)
-        return
-    for path in sorted(_chats(root), key=lambda path: path.suffix != ".jsonl"):
-        if unit.id.startswith(path.stem.rpartition("-")[2]) and _read(path).id == unit.id:
-            yield path
 
 
 def _head(path: Path) -> Record:
@@ -277,7 +256,12 @@ def _read(path: Path) -> Unit:
         cwd=root.read_text(errors="surrogateescape").strip() if root.is_file() else "",
         title=str(title or ""),
         model=str(model or ""),
+        transcript=path,
     )
+
+
+def _subagent(parent: str, path: Path) -> Unit:
+    return replace(_read(path), id=path.stem, parent=parent, relation=Relation.DELEGATE)
 
 
 def _project(path: Path) -> Path:
@@ -287,10 +271,11 @@ def _project(path: Path) -> Path:
 
 
 def _parts(
-    chats: Path, name: str, files: Sequence[Path], agents: Sequence[str]
+    chats: Path, name: str, files: Sequence[Path], agents: Sequence[Path]
 ) -> tuple[Part, ...]:
     project = chats.parent
-    own = [each for each in (name, *agents) if is_plain_name(each) and each.lower() not in _TAKEN]
+    names = (name, *(path.stem for path in agents))
+    own = [each for each in names if is_plain_name(each) and each.lower() not in _TAKEN]
     return (
         *(FilePart(path=path, role=Role.REFERENCE) for path in files),
         *(

@@ -135,6 +135,22 @@ def start_ticks(process: int) -> str | None:
         return None
 
 
+def registered(process: int, *, began: str | None = None, domain: str = "") -> str | None:
+    """Who still runs of those that an agent registered, with the time they began in ticks and the
+    domain of their numbers; None when that process has ended.
+
+    A number that is used again proves nothing: the time tells. A process in another container, or
+    on another machine that shares the home, has numbers of its own: nothing proves its death.
+    """
+    here = process_domain()
+    if domain and here and domain != here:
+        return f"process {process} of another machine or container has it open"
+    ticks = start_ticks(process)
+    if ticks is None or (began is not None and began != ticks):
+        return None
+    return f"process {process} has it open"
+
+
 def process_domain() -> str:
     """In which machine and container numbers of processes are ours, as agents write it; empty where
     that cannot be told."""

@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import StorageError
+from holdfast.homes.appended import Point
 from holdfast.homes.glance import Glance
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 3
-#: What a row keeps of a unit, first in it and in this order; then its relation.
+_FORMAT = 5
+#: What a row keeps of a unit, first in it and in this order; then its relation, its
+#: transcript, and what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
-_VERSION, _COUNTS = len(_FACTS) + 1, -1
+_VERSION = len(_FACTS) + 3
+#: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
+_STAMPS, _POINT, _COUNTS = -3, -2, -1
 
 _Row = list[Any]
 
@@ -67,12 +72,13 @@ class Notes:
         """What the last look made from a file, if the file is still the same."""
         rows = self._read()
         if self._paths is None:
-            self._paths = {file: name for name, row in rows.items() for file in row[-2]}
+            self._paths = {file: name for name, row in rows.items() for file in row[_STAMPS]}
         name = self._paths.get(str(path))
         if name is None:
             return None
         try:
-            return _seen(rows[name]).unit if tree_stamp(path) == rows[name][-2][str(path)] else None
+            same = tree_stamp(path) == rows[name][_STAMPS][str(path)]
+            return _seen(rows[name]).unit if same else None
         except OSError:
             return None
 
@@ -95,7 +101,8 @@ class Notes:
         for each in seen:
             old = before.get(each.unit.id)
             same = old is not None and old[_VERSION] == each.version
-            rows[each.unit.id] = [*_row(each), old[_COUNTS] if same and old is not None else None]
+            read = (None, None) if old is None else (old[_POINT], old[_COUNTS] if same else None)
+            rows[each.unit.id] = [*_row(each), *read]
         checksum = None if glance is None else glance.checksum
         # A glance from long enough after the last change proves more than the one before it.
         later = checksum is not None and taken > self._taken
@@ -115,8 +122,26 @@ class Notes:
         self._counts[session_id] = counts
         row = self._read().get(session_id)
         if row is not None:
-            sums = (*_three(counts.tokens), *_three(counts.unpriced))
-            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums]
+            row[_COUNTS] = _sums(counts)
+            self._changed = True
+
+    def point(self, session_id: str) -> Point | None:
+        """Where whoever counts a session can go on. It outlives a change of the session."""
+        row = self._read().get(session_id)
+        if row is None or row[_POINT] is None:
+            return None
+        try:
+            offset, check, carry, said = row[_POINT]
+            counts = _counts(said) or Counts()
+            return Point(offset=offset, check=check, carry=dict(carry), counts=counts)
+        except (ValueError, TypeError):
+            return None
+
+    def keep_point(self, session_id: str, point: Point) -> None:
+        row = self._read().get(session_id)
+        if row is not None:
+            said = [point.offset, point.check, dict(point.carry), _sums(point.counts)]
+            row[_POINT] = said
             self._changed = True
 
     def save(self) -> None:
@@ -162,6 +187,8 @@ def _row(seen: Seen) -> _Row:
     return [
         *(getattr(unit, name) for name in _FACTS),
         unit.relation.value if unit.relation else None,
+        str(unit.transcript) if unit.transcript else None,
+        _numbers(unit.used) if unit.used else None,
         seen.version,
         seen.bytes,
         seen.changed,
@@ -173,7 +200,7 @@ def _row(seen: Seen) -> _Row:
 
 def _seen(row: _Row) -> Seen:
     name, active, started, parent, source, cwd, title, model, relation, *rest = row
-    version, size, changed, inside, shared, stamps, _ = rest
+    transcript, used, version, size, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
             id=name,
@@ -186,6 +213,8 @@ def _seen(row: _Row) -> Seen:
             cwd=cwd,
             title=title,
             model=model,
+            transcript=Path(transcript) if transcript else None,
+            used=_usage(used) if used else None,
         ),
         version=version,
         bytes=size,
@@ -196,13 +225,34 @@ def _seen(row: _Row) -> Seen:
     )
 
 
+def _sums(counts: Counts) -> list[Any]:
+    used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
+    return [counts.messages, counts.tool_calls, *_numbers(used)]
+
+
+def _numbers(used: Usage) -> list[float]:
+    return [used.cost, *_three(used.tokens), *_three(used.unpriced)]
+
+
 def _three(tokens: Tokens) -> tuple[int, int, int]:
     return tokens.input, tokens.output, tokens.cached
+
+
+def _usage(said: Sequence[Any]) -> Usage:
+    cost, *tokens = said
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Usage(tokens=read, cost=cost, unpriced=unpriced)
 
 
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, cost, *tokens = said
-    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
-    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
+    messages, calls, *rest = said
+    used = _usage(rest)
+    return Counts(
+        messages=messages,
+        tool_calls=calls,
+        cost=used.cost,
+        tokens=used.tokens,
+        unpriced=used.unpriced,
+    )

@@ -1,6 +1,7 @@
 """JSON lines as agents write them: appended to, sometimes torn at the end, sometimes huge.
 
 A line that is not a JSON object costs itself and nothing else. One line at a time is in memory.
+A reader that can go on later where it stopped uses `holdfast.homes.appended`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from holdfast.model.part import Known, Unit
 from holdfast.model.text import format_bytes
 
 Record: TypeAlias = dict[str, Any]
@@ -34,9 +37,9 @@ def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
     with path.open("rb") as file:
         while line := file.readline(MOST_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) == MOST_LINE_BYTES:
-                _skip_rest(file)
+                skip_rest(file)
             elif not having or any(each in line for each in having):
-                yield from _parsed(line)
+                yield from parsed(line)
 
 
 def opening(path: Path) -> list[Record]:
@@ -56,10 +59,10 @@ def unread(path: Path) -> tuple[str, ...]:
                 if line.strip() and not (line.startswith(b"{") and line.rstrip().endswith(b"}")):
                     found.append(f"line {number} is no JSON object and was left out")
             elif len(line) == MOST_LINE_BYTES:
-                _skip_rest(file)
+                skip_rest(file)
                 most = format_bytes(MOST_LINE_BYTES)
                 found.append(f"line {number} is longer than {most} and was left out")
-            elif not list(_parsed(line)):
+            elif not list(parsed(line)):
                 found.append(f"line {number}, the last one, is torn and was left out")
     return tuple(found)
 
@@ -70,13 +73,13 @@ def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Reco
     with path.open("rb") as file:
         while left > 0 and (line := file.readline(left)):
             left -= len(line)
-            yield from _parsed(line)
+            yield from parsed(line)
 
 
 def whole_records(path: Path) -> Iterator[Record]:
     """The one object of a JSON file; none of a file that is torn, or too large to be one."""
     if path.stat().st_size <= MOST_LINE_BYTES:
-        yield from _parsed(path.read_bytes())
+        yield from parsed(path.read_bytes())
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
@@ -86,7 +89,7 @@ def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Recor
         file.seek(max(0, size - most_bytes))
         lines = file.read(most_bytes).split(b"\n")
     for line in reversed(lines if size <= most_bytes else lines[1:]):
-        yield from _parsed(line)
+        yield from parsed(line)
 
 
 def moment(value: object) -> float | None:
@@ -123,13 +126,61 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
+def fields(said: Iterable[Record], *names: str) -> Record:
+    """The first value that records have for each of these fields, if any has one. No more is read
+    than needed."""
+    found: Record = {}
+    for record in said:
+        for name in names:
+            if name not in found and record.get(name):
+                found[name] = record[name]
+        if len(found) == len(names):
+            break
+    return found
+
+
+def transcript_of(unit: Unit) -> Path:
+    """The file that the messages of a session are in."""
+    if unit.transcript is None:
+        raise FileNotFoundError(f"the transcript of {unit.id} is gone")
+    return unit.transcript
+
+
+def newest(paths: Iterable[Path]) -> Path | None:
+    """The file that was written last."""
+    found: list[tuple[float, Path]] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            found.append((path.lstat().st_mtime, path))
+    return max(found)[1] if found else None
+
+
+def starting_with(start: str, names: Sequence[str]) -> Iterator[str]:
+    """Those of many sorted names that begin so, without a look at the others."""
+    return takewhile(lambda name: name.startswith(start), names[bisect_left(names, start) :])
+
+
+def unit_of(
+    path: Path, known: Known, read: Callable[[Path], Unit], *, name: str | None = None
+) -> Unit | None:
+    """What a transcript tells about its session, read only if it changed. None when it has gone
+    since it was listed. Of one that may not be read, its name and its time are all there is."""
+    try:
+        return known(path) or read(path)
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        active = path.lstat().st_mtime
+        return Unit(id=name or path.stem, active=active, parts=(), transcript=path)
+
+
 def is_plain_name(name: str) -> bool:
     """Whether a word from a file of the agent can be put together with a folder: it names something
     in that folder, and never the folder itself, or one above or beside it."""
     return name not in ("", ".", "..") and not {"/", "\0"} & set(name)
 
 
-def _parsed(line: bytes) -> Iterator[Record]:
+def parsed(line: bytes) -> Iterator[Record]:
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -138,6 +189,6 @@ def _parsed(line: bytes) -> Iterator[Record]:
         yield said
 
 
-def _skip_rest(file: Any) -> None:
+def skip_rest(file: Any) -> None:
     while (line := file.readline(MOST_LINE_BYTES)) and not line.endswith(b"\n"):
         pass

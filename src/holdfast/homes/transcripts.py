@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
+from holdfast.homes.format_sessions import booked
 from holdfast.homes.records import unread
 from holdfast.homes.registry import kinds
 from holdfast.model.part import Transcript, Unit
@@ -99,4 +100,5 @@ def _session(unit: Unit) -> Session:
         model=unit.model or None,
         ended_at=unit.active,
         end_reason=IDLE,
+        guarded=booked(unit),
     )

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
@@ -142,9 +143,10 @@ class Unit:
     """One session as a format sees it. It has no version: that comes from the stamps of its parts.
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
-    from; empty means the agent's command line. A unit without parts lies inside its parent, as a
-    subagent's transcript in the folder of its session: it is listed and read, and it goes and
-    returns with the parent alone.
+    from; empty means the agent's command line. `transcript` is the file that its messages are in,
+    where it has one. A unit without parts lies inside its parent, as a subagent's transcript in the
+    folder of its session: it is listed and read, and it goes and returns with the parent alone.
+    `used` are tokens and cost that the agent records for the session as a whole and for no message.
     """
 
     id: str
@@ -157,6 +159,8 @@ class Unit:
     cwd: str = ""
     title: str = ""
     model: str = ""
+    transcript: Path | None = None
+    used: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +184,19 @@ class Counts:
             unpriced = unpriced.plus(message.unpriced)
             cost += message.cost or 0.0
         return cls(messages=number, tool_calls=calls, tokens=tokens, cost=cost, unpriced=unpriced)
+
+    def plus(self, message: Message) -> Counts:
+        """With one more message."""
+        more = message.tool_calls
+        return Counts(
+            messages=self.messages + 1,
+            tool_calls=self.tool_calls + (len(more) if isinstance(more, list) else 0),
+            tokens=self.tokens if message.tokens is None else self.tokens.plus(message.usage),
+            cost=self.cost + (message.cost or 0.0),
+            unpriced=self.unpriced
+            if message.tokens is None
+            else self.unpriced.plus(message.unpriced),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +267,13 @@ class Facts:
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
     references: str = ""
+
+    def newer(self, version: str) -> str | None:
+        """Why a home that this version wrote may only be read; None when the first number of the
+        version is one of those that were tried."""
+        if version.partition(".")[0] in self.versions:
+            return None
+        return f"{self.agent} {version} is newer than what Holdfast knows"
 
 
 #: The unit that the last look made from a file, as long as the file has not changed since. A format

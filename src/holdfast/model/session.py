@@ -181,7 +181,9 @@ class Session:
     `message_count` leaves out messages that were taken back, although they are kept. `cost` is the
     reported cost; `unpriced` are the tokens of messages without a reported cost.
     `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
-    start, its last message, its reopening and its end.
+    start, its last message, its reopening and its end. `counted` is False where a list did not read
+    all messages of a very large transcript: then there are at least as many, and they used at least
+    as much.
     """
 
     id: str
@@ -205,6 +207,7 @@ class Session:
     bytes: int = 0
     extra: Mapping[str, Json] = field(default_factory=dict)
     guarded: Guarded | None = None
+    counted: bool = True
 
     @property
     def ended(self) -> bool:
@@ -222,7 +225,8 @@ class Session:
 
     def to_json(self) -> dict[str, Any]:
         tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
-        return fields_to_json(self, without=("tokens", "unpriced")) | tokens
+        without = ("tokens", "unpriced", *(["counted"] if self.counted else []))
+        return fields_to_json(self, without=without) | tokens
 
 
 class OfSession(Protocol):

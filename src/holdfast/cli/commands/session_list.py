@@ -188,7 +188,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
             *(name(each.agent or "") for _ in agents),
             name(session.source),
             format_duration(now - session.last_active_at),
-            f"{session.message_count:,}",
+            f"{session.message_count:,}{'' if session.counted else '+'}",
             *(_number(each.page, session, column) for column in numbers[2:]),
             joined(marks, name(session.title or "")),
         )

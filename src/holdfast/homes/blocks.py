@@ -1,0 +1,88 @@
+"""Messages as models' interfaces have them and most agents store them: a role, and blocks of text,
+thoughts, calls of tools and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.homes.records import INJECTED, Record, text_of
+from holdfast.model.session import Json, Message, Tokens
+
+
+def blocks_of(content: object, kind: str) -> list[Record]:
+    """The blocks of one type in the content of a message."""
+    blocks = content if isinstance(content, list) else []
+    return [each for each in blocks if isinstance(each, dict) and each.get("type") == kind]
+
+
+def tool_call(name: object, arguments: object, call_id: object) -> dict[str, Json]:
+    """A call as every format gives it: a message has a list of them as `tool_calls`."""
+    return {"id": call_id, "name": name, "arguments": arguments}  # type: ignore[dict-item] # from JSON
+
+
+def block_messages(
+    role: str,
+    content: object,
+    *,
+    at: float | None,
+    tokens: Tokens | None = None,
+    cost: float | None = None,
+    injected: bool = False,
+) -> Iterator[Message]:
+    """The messages in one message with blocks of the types `text`, `thinking`, `tool_use` and
+    `tool_result`. The result of a tool is a message of its own, before what is said with it.
+    `injected` says that the agent wrote it by itself."""
+    results = blocks_of(content, "tool_result")
+    for each in results:
+        yield Message(
+            role="tool",
+            content=text_of(each.get("content")),
+            timestamp=at,
+            tool_call_id=each.get("tool_use_id"),
+        )
+    text = text_of(content)
+    calls = blocks_of(content, "tool_use")
+    thoughts = "\n".join(
+        each["thinking"]
+        for each in blocks_of(content, "thinking")
+        if isinstance(each.get("thinking"), str)
+    )
+    if text or calls or thoughts or not results:
+        yield Message(
+            role=role,
+            content=text,
+            timestamp=at,
+            tool_calls=[
+                tool_call(each.get("name"), each.get("input"), each.get("id")) for each in calls
+            ]
+            or None,
+            reasoning=thoughts or None,
+            tokens=tokens,
+            cost=cost,
+            extra={INJECTED: True} if injected else {},
+        )
+
+
+def tokens_in(
+    usage: object,
+    *,
+    input: Sequence[str],  # noqa: A002 - as the value calls it
+    output: Sequence[str],
+    cached: Sequence[str] = (),
+    cached_is_input: bool = False,
+) -> Tokens | None:
+    """The tokens that an agent recorded, from the fields of these names, which are added up.
+    `cached_is_input` says that its input has what came from the cache in it: ours has not."""
+    if not isinstance(usage, Mapping):
+        return None
+
+    def total(names: Sequence[str]) -> int:
+        numbers = (usage.get(name) for name in names)
+        return sum(n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n > 0)
+
+    from_cache = total(cached)
+    return Tokens(
+        input=max(0, total(input) - (from_cache if cached_is_input else 0)),
+        output=total(output),
+        cached=from_cache,
+    )

@@ -1,0 +1,43 @@
+"""What agents leave that no session owns, found by the patterns that a format gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from holdfast.model.part import FilePart, FolderPart, Leftover
+
+#: The kind of a leftover, and the pattern of its path below the home.
+Pattern = tuple[str, str]
+
+
+def matching(root: Path, patterns: Iterable[Pattern]) -> Iterator[tuple[str, Path]]:
+    """What is there of each kind, kind after kind, each by name."""
+    for kind, pattern in patterns:
+        for path in sorted(root.glob(pattern)):
+            yield kind, path
+
+
+def leftover(
+    kind: str, path: Path, name: str | None = None, *, used: float = 0.0
+) -> Iterator[Leftover]:
+    """One leftover, a folder with all that is in it; none when it has gone since it was found. It
+    is as old as its last change, or its last use where that was later. Without a name of its own it
+    has that of its file."""
+    try:
+        changed = path.lstat().st_mtime
+    except FileNotFoundError:
+        return
+    folder = path.is_dir() and not path.is_symlink()
+    yield Leftover(
+        kind=kind,
+        id=path.name if name is None else name,
+        active=max(changed, used),
+        parts=(FolderPart(path=path) if folder else FilePart(path=path),),
+    )
+
+
+def name_below(root: Path, path: Path) -> str:
+    """A name for what lies deep in a home, where file names alone would not tell two apart."""
+    return str(path.relative_to(root)).replace(os.sep, ":")
