@@ -18,11 +18,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
     Record,
     is_plain_name,
@@ -30,7 +34,7 @@ from holdfast.homes.records import (
     moment,
     names_in,
     opening,
-    records,
+    unit_of,
 )
 from holdfast.model.part import (
     Facts,
@@ -47,7 +51,7 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Tokens
+from holdfast.model.session import Message
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
@@ -101,43 +105,35 @@ class Copilot:
         """A session has a folder and rows; one of both may be gone."""
         stored, searched = _stored(root)
         for name in sorted({*stored, *_folders(root)}):
-            events = root / "session-state" / name / "events.jsonl"
-            unit = stored.get(name)
-            if events.is_file():
-                unit = known(events) or _read(events, unit)
-            if unit is None:
-                unit = Unit(id=name, active=events.parent.stat().st_mtime, parts=())
-            yield replace(unit, parts=_parts(root, unit, has_rows=bool(stored), searched=searched))
+            folder, row = root / "session-state" / name, stored.get(name)
+            read = partial(_read, row)
+            unit = unit_of(folder / "events.jsonl", known, read, name=name) or row
+            if unit is None and folder.is_dir():  # begun, and nothing said
+                unit = Unit(id=name, active=folder.stat().st_mtime, parts=())
+            if unit is not None:
+                parts = _parts(root, unit, has_rows=bool(stored), searched=searched)
+                yield replace(unit, parts=parts)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {*_folders(root), *_stored(root)[0]}
         for path in sorted((root / "session-state" / _LOCKS).glob("*.lock")):
             if path.stem not in sessions:
-                yield _leftover("marker", path, path.name)
-        for path in sorted(root.glob("logs/*.log")):
-            yield _leftover("log", path, path.name)
+                yield from leftover("marker", path)
+        for kind, path in matching(root, (("log", "logs/*.log"),)):
+            yield from leftover(kind, path)
         for platform in sorted(_packages(root).glob("*/")):
             releases = sorted(platform.glob("*/"), key=lambda each: _release(each.name))
             for path in releases:
                 kind = "program" if path == releases[-1] else "old-program"
-                yield _leftover(kind, path, f"{platform.name}-{path.name}")
+                yield from leftover(kind, path, f"{platform.name}-{path.name}")
+
+    def appended(self, root: Path, unit: Unit) -> Appended | None:
+        return None if unit.transcript is None else _spoken_in(unit.transcript)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        if not is_plain_name(unit.id):
-            return
-        events = root / "session-state" / unit.id / "events.jsonl"
-        if events.is_file():
-            yield from spoken(events)
-            return
-        for asked, answered, at in rows(
-            root / _DATABASE,
-            "SELECT user_message, assistant_response, timestamp FROM turns WHERE session_id = ?"
-            " ORDER BY turn_index",
-            (unit.id,),
-        ):
-            for role, text in (("user", asked), ("assistant", answered)):
-                if text:
-                    yield Message(role=role, content=text, timestamp=moment(at))
+        """From its events; of a session whose folder is gone, from what the database has of it."""
+        events = self.appended(root, unit)
+        return _turns(root, unit) if events is None else events.messages()
 
     def signs(self, root: Path, now: float) -> Signs:
         """The lock counts. Where an earlier release made none, the number of the process does."""
@@ -161,14 +157,31 @@ class Copilot:
         told = head.get("data")
         if head.get("type") != "session.start" or not isinstance(told, dict):
             return None
-        unit = replace(_read(path, None), id=str(told.get("sessionId")))
-        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        unit = replace(_read(None, path), id=str(told.get("sessionId")))
+        messages = _spoken_in(path).messages()
+        return iter([Transcript(path=path, unit=unit, messages=messages)])
 
 
-def spoken(path: Path) -> Iterator[Message]:
+def _turns(root: Path, unit: Unit) -> Iterator[Message]:
+    for asked, answered, at in rows(
+        root / _DATABASE,
+        "SELECT user_message, assistant_response, timestamp FROM turns WHERE session_id = ?"
+        " ORDER BY turn_index",
+        (unit.id,),
+    ):
+        for role, text in (("user", asked), ("assistant", answered)):
+            if text:
+                yield Message(role=role, content=text, timestamp=moment(at))
+
+
+def _spoken_in(path: Path) -> Appended:
+    return Appended(path=path, spoken=spoken, having=_SPOKEN)
+
+
+def spoken(lines: Lines) -> Iterator[Message]:
     """What was said. The usage of an answer is recorded before it, under the same call."""
     used: dict[str, Record] = {}
-    for said in records(path, _SPOKEN):
+    for said in lines:
         data, at = said.get("data"), moment(said.get("timestamp"))
         if not isinstance(data, dict):
             continue
@@ -176,6 +189,7 @@ def spoken(path: Path) -> Iterator[Message]:
             case "session.usage_record" if isinstance(data.get("usage"), dict):
                 used[str(data["usage"].get("apiCallId"))] = data["usage"]
             case "user.message":
+                lines.settle()
                 yield Message(role="user", content=_text(data.get("content")), timestamp=at)
             case "assistant.message":
                 yield _answer(data, at, used.pop(str(data.get("apiCallId")), None))
@@ -199,15 +213,17 @@ def _answer(data: Record, at: float | None, usage: Record | None) -> Message:
         timestamp=at,
         reasoning=data.get("reasoningText"),
         tool_calls=[
-            {
-                "id": each.get("toolCallId"),
-                "name": each.get("name"),
-                "arguments": each.get("arguments"),
-            }
+            tool_call(each.get("name"), each.get("arguments"), each.get("toolCallId"))
             for each in calls
         ]
         or None,
-        tokens=None if usage is None else _tokens(usage),
+        tokens=tokens_in(
+            usage,
+            input=("inputTokens",),
+            output=("outputTokens",),
+            cached=("cacheReadTokens",),
+            cached_is_input=True,
+        ),
     )
 
 
@@ -215,16 +231,6 @@ def _text(content: Any) -> str:
     if isinstance(content, dict):
         content = content.get("content") or content.get("message")
     return content if isinstance(content, str) else "" if content is None else json.dumps(content)
-
-
-def _tokens(usage: Record) -> Tokens:
-    count = {name: int(n) for name, n in usage.items() if isinstance(n, int | float)}
-    cached = count.get("cacheReadTokens", 0)
-    return Tokens(
-        input=max(0, count.get("inputTokens", 0) - cached),
-        output=count.get("outputTokens", 0),
-        cached=cached,
-    )
 
 
 def _packages(root: Path) -> Path:
@@ -265,7 +271,7 @@ def _from_row(row: Record) -> Unit:
     )
 
 
-def _read(events: Path, stored: Unit | None) -> Unit:
+def _read(stored: Unit | None, events: Path) -> Unit:
     """What the ends of the events tell, and the file with the name of the session."""
     start: Record = {}
     for said in opening(events)[:1]:
@@ -287,6 +293,7 @@ def _read(events: Path, stored: Unit | None) -> Unit:
         cwd=str(place.get("cwd") or named.get("cwd") or ("" if stored is None else stored.cwd)),
         title=title,
         model=model or str(start.get("selectedModel") or ""),
+        transcript=events,
     )
 
 
@@ -328,8 +335,3 @@ def _parts(root: Path, unit: Unit, *, has_rows: bool, searched: bool) -> tuple[P
             LinePart(path=root / "open-sessions-state.json", value=name, role=Role.TRACE),
         )
     return tuple(found)
-
-
-def _leftover(kind: str, path: Path, name: str) -> Leftover:
-    part = FolderPart(path=path) if path.is_dir() and not path.is_symlink() else FilePart(path=path)
-    return Leftover(kind=kind, id=name, active=path.lstat().st_mtime, parts=(part,))

@@ -15,21 +15,26 @@ A run without a terminal leaves no sign of life.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from glob import escape
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.gemini import output_of
+from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
     Record,
+    fields,
     first_records,
     is_plain_name,
     last_records,
     moment,
     names_in,
+    newest,
     opening,
-    records,
+    transcript_of,
+    unit_of,
     whole_records,
 )
 from holdfast.model.part import (
@@ -45,7 +50,7 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
 _HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
@@ -53,6 +58,14 @@ _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"tool_result"')
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
 #: Folders and files of a session outside its project, by its name.
 _SIDES = (("file-history", ""), ("debug", ".txt"))
+_LEFTOVERS = (
+    ("file-history", "file-history/*"),
+    ("debug-log", "debug/*"),
+    ("runtime-mark", "projects/*/chats/*.runtime.json"),
+    ("subagent", "projects/*/subagents/*"),
+    ("log", "logs/*"),
+    ("staging", "extension-store/staging/*"),
+)
 
 
 class Qwen:
@@ -71,12 +84,9 @@ class Qwen:
 
     def doubt(self, root: Path) -> str | None:
         """Records name the version that wrote them; the newest transcript speaks for the home."""
-        newest = max(_chats(root), key=_changed, default=None)
-        said = () if newest is None else last_records(newest)
-        version = next((str(each["version"]) for each in said if "version" in each), "0")
-        if version.partition(".")[0] in self.facts.versions:
-            return None
-        return f"Qwen Code {version} is newer than what Holdfast knows"
+        latest = newest(_chats(root))
+        said = {} if latest is None else fields(last_records(latest), "version")
+        return self.facts.newer(str(said["version"])) if said else None
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]
@@ -85,29 +95,24 @@ class Qwen:
         beside = {folder: frozenset(names_in(root / folder)) for folder, _ in _SIDES}
         logs = sorted(root.glob("tmp/*/logs.json"))
         for path in _chats(root):
-            yield replace(known(path) or _read(path), parts=_parts(root, path, beside, logs))
+            if unit := unit_of(path, known, _read):
+                yield replace(unit, parts=_parts(root, path, beside, logs))
             for agent in _subagents(path):
-                yield known(agent) or replace(
-                    _read(agent), parent=path.stem, relation=Relation.DELEGATE
-                )
+                if unit := unit_of(agent, known, partial(_subagent, path.stem)):
+                    yield unit
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """What belongs to sessions that are gone, and what belongs to none."""
         sessions = {path.stem for path in _chats(root)}
-        for kind, pattern in (
-            ("file-history", "file-history/*"),
-            ("debug-log", "debug/*"),
-            ("runtime-mark", "projects/*/chats/*.runtime.json"),
-            ("subagent", "projects/*/subagents/*"),
-            ("log", "logs/*"),
-            ("staging", "extension-store/staging/*"),
-        ):
-            for path in sorted(root.glob(pattern)):
-                if path.name.partition(".")[0] not in sessions:
-                    yield _leftover(root, kind, path)
+        for kind, path in matching(root, _LEFTOVERS):
+            if path.name.partition(".")[0] not in sessions:
+                yield from leftover(kind, path, name_below(root, path))
+
+    def appended(self, root: Path, unit: Unit) -> Appended:
+        return _spoken_in(transcript_of(unit))
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        yield from spoken(_transcript(root, unit))
+        return self.appended(root, unit).messages()
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process with a terminal registers itself with the time it began, so that a number that
@@ -118,32 +123,32 @@ class Qwen:
             if said is None:  # torn, or just being written: its name is the number of the process
                 if life.start_ticks(int(path.stem)) is not None:
                     return Signs(home=f"{path.name} cannot be read, and its process runs")
-            elif _runs(said):
-                why = f"sessions/{path.name}: process {said['pid']} has it open"
-                alive[str(said["sessionId"])] = why
+                continue
+            began = str(said.get("procStart") or "").rpartition(":")[2] or None
+            why = life.registered(int(said["pid"]), began=began)
+            if why is not None:
+                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
         return Signs(units=alive)
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         head = next((each for each in opening(path) if each.keys() >= _HEAD), None)
         if head is None or "parts" not in (head["message"] or ()):
             return None
-        unit = replace(_read(path), id=str(head["sessionId"]))
+        session = str(head["sessionId"])
+        unit = replace(_read(path), id=session)
         if head.get("isSidechain"):
-            parent, agent = unit.id, f"agent-{head.get('agentId')}"
-            unit = replace(unit, id=agent, parent=parent, relation=Relation.DELEGATE)
-        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+            unit = replace(_subagent(session, path), id=f"agent-{head.get('agentId')}")
+        messages = _spoken_in(path).messages()
+        return iter([Transcript(path=path, unit=unit, messages=messages)])
 
 
-def _runs(said: Record) -> bool:
-    """Whether the process that registered itself still runs. It may count processes of another
-    container, where a number says nothing: then only the next start tells."""
-    began = life.start_ticks(int(said["pid"]))
-    noted = str(said.get("procStart") or "").rpartition(":")[2]
-    return began is not None and noted in ("", began)
+def _spoken_in(path: Path) -> Appended:
+    return Appended(path=path, spoken=spoken, having=_SPOKEN)
 
 
-def spoken(path: Path) -> Iterator[Message]:
-    for said in records(path, _SPOKEN):
+def spoken(lines: Lines) -> Iterator[Message]:
+    for said in lines:
+        lines.settle()
         message = said.get("message")
         if said.get("type") in _ROLES and isinstance(message, dict):
             yield from _messages(said, message)
@@ -171,11 +176,16 @@ def _messages(said: Record, message: Record) -> Iterator[Message]:
             timestamp=at,
             reasoning=_text(parts, thought=True) or None,
             tool_calls=[
-                {"id": each.get("id"), "name": each.get("name"), "arguments": each.get("args")}
-                for each in calls
+                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
             ]
             or None,
-            tokens=_tokens(said.get("usageMetadata")),
+            tokens=tokens_in(
+                said.get("usageMetadata"),
+                input=("promptTokenCount",),
+                output=("candidatesTokenCount", "thoughtsTokenCount"),
+                cached=("cachedContentTokenCount",),
+                cached_is_input=True,
+            ),
         )
 
 
@@ -188,18 +198,6 @@ def _text(parts: Sequence[Record], *, thought: bool) -> str:
         each["text"]
         for each in parts
         if isinstance(each.get("text"), str) and bool(each.get("thought")) is thought
-    )
-
-
-def _tokens(said: Any) -> Tokens | None:
-    if not isinstance(said, dict):
-        return None
-    count = {name: n for name, n in said.items() if isinstance(n, int)}
-    cached = count.get("cachedContentTokenCount", 0)
-    return Tokens(
-        input=max(0, count.get("promptTokenCount", 0) - cached),
-        output=count.get("candidatesTokenCount", 0) + count.get("thoughtsTokenCount", 0),
-        cached=cached,
     )
 
 
@@ -218,24 +216,13 @@ def _subagents(chat: Path) -> list[Path]:
     return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
 
 
-def _transcript(root: Path, unit: Unit) -> Path:
-    where = f"projects/*/chats/{escape(unit.id)}.jsonl"
-    if unit.relation is Relation.DELEGATE:
-        where = f"projects/*/subagents/{escape(unit.parent)}/{escape(unit.id)}.jsonl"
-    named = [*root.glob(where)]
-    if not named:
-        raise FileNotFoundError(f"the transcript of {unit.id} is gone")
-    return max(named, key=_changed)
+def _subagent(parent: str, path: Path) -> Unit:
+    return replace(_read(path), parent=parent, relation=Relation.DELEGATE)
 
 
 def _read(path: Path) -> Unit:
     """What the head and the tail of a transcript tell."""
-    cwd, started = "", None
-    for said in first_records(path):
-        cwd = cwd or str(said.get("cwd") or "")
-        started = started or moment(said.get("timestamp"))
-        if cwd and started:
-            break
+    head = fields(first_records(path), "cwd", "timestamp")
     active = None
     title = model = ""
     for said in last_records(path):
@@ -248,10 +235,11 @@ def _read(path: Path) -> Unit:
         id=path.stem,
         active=active or path.stat().st_mtime,
         parts=(),
-        started=started,
-        cwd=cwd,
+        started=moment(head.get("timestamp")),
+        cwd=str(head.get("cwd") or ""),
         title=title,
         model=model,
+        transcript=path,
     )
 
 
@@ -279,13 +267,3 @@ def _parts(
             role=Role.TRACE,
         ),
     )
-
-
-def _leftover(root: Path, kind: str, path: Path) -> Leftover:
-    part = FolderPart(path=path) if path.is_dir() and not path.is_symlink() else FilePart(path=path)
-    name = str(path.relative_to(root)).replace("/", ":")
-    return Leftover(kind=kind, id=name, active=_changed(path), parts=(part,))
-
-
-def _changed(path: Path) -> float:
-    return path.lstat().st_mtime
