@@ -86,6 +86,13 @@ AGENTS = (
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
     _kind(
+        "cline:Cline",
+        "Cline",
+        ".cline/data",
+        ("db/sessions.db",),
+        environment="CLINE_DATA_DIR",
+    ),
+    _kind(
         "copilot:Copilot",
         "Copilot CLI",
         ".copilot",

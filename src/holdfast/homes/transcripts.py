@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
 from holdfast.homes.format_sessions import booked
-from holdfast.homes.records import unread
+from holdfast.homes.records import unread, whole_records
 from holdfast.homes.registry import kinds
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder
@@ -82,7 +82,7 @@ def _told(each: Transcript) -> Told:
 
 def _notes(path: Path) -> tuple[str, ...]:
     with suppress(OSError):  # whoever reads the messages will say so
-        return () if is_sqlite(path) else unread(path)
+        return () if is_sqlite(path) or any(whole_records(path)) else unread(path)
     return ()
 
 

@@ -88,6 +88,8 @@ def check_others(lab: Lab, before: dict[str, list[str]], gone: set[str]) -> None
     """Rows and lines that name no session that is gone are all there, and in the same order."""
     after = shared(lab)
     for name, entries in before.items():
+        if name.endswith("_docsize"):  # numbers of an index, which name nobody
+            continue
         strange = [each for each in entries if not any(one in each for one in gone)]
         left = [each for each in after[name] if not any(one in each for one in gone)]
         assert left == strange, name

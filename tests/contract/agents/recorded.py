@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import copilot, qwen
+from tests.contract.agents import cline, copilot, qwen
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
     *agent_homes.FOUR,
+    cline.HOME,
     copilot.HOME,
     qwen.HOME,
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.compat.agents.lab import FOUR, Lab
+from tests.compat.agents.labs.copilot import Copilot
 from tests.compat.agents.labs.qwen import Qwen
 
 LABS: Sequence[type[Lab]] = (
     *FOUR,
+    Copilot,
     Qwen,
 )
