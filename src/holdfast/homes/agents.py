@@ -25,7 +25,12 @@ STATE = ".holdfast"
 
 
 def _kind(
-    place: str, agent: str, folder: str, signs: tuple[str, ...], environment: str = ""
+    place: str,
+    agent: str,
+    folder: str,
+    signs: tuple[str, ...],
+    environment: str = "",
+    state: str = STATE,
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
     a folder with a sign loads the format, which then looks closely."""
@@ -54,7 +59,7 @@ def _kind(
         environment=environment,
         recognise=recognise,
         open=opened,
-        state=lambda root: root / STATE,
+        state=lambda root: root / state,
         transcripts=transcripts,
     )
 
@@ -98,6 +103,13 @@ AGENTS = (
         ".copilot",
         ("session-state",),
         environment="COPILOT_HOME",
+    ),
+    _kind(
+        "aider:Aider",
+        "aider",
+        ".aider",
+        (".aider.chat.history.md", "installs.json"),
+        state=".aider.holdfast",
     ),
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),

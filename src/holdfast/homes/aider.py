@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from holdfast.homes.leftovers import leftover, matching
 from holdfast.model.part import (
     Facts,
-    FilePart,
-    FolderPart,
     Known,
     Leftover,
     Signs,
@@ -30,6 +29,8 @@ from holdfast.model.session import Message, Tokens
 from holdfast.value import dataclass, replace
 
 _HISTORY = ".aider.chat.history.md"
+#: aider has `.aider*` in the user's .gitignore.
+_STATE = ".aider.holdfast"
 _CACHE = ".aider.tags.cache.v*"
 _BEGIN = b"# aider chat started at "
 _USER, _NOTE = "#### ", "> "
@@ -54,30 +55,31 @@ class _Chat:
 
 
 class Aider:
-    facts = Facts(name="aider", agent="aider", folder=".aider", processes=("aider",))
+    facts = Facts(name="aider", agent="aider", folder=".aider", processes=("aider",), state=_STATE)
 
     def recognise(self, root: Path) -> bool:
-        return (root / _HISTORY).is_file()
+        """A project, or the folder that aider has for itself in the user's home."""
+        own = root.name == self.facts.folder and (root / "installs.json").is_file()
+        return own or (root / _HISTORY).is_file()
 
     def doubt(self, root: Path) -> str | None:
         return "aider keeps all chats of a project in one file that only aider writes"
 
     def roots(self, root: Path) -> Sequence[Path]:
         """Not the project: only what aider left there."""
-        return [root / _HISTORY, *sorted(root.glob(_CACHE))]
+        if root.name == self.facts.folder:
+            return [root]
+        return [path for path in sorted(root.glob(".aider*")) if path.name != _STATE]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         path = root / _HISTORY
-        for chat in _chats(path):
+        for chat in _chats(path) if path.is_file() else ():
             known(path)  # which file tells of a change; one file has them all
             yield _unit(root, chat)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for path in sorted(root.glob(_CACHE)):
-            part = FolderPart(path=path) if path.is_dir() else FilePart(path=path)
-            yield Leftover(
-                kind="tags-cache", id=path.name, active=path.lstat().st_mtime, parts=(part,)
-            )
+        for kind, path in matching(root, (("tags-cache", _CACHE), ("cache", "caches/*"))):
+            yield from leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for chat in _chats(root / _HISTORY):

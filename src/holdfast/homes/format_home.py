@@ -51,16 +51,11 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
 
-STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
 #: Before the first look nobody knows how many sessions there are.
 _MOST_AT_FIRST = 500_000
-
-
-def state_folder(root: Path) -> Path:
-    return root / STATE
 
 
 class FormatContents(Contents):
@@ -109,12 +104,20 @@ class FormatContents(Contents):
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
+            counted=self._not_its_own(),
             in_items=sum(
                 each.bytes
                 for each in (*seen, *leftovers)
                 if not (each.unit.parts and _lies_elsewhere(each.unit.parts[0], self._root))
             ),
         )
+
+    def _not_its_own(self) -> list[Path]:
+        """What lies beside the files of an agent whose home is a project of the user."""
+        tops = [*self._format.roots(self._root), self.ground.state]
+        if self._root in tops:
+            return []
+        return [path for path in self._root.iterdir() if path not in tops]
 
     def store(self) -> FormatSessions:
         """The sessions as they are now."""
@@ -246,7 +249,7 @@ class FormatHome(Home):
             root,
             partial(FormatContents, form),
             clock=clock,
-            state=state_folder(root),
+            state=root / form.facts.state,
             options=options,
         )
 

@@ -82,8 +82,15 @@ def _told(each: Transcript) -> Told:
 
 def _notes(path: Path) -> tuple[str, ...]:
     with suppress(OSError):  # whoever reads the messages will say so
-        return () if is_sqlite(path) or any(whole_records(path)) else unread(path)
+        return () if is_sqlite(path) or not _is_lines(path) else unread(path)
     return ()
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(b"{") and not any(whole_records(path))
 
 
 def _session(unit: Unit) -> Session:

@@ -256,7 +256,8 @@ class Facts:
     for `idle_after` seconds after its last activity. `versions` are those that were tried.
     `references` is a prefix, such as `refs/agent/`, of what the agent keeps in repositories of the
     user: a `RefPart` right below it may lie in any repository, because the session that names the
-    repository may be gone when its references return.
+    repository may be gone when its references return. `state` is the folder in the home for what is
+    Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
     """
 
     name: str
@@ -267,6 +268,7 @@ class Facts:
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
     references: str = ""
+    state: str = ".holdfast"
 
     def newer(self, version: str) -> str | None:
         """Why a home that this version wrote may only be read; None when the first number of the

@@ -270,7 +270,7 @@ def test_an_agent_that_shows_a_session_is_never_touched(lab: Lab) -> None:
         terminal.settled()
         attack(lab, session)
         terminal.type("One more thing about bananas")
-        terminal.wait(lambda drawn: drawn.count("Noted.") > 1)
+        terminal.wait(lambda drawn: drawn.count(lab.drawn) > 1)
         terminal.settled()
     finally:
         terminal.close()
@@ -283,7 +283,7 @@ def test_a_killed_agent_is_dead(lab: Lab) -> None:
     [session] = (name for name, word in lab.said.items() if word == "bananas")
     process = lab.start(session, "WAIT, then say something about bananas")
     assert lab.model.waiting.wait(timeout=60)
-    end(process)
+    lab.kill(process)
     with opened(lab) as home:
         home.plan_delete([session]).apply()
     check_whole(lab)

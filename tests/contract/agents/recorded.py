@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import cline, copilot, qwen
+from tests.contract.agents import cline, copilot, kilo, qwen
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
     *agent_homes.FOUR,
     cline.HOME,
     copilot.HOME,
+    kilo.HOME,
     qwen.HOME,
 )

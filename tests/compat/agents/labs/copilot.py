@@ -16,6 +16,7 @@ class Copilot(Lab):
     version = "1.0.102"
     command = "copilot"
     folder = ".copilot"
+    drawn = "there is to say"
 
     def settings(self) -> Mapping[str, str]:
         return {}
@@ -51,9 +52,12 @@ class Copilot(Lab):
         return opened
 
     def listed(self) -> set[str]:
-        opened = self.terminal("--resume")
-        try:
-            opened.settled(4)
-            return self.listed_words(opened.settled())
-        finally:
-            opened.close()
+        """It draws its list piece by piece, and not always the same ones: two looks."""
+        found = set()
+        for _ in range(2):
+            opened = self.terminal("--resume")
+            try:
+                found |= self.listed_words(opened.settled(5))
+            finally:
+                opened.close()
+        return found
