@@ -331,6 +331,9 @@ class SessionStore(Protocol):
     ) -> Iterator[Message]:
         """All stored messages between two numbers, including replaced ones."""
 
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """How each of these sessions began, in one line; empty for one without words."""
+
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
     def close_words(self, text: str) -> Sequence[str]:

@@ -69,27 +69,27 @@ def row(result: Result, name: str) -> list[str]:
 
 def test_what_is_unknown_is_said_and_never_nothing(costly: Machine) -> None:
     shown = costly.ok("sessions", "stats", "--cost")
-    assert "16,007 tokens, cost 0.2500 + unknown" in shown.words
-    assert row(shown, "cli")[-1] == "0.2500"
+    assert "16,007 tokens, cost $0.2500 + unknown" in shown.words
+    assert row(shown, "cli")[-1] == "$0.2500"
     assert row(shown, "telegram")[-1] == "unknown"
     assert row(shown, "none named")[-1] == "unknown"
     assert "Cost unknown for 8,400 tokens of model x-1." in shown.words
     assert "Cost unknown for 3,000 tokens of model m-2." in shown.words
     assert "Cost unknown for 7 tokens of sessions without a model." in shown.words
     assert "holdfast config path" in shown.out
-    assert "0.00 " not in shown.out
+    assert "$0.00 " not in shown.out
 
 
 def test_prices_are_for_what_came_without_a_cost(costly: Machine) -> None:
     configure(costly, PRICES)
     shown = costly.ok("sessions", "stats", "--cost")
-    assert row(shown, "telegram")[-1] == "0.0360"
-    assert row(shown, "cli")[-1] == "0.2500", "what was told is not replaced"
-    assert "0.0360 of it by the prices" in shown.words
+    assert row(shown, "telegram")[-1] == "$0.0360"
+    assert row(shown, "cli")[-1] == "$0.2500", "what was told is not replaced"
+    assert "$0.0360 of it by the prices" in shown.words
     assert "model m-2." not in shown.words
     configure(costly, WHOLE)
     shown = costly.ok("sessions", "stats", "--cost")
-    assert "16,007 tokens, cost 0.3028" in shown.words
+    assert "16,007 tokens, cost $0.3028" in shown.words
     assert "unknown" not in shown.out
 
 
@@ -137,7 +137,7 @@ def test_sorted_by_cost_with_and_without_prices(costly: Machine) -> None:
 def test_the_list_shows_what_it_is_sorted_by(costly: Machine) -> None:
     by_cost = costly.ok("sessions", "list", "--sort", "cost")
     assert by_cost.lines[0].split() == ["id", "source", "active", "msgs", "tokens", "cost", "title"]
-    assert row(by_cost, TOLD)[-2:] == ["5,000", "0.2500"]
+    assert row(by_cost, TOLD)[-2:] == ["5,000", "$0.2500"]
     assert row(by_cost, DARK)[-3:-1] == ["8,000", "unknown"]
     assert "What 3 of these cost is not known in full" in by_cost.words
     by_tokens = costly.ok("sessions", "list", "--sort", "tokens")

@@ -108,15 +108,16 @@ def test_people_see_twenty_and_scripts_see_all(machine: Machine) -> None:
     assert len(ids(machine)) == 25
     shown = machine.ok("sessions", "list")
     assert sum(row.startswith("2026") for row in shown.lines) == 20
-    assert "1 to 20 of 25" in shown.words
+    assert "1 to 20 of 25 sessions. The next: --offset 20. All: --limit 25." in shown.words
 
 
 def test_a_list_for_people(stored_once: Machine) -> None:
-    shown = stored_once.ok("sessions", "list")
+    shown = stored_once.ok("sessions", "list", env={"COLUMNS": "120"})
     for session_id in EVERY:
         assert session_id in shown.out, "an id is there to be copied, so it is in one piece"
     assert "● 📌 中文標題" in shown.out
-    assert "1 to 4 of 4" in shown.words
+    assert "4 sessions. ● is open, 📌 is pinned." in shown.words
+    assert "Nothing new in the inbox" in shown.out, "untitled: how it began"
     assert "No sessions match." in stored_once.ok("sessions", "list", "--title", "zzz").out
     assert "past the last session" in stored_once.ok("sessions", "list", "--offset", "9").out
 

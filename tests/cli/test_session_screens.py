@@ -101,8 +101,8 @@ def test_output_fits_the_terminal(stored_once: Machine, command: str, columns: i
 
 
 @pytest.mark.parametrize("command", _SCREENS)
-def test_no_colours_in_a_pipe_and_80_columns(stored_once: Machine, command: str) -> None:
-    result = stored_once.ok("sessions", *command.split())
+def test_no_colours_in_80_columns_without_a_terminal(stored_once: Machine, command: str) -> None:
+    result = stored_once.ok("sessions", *command.split(), env={"COLUMNS": "80"})
     assert not result.coloured
     assert max(map(cell_len, result.lines)) <= 80
 

@@ -46,9 +46,11 @@ def test_the_document_of_a_conversation(stored_once: Machine) -> None:
 
 def test_a_long_message_is_shortened_unless_asked(machine: Machine) -> None:
     take_in(machine, line("20260101_000000_abcdef", "x" * 5_000))
-    short = machine.ok("sessions", "show", "2026")
+    screen = {"COLUMNS": "80"}
+    short = machine.ok("sessions", "show", "2026", env=screen)
     assert "1,000 more characters; --whole shows them." in short.words
-    assert machine.ok("sessions", "show", "2026", "--whole").out.count("x") == 5_000
+    assert machine.ok("sessions", "show", "2026", "--whole", env=screen).out.count("x") == 5_000
+    assert "x" * 5_000 in machine.ok("sessions", "show", "2026").lines, "whole in a pipe"
 
 
 @pytest.mark.parametrize("command", ["show", "pin", "export"])
@@ -60,7 +62,7 @@ def test_a_unique_beginning_stands_for_an_id(stored: Machine, command: str) -> N
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("20260120", f"{CJK}, {EMPTY}"),
+        ("20260120", f"2 sessions: {EMPTY} {CJK} Use a longer prefix."),
         ("20260101_090000_aaaaab", f"Did you mean {DISK}?"),
         ("CRON_INBOX-DIGEST_20260110_090000", f"Did you mean {CRON}?"),
         ("zzz", "holdfast sessions list"),
@@ -129,9 +131,11 @@ def test_what_a_search_finds(
 
 
 def test_a_search_for_people(stored_once: Machine) -> None:
-    shown = stored_once.ok("sessions", "search", "disk")
+    shown = stored_once.ok("sessions", "search", "disk", env={"COLUMNS": "80"})
     assert f"{DISK}  user" in shown.out
     assert "The [disk] is full. What can go?" in shown.out
+    [_, hit] = stored_once.ok("sessions", "search", "disk").lines
+    assert hit.split("\t")[::4] == [DISK, "The [disk] is full. What can go?"], "a line in a pipe"
 
 
 def test_what_is_not_found_gets_a_command_that_works(stored_once: Machine) -> None:

@@ -43,7 +43,7 @@ def test_stats_for_people(stored_once: Machine) -> None:
         assert word in shown.out
     assert "In the store now: 4 sessions" in shown.out
     assert (
-        "All-time usage, including removed sessions: 907 tokens, cost 0.0050 + unknown"
+        "All-time usage, including removed sessions: 907 tokens, cost $0.0050 + unknown"
         in shown.words
     )
 
@@ -77,7 +77,7 @@ def test_usage_stays_when_sessions_go(stored: Machine) -> None:
     assert after["usage"] == before
     shown = stored.ok("sessions", "stats").out
     assert "In the store now: 3 sessions (2 open), 3 messages, 30 tokens\n" in shown
-    assert "All-time usage, including removed sessions: 907 tokens, cost 0.0050" in shown
+    assert "All-time usage, including removed sessions: 907 tokens, cost $0.0050" in shown
 
 
 def test_a_store_that_used_nothing_says_nothing_of_usage(machine: Machine) -> None:

@@ -159,11 +159,12 @@ def test_a_terminal_that_knows_only_ascii(half_once: Machine, command: str) -> N
 
 
 @pytest.mark.parametrize("command", _SCREENS)
-def test_no_colours_in_a_pipe_and_80_columns(half_once: Machine, command: str) -> None:
+def test_no_colours_and_whole_lines_in_a_pipe(half_once: Machine, command: str) -> None:
     result = half_once.ok(*command.split())
     assert not result.coloured
     assert "\r" not in result.out
-    assert max(map(len, result.lines)) <= 80
+    assert not any(line.endswith((" ", "\t")) for line in result.lines)
+    assert "█" not in result.out, "a bar says nothing to a program"
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

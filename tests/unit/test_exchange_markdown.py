@@ -55,7 +55,7 @@ def test_a_whole_session() -> None:
         "- **Folder:** `/work`\n"
         "- **Started:** 2026-03-25 11:25:18 UTC\n"
         "- **Ended:** 2026-03-25 11:26:18 UTC (done)\n"
-        "- **Messages:** 3, 1 tool call, 1,200 tokens in, 34 out, cost 0.0123\n"
+        "- **Messages:** 3, 1 tool call, 1,200 tokens in, 34 out, cost $0.0123\n"
         "\n## User · 2026-03-25 11:25:18 UTC\n\n"
         "What is *here*?\n"
         "\n## Assistant\n\n"

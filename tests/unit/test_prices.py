@@ -141,12 +141,12 @@ def test_of_many_days_the_latest_are_told() -> None:
 @pytest.mark.parametrize(
     ("cost", "shown"),
     [
-        (0, "0.00"),
-        (0.00001, "< 0.0001"),
-        (0.0001, "0.0001"),
-        (0.0051, "0.0051"),
-        (1, "1.00"),
-        (1234.5, "1,234.50"),
+        (0, "$0.00"),
+        (0.00001, "< $0.0001"),
+        (0.0001, "$0.0001"),
+        (0.0051, "$0.0051"),
+        (1, "$1.00"),
+        (1234.5, "$1,234.50"),
     ],
 )
 def test_what_is_not_nothing_never_looks_like_it(cost: float, shown: str) -> None:

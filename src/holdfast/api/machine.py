@@ -22,7 +22,13 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes.registry import kind_of
-from holdfast.model.arguments import MOST_NAMED, check_foreign_id, named_place, text
+from holdfast.model.arguments import (
+    MOST_NAMED,
+    ambiguous,
+    check_foreign_id,
+    named_place,
+    text,
+)
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
@@ -74,12 +80,14 @@ class Looked(Generic[_T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSession:
-    """A session with its home. `page` knows what it cost. One from the archive is `archived`."""
+    """A session with its home. `page` knows what it cost. One from the archive is `archived`.
+    `opening` says how one without a title began, where that was asked for."""
 
     home: AgentHome
     session: Session
     page: SessionPage
     archived: ArchivedSession | None = None
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +268,7 @@ class Machine:
         limit: int | None = None,
         offset: int = 0,
         archived: bool = False,
+        openings: bool = False,
     ) -> MachinePage:
         """One page of the sessions of all homes, or of those in their archives."""
         most = None if limit is None else offset + limit
@@ -283,11 +292,22 @@ class Machine:
             key=lambda each: (rank(each.session, order_by, each.page.prices), each.session.id),
             reverse=True,
         )
+        shown = found[offset:most]
         return MachinePage(
-            found=found[offset:most],
+            found=self._with_openings(shown) if openings and not archived else shown,
             total=sum(page.total for _, page in looked.seen),
             looked=looked,
         )
+
+    def _with_openings(self, found: Sequence[FoundSession]) -> Sequence[FoundSession]:
+        by_home: dict[AgentHome, list[Session]] = {}
+        for each in found:
+            by_home.setdefault(each.home, []).append(each.session)
+        known = {
+            home: SessionView(self.place(home)).openings(sessions)
+            for home, sessions in by_home.items()
+        }
+        return [replace(each, opening=known[each.home].get(each.session.id, "")) for each in found]
 
     def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
         """Find messages by their words in all homes, or in their archives."""
@@ -318,15 +338,21 @@ class Machine:
         may have another session of such an id. Whoever changes something asks like this.
         """
         wanted = check_foreign_id(text(prefix, "A session id"))
-        begin_so: list[Located] = []
+        begin_so: list[_Candidate] = []
+        total = 0
         unread: Sequence[UnreadHome] = ()
         for has in (_in_store,) * store + (_in_archive,) * archive:
             looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
-            found = [Located(home=home, id=each) for home, ids in looked.seen for each in ids]
+            found = [
+                _Candidate(home=home, id=each, active=active)
+                for home, seen in looked.seen
+                for each, active in seen.newest
+            ]
             if exact := [each for each in found if each.id == wanted]:
-                return _only(wanted, exact)
-            begin_so = begin_so or found
+                return _only(wanted, exact, len(exact))
+            if not begin_so:
+                begin_so, total = found, sum(seen.total for _, seen in looked.seen)
         if not begin_so:
             raise self._unknown(wanted, unread)
         if surely and unread:
@@ -334,7 +360,7 @@ class Machine:
                 f"{wanted!r} may mean a session in {unread[0].path}, which cannot be read.",
                 hint="Write the whole id, or pick the home with --home.",
             )
-        return _only(wanted, begin_so)
+        return _only(wanted, begin_so, total)
 
     def _unknown(self, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
         """No store has it. It may be in an archive or in the trash, or where nobody can look."""
@@ -413,18 +439,37 @@ def _with_bundles(page: SessionPage) -> Sequence[tuple[Session, ArchivedSession 
     return list(zip(page.sessions, bundles or [None] * len(page.sessions), strict=True))
 
 
-def _in_store(place: Place, prefix: str) -> Sequence[str]:
-    """The ids in the store of a home that begin so, or the one that is it; the first of many."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A session that an id may mean, and when it was last active."""
+
+    home: AgentHome
+    id: str
+    active: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """Sessions of one home whose ids begin alike: the newest, and how many there are."""
+
+    newest: Sequence[tuple[str, float]] = ()
+    total: int = 0
+
+
+def _in_store(place: Place, prefix: str) -> _Begun:
+    """The sessions in the store of a home whose ids begin so, or the one that is it."""
     store = SessionView(place).session_store
     if store is None:
-        return ()
+        return _Begun()
     try:
-        return (store.resolve(prefix),)
+        return _Begun(newest=[(store.resolve(prefix), 0.0)], total=1)
     except UnknownSessionError:
-        return ()
+        return _Begun()
     except UsageError:  # several begin so, or this store can have no such id
-        found = store.find(SessionFilter(id_prefix=prefix), limit=MOST_NAMED)
-        return [each.id for each in found]
+        wanted = SessionFilter(id_prefix=prefix)
+        found = store.find(wanted, limit=MOST_NAMED)
+        newest = [(each.id, each.last_active_at) for each in found]
+        return _Begun(newest=newest, total=store.count(wanted))
 
 
 def _near(place: Place, prefix: str) -> str | None:
@@ -438,28 +483,29 @@ def _near(place: Place, prefix: str) -> str | None:
     return None
 
 
-def _in_archive(place: Place, prefix: str) -> Sequence[str]:
+def _in_archive(place: Place, prefix: str) -> _Begun:
     archive = place.home.archive
     try:
-        return (archive.resolve(prefix),)
+        return _Begun(newest=[(archive.resolve(prefix), 0.0)], total=1)
     except UnknownSessionError:
-        return ()
+        return _Begun()
     except UsageError:
         found = archive.find(SessionFilter(id_prefix=prefix))
-        return sorted({each.session.id for each in found})[:MOST_NAMED]
+        active = {each.session.id: each.session.last_active_at for each in found}
+        return _Begun(newest=list(active.items()), total=len(active))
 
 
 def _flag(home: AgentHome) -> str:
     return f"--home {home.name} "
 
 
-def _only(prefix: str, found: Sequence[Located]) -> Located:
+def _only(prefix: str, found: Sequence[_Candidate], total: int) -> Located:
     if len(found) == 1:
-        return found[0]
-    named = ", ".join(f"{each.home.label} {each.id}" for each in found[:MOST_NAMED])
+        return Located(home=found[0].home, id=found[0].id)
+    newest = sorted(found, key=lambda each: -each.active)
     same = all(each.id == prefix for each in found)
     raise UsageError(
-        f"{prefix!r} could be any of several sessions: {named}",
+        ambiguous(prefix, [f"{each.home.label} {each.id}" for each in newest], total=total),
         hint="Pick the home with --home."
         if same
         else "Use a longer prefix, or pick the home with --home.",

@@ -14,10 +14,10 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.api.place import Place
     from holdfast.model.item import Problem
@@ -30,11 +30,13 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Sessions in the order that was asked for. `total` counts all that match, on every page."""
+    """Sessions in the order that was asked for. `total` counts all that match, on every page.
+    `openings` says by id how sessions without a title began, where that was asked for."""
 
     sessions: Sequence[Session]
     total: int
     prices: Prices
+    openings: Mapping[str, str] = field(default_factory=dict)
 
     def cost(self, session: Session) -> Cost:
         """What a session cost by its own figures and the configured prices."""
@@ -87,6 +89,7 @@ class SessionView:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        openings: bool = False,
     ) -> SessionPage:
         """One page of the sessions in the store; an empty one when the home has no store."""
         store, prices = self.session_store, self._place.prices()
@@ -94,7 +97,17 @@ class SessionView:
             return SessionPage(sessions=(), total=0, prices=prices)
         chosen = SessionFilter() if wanted is None else wanted
         found = store.find(chosen, order_by=order_by, limit=limit, offset=offset, prices=prices)
-        return SessionPage(sessions=found, total=store.count(chosen), prices=prices)
+        return SessionPage(
+            sessions=found,
+            total=store.count(chosen),
+            prices=prices,
+            openings=self.openings(found) if openings else {},
+        )
+
+    def openings(self, sessions: Sequence[Session]) -> Mapping[str, str]:
+        """The first line of sessions without a title, by id: what a list shows instead of one."""
+        untitled = [each.id for each in sessions if not each.title and each.message_count]
+        return self.need_store().openings(untitled) if untitled else {}
 
     def search_sessions(self, asked: Search) -> SearchResult:
         """Find messages by their words, the best matches first."""

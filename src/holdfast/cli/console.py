@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.plain import NARROWEST, PIPED_WIDTH, WIDEST, Line, Rows
+from holdfast.cli.plain import NARROWEST, PIPED_WIDTH, WIDEST, Line
 from holdfast.cli.streams import OutputError
 from holdfast.model.text import printable
 
@@ -33,36 +33,9 @@ class _Console(Console):
                 yield Segment(printable(segment.text), segment.style)
 
 
-def rendered(shown: str | Line | Rows | Text) -> Text | Table:
+def rendered(line: Line) -> Text:
     """What a command shows, as rich knows it."""
-    if isinstance(shown, str):
-        return Text(printable(shown))
-    if isinstance(shown, Line):
-        made = Text.assemble(*((printable(text), style) for text, style in shown.parts))
-        made.overflow, made.no_wrap = "fold", shown.no_wrap
-        return made
-    return _table(shown) if isinstance(shown, Rows) else shown
-
-
-def _table(rows: Rows) -> Table:
-    made = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
-        show_header=rows.show_header,
-    )
-    for column in rows.columns:
-        made.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=column.no_wrap,
-            min_width=column.min_width,
-            overflow="ellipsis" if column.right else "fold",
-        )
-    for row in rows.rows:
-        made.add_row(*map(rendered, row))
-    return made
+    return Text.assemble(*((printable(text), style) for text, style in line.parts))
 
 
 def standard_output() -> Console:
@@ -71,3 +44,16 @@ def standard_output() -> Console:
     wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else PIPED_WIDTH
     plain.width = max(NARROWEST, min(wanted, WIDEST))
     return plain
+
+
+def written_to(file: IO[str], *, width: int, colours: bool) -> Console:
+    """The same for what a pager reads, which shows it as wide as the terminal."""
+    return _Console(
+        file=file,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        width=width,
+        force_terminal=colours,
+        no_color=None if colours else True,
+    )

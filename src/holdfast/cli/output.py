@@ -1,36 +1,54 @@
 """Where output goes: one JSON document, or text laid out for the width at hand.
 
-A command makes lines and tables of `plain`. On a terminal rich shows them, in colours; on a pipe
-they are laid out without it.
+A command makes lines and tables. On a terminal rich shows them, in colours. A pipe gets them whole,
+without rich.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
-from holdfast.cli.plain import Line, Rows
+from holdfast.cli.plain import Line
 from holdfast.cli.streams import output_errors, write, write_error
-from holdfast.model.text import one_line, printable
+from holdfast.model.text import one_line
 
-# Loaded for a terminal.
+# Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
+
+    from holdfast.cli.tables import Rows
+
+#: Where output goes while it is not standard output: a pager.
+_elsewhere: ContextVar[Console | None] = ContextVar("holdfast_console", default=None)
+
+
+def console() -> Console:
+    """Where rich writes to: standard output, or the pager."""
+    return _elsewhere.get() or _standard()
 
 
 @cache
-def console() -> Console:
-    """Standard output as rich writes to it."""
+def _standard() -> Console:
     from holdfast.cli.console import standard_output
 
     return standard_output()
+
+
+@contextmanager
+def showing_on(other: Console) -> Iterator[None]:
+    """Show everything on another console."""
+    before = _elsewhere.set(other)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(before)
 
 
 def width() -> int:
@@ -61,32 +79,40 @@ def print_json(document: dict[str, Any]) -> None:
     write(json.dumps(document, indent=2) + "\n")
 
 
-def say(shown: str | Line | Rows | Text = "") -> None:
-    """Print text or a table, fitted to the width at hand."""
-    if not plain.is_enough() or not isinstance(shown, str | Line | Rows):
-        from holdfast.cli.console import rendered
-
-        with output_errors():
-            console().print(rendered(shown))
+def say(shown: str | Line | Rows = "") -> None:
+    """Show text or a table: fitted to the terminal, or whole in a pipe."""
+    if not isinstance(shown, str | Line):
+        _show(shown.records() if plain.is_piped() else shown.lines(width()))
         return
-    if isinstance(shown, Rows):
-        lines = list(shown.lines(plain.width()))
-    else:
-        text = shown if isinstance(shown, str) else shown.plain
-        lines = plain.wrapped(printable(text), plain.width())
-    _write_now("".join(f"{line}\n" for line in lines))
+    line = (Line(shown) if isinstance(shown, str) else shown).printable()
+    _show([line] if plain.is_piped() else line.folded(width()))
+
+
+def say_unfolded(line: Line) -> None:
+    """Show a line as long as it is: a command to copy, a line of a file."""
+    _show([line.printable()])
 
 
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
-    shown = name(f"  {command}", "bold green")
+    say_unfolded(name(f"  {command}", "bold green"))
+
+
+def nothing_changed() -> None:
+    """The last line of a dry run."""
+    say()
+    say("Nothing was changed.")
+
+
+def _show(lines: Iterable[Line]) -> None:
     if plain.is_enough():
-        _write_now(f"{shown.plain}\n")
+        _write_now("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
         return
     from holdfast.cli.console import rendered
 
     with output_errors():
-        console().print(rendered(shown), soft_wrap=True)
+        for line in lines:
+            console().print(rendered(line), soft_wrap=True)
 
 
 def _write_now(text: str) -> None:
@@ -111,9 +137,19 @@ def styled(text: str = "", style: str = "") -> Line:
     return Line(text, style)
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
-    """A table without lines: columns named in `right` are numbers."""
-    return Rows(*columns, right=right)
+def table(
+    *columns: str,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    cut: Sequence[str] = (),
+    front: Sequence[str] = (),
+    drops: Sequence[str] = (),
+    below: str = "",
+) -> Rows:
+    """A table without lines; see `Rows`."""
+    from holdfast.cli.tables import Rows
+
+    return Rows(*columns, right=right, whole=whole, cut=cut, front=front, drops=drops, below=below)
 
 
 def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
@@ -135,7 +171,7 @@ def bar(share: float, width: int) -> Line:
         eighths = max(1, eighths)
     full, rest = divmod(eighths, 8)
     filled = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
-    return Line(filled.ljust(width), "cyan", no_wrap=True)
+    return Line(filled.ljust(width), "cyan")
 
 
 def when(moment: float) -> str:

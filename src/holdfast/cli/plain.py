@@ -1,4 +1,5 @@
-"""Text and tables laid out without rich: for pipes and files, where there are no colours.
+"""Text laid out without rich: for pipes and files, where there are no colours, and for the width of
+a terminal.
 
 Loading rich takes longer than most commands need for their work, and an agent that runs one reads a
 pipe.
@@ -8,15 +9,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Self
 
-from holdfast.model.text import one_line, printable
+from holdfast.model.text import printable
 
 PIPED_WIDTH = 80
 NARROWEST = 40
 WIDEST = 120
-_GAP = "  "
+#: What stands where something was left out.
+CUT = "…"
 
 
 def is_enough() -> bool:
@@ -27,19 +29,21 @@ def is_enough() -> bool:
     return os.environ.get("COLUMNS", "").isdecimal() or not os.environ.get("COLUMNS")
 
 
+def is_piped() -> bool:
+    """Whether a program reads the output: it wants whole values, one row a line. Somebody who sets
+    COLUMNS wants the screen of a terminal that wide."""
+    return is_enough() and not os.environ.get("COLUMNS")
+
+
 def width() -> int:
     return max(NARROWEST, min(int(os.environ.get("COLUMNS") or PIPED_WIDTH), WIDEST))
 
 
 class Line:
-    """Text of which parts have a style. On a pipe nobody sees the styles; rich shows them.
+    """Text of which parts have a style. On a pipe nobody sees the styles; rich shows them."""
 
-    What does not fit is folded, unless it must stay on one line (`no_wrap`).
-    """
-
-    def __init__(self, text: str = "", style: str = "", *, no_wrap: bool = False) -> None:
+    def __init__(self, text: str = "", style: str = "") -> None:
         self.parts = [(text, style)] if text else []
-        self.no_wrap = no_wrap
 
     def __bool__(self) -> bool:
         return bool(self.parts)
@@ -57,103 +61,95 @@ class Line:
     def plain(self) -> str:
         return "".join(text for text, _ in self.parts)
 
+    def printable(self) -> Line:
+        """The same with an escape for what is not safe to show; newlines stay."""
+        if all(text.isprintable() for text, _ in self.parts):
+            return self
+        made = Line()
+        for text, style in self.parts:
+            made.append(printable(text), style)
+        return made
 
-class Column:
-    """A column of a table. One with numbers is on the right and never folded."""
+    def between(self, start: int, end: int) -> Line:
+        """The characters from one place to another, in their styles."""
+        made = Line()
+        place = 0
+        for text, style in self.parts:
+            made.append(text[max(0, start - place) : max(0, end - place)], style)
+            place += len(text)
+        return made
 
-    def __init__(self, title: str, *, right: bool) -> None:
-        self.title = title
-        self.right = right
-        self.no_wrap = right
-        self.min_width = 1
+    def folded(self, width: int) -> Iterator[Line]:
+        """Lines of at most this width, broken between words; a word that is too long is broken
+        anywhere. What begins with spaces goes on below them."""
+        text = self.plain
+        if "\n" not in text and columns_of(text) <= width:
+            yield self
+            return
+        start = 0
+        for part in text.split("\n"):
+            indent = min(len(part) - len(part.lstrip(" ")), width // 2)
+            for number, (begin, end) in enumerate(_spans(part, width, indent)):
+                piece = self.between(start + begin, start + end)
+                yield Line(" " * indent).append_text(piece) if number and indent else piece
+            start += len(part) + 1
 
-
-class Rows:
-    """A table without lines."""
-
-    def __init__(self, *titles: str, right: Sequence[str] = ()) -> None:
-        self.columns = [Column(title, right=title in right) for title in titles]
-        self.rows: list[tuple[Line, ...]] = []
-        self.show_header = True
-
-    def add_row(self, *cells: str | Line) -> None:
-        self.rows.append(
-            tuple(Line(one_line(cell)) if isinstance(cell, str) else cell for cell in cells)
-        )
-
-    def lines(self, width: int) -> Iterator[str]:
-        titles = [tuple(Line(each.title) for each in self.columns)] if self.show_header else []
-        rows = titles + self.rows
-        widths = self._widths(rows, width)
-        for row in rows:
-            folded = list(map(_folded, row, widths))
-            for number in range(max(map(len, folded))):
-                parts = (lines[number] if number < len(lines) else "" for lines in folded)
-                padded = map(_padded, parts, widths, self.columns)
-                yield _GAP.join(padded).rstrip()
-
-    def _widths(self, rows: Sequence[Sequence[Line]], width: int) -> list[int]:
-        """As wide as their content. Where that is too wide, the widest are wrapped."""
-        widths = [
-            max(
-                (columns_of(line) for cell in column for line in printable(cell.plain).split("\n")),
-                default=0,
-            )
-            for column in zip(*rows, strict=True)
-        ]
-        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-        while excess > 0:
-            can = [
-                (size, -number)
-                for number, size in enumerate(widths)
-                if not self.columns[number].no_wrap and size > self.columns[number].min_width
-            ]
-            if not can:
+    def shortened(self, width: int, *, front: bool = False) -> Line:
+        """At most this wide, on one line, with a sign where something is missing: at the end, or
+        for a path at the front."""
+        text = self.plain
+        if columns_of(text) <= width:
+            return self
+        if front:
+            kept = from_the_left(text, width)
+            return Line(CUT).append_text(self.between(len(text) - len(kept) + 1, len(text)))
+        end, used = 0, columns_of(CUT)
+        for each in text:
+            used += columns_of(each)
+            if used > width:
                 break
-            widths[-max(can)[1]] -= 1
-            excess -= 1
-        return widths
+            end += 1
+        return self.between(0, len(text[:end].rstrip())).append(CUT)
 
 
-def _folded(cell: Line, width: int) -> list[str]:
-    text = printable(cell.plain)
-    return [text] if cell.no_wrap else wrapped(text, width)
+def from_the_left(text: str, width: int) -> str:
+    """The end of a path if the whole does not fit: `…/work/site`. The end tells two directories
+    apart; it begins at a separator where that leaves enough of it."""
+    if columns_of(text) <= width:
+        return text
+    end = ""
+    for character in reversed(text):
+        if columns_of(character + end) >= width:
+            break
+        end = character + end
+    whole = end.find("/")
+    return f"{CUT}{end[whole:] if 0 <= whole < len(end) // 2 else end}"
 
 
-def _padded(text: str, width: int, column: Column) -> str:
-    missing = " " * (width - columns_of(text))
-    return missing + text if column.right else text + missing
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most this width, broken between words; a word that is too long is cut."""
-    return [line for part in text.split("\n") for line in _wrapped(part, width)]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines, line, used = [], "", 0
+def _spans(text: str, width: int, indent: int) -> Iterator[tuple[int, int]]:
+    """Where the lines of a text begin and end. Lines after the first have `indent` columns less."""
+    begin = end = place = 0
+    room = width
     for word in text.split(" "):
-        end = word
-        if used + columns_of(word) > width:
-            if line:
-                lines.append(line)
-            *whole, end = _cut(word, width)
-            lines += whole
-            line, used = "", 0
-        line += f"{end} "
-        used += columns_of(end) + 1
-    return [each.rstrip() for each in (*lines, line)]
+        at, place = place, place + len(word) + 1
+        if begin < at and columns_of(text[begin : at + len(word)]) > room:
+            yield begin, len(text[:end].rstrip(" "))
+            begin, room = at, width - indent
+        end = at + len(word)
+        while columns_of(text[begin:end]) > room:
+            cut = _fitting(text, begin, room)
+            yield begin, cut
+            begin, room = cut, width - indent
+    yield begin, end
 
 
-def _cut(word: str, width: int) -> list[str]:
-    pieces, used = [""], 0
-    for each in word:
-        used += columns_of(each)
-        if used > width and pieces[-1]:
-            pieces.append("")
-            used = columns_of(each)
-        pieces[-1] += each
-    return pieces
+def _fitting(text: str, begin: int, room: int) -> int:
+    """The place up to which a text fits; at least one character."""
+    used, place = columns_of(text[begin]), begin + 1
+    while used + columns_of(text[place]) <= room:
+        used += columns_of(text[place])
+        place += 1
+    return place
 
 
 def columns_of(text: str) -> int:

@@ -13,9 +13,9 @@ import click
 from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import note, print_json, say, suggest
+from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
-from holdfast.cli.show_plan import amount, for_good, is_archiving, show_plan, show_report
+from holdfast.cli.show_plan import amount, is_archiving, show_plan, show_report, what_undo_can
 from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
@@ -99,6 +99,8 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
         _save(invocation, planned, how.plan_out)
     if how.dry_run or how.plan_out is not None:
         _document(invocation, plan, None)
+        if how.plan_out is None and not invocation.json:
+            nothing_changed()
         return 0
     if not plan.steps:
         planned.apply()  # settles what a killed run left, if one did
@@ -132,8 +134,10 @@ def exit_code(report: Report) -> int:
 
 def _ask(plan: Plan) -> DeclinedError | None:
     if is_archiving(plan):
-        return asked(f"Archive {amount(plan.removals)}?", "archived")
-    return asked(f"Remove {amount(plan.removals)}? {for_good(plan.removals)}".rstrip(), "removed")
+        back = "`holdfast undo` or `holdfast sessions restore` can bring it all back."
+        return asked(f"{back} Archive {amount(plan.removals)}?", "archived")
+    undo = what_undo_can(plan.removals)
+    return asked(f"{undo} Remove {amount(plan.removals)}?", "removed")
 
 
 def asked(
@@ -175,7 +179,7 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
         say()
-        say("Saved the plan. To apply it:")
+        say("Nothing was changed. The plan is saved; to apply it:")
         suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
 
 

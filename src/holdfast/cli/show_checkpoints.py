@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.output import name, say, styled, table, when, width
-from holdfast.cli.plain import columns_of
+from holdfast.cli.output import name, say, styled, table, when
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
 from holdfast.model.item import Item
-from holdfast.model.text import format_bytes, format_count, format_duration, one_line
+from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from holdfast.cli.plain import Line
@@ -26,8 +25,6 @@ _STATES = {
 }
 _COLUMNS = ("project", "state", "checkpoints", "last used", "size")
 _NUMBERS = ("checkpoints", "last used", "size")
-_GAP = 2
-_NARROWEST = 12
 _ARCHIVE = "legacy-"
 
 
@@ -70,15 +67,24 @@ def project_json(project: Project) -> dict[str, Any]:
 
 def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) -> None:
     """One row a checkpoint; with `places` they are of several projects."""
-    rows = table("id", "age", "files", "lines", "why", right=("age", "files", "lines"))
-    rows.columns[0].no_wrap = True
+    numbers = ("age", "files", "lines")
+    rows = table(
+        "id",
+        *numbers,
+        "why",
+        right=numbers,
+        whole=("id",),
+        drops=("lines", "files"),
+        below="where",
+    )
     for each in checkpoints:
         rows.add_row(
             short(each.id),
             format_duration(now - each.time),
             f"{each.files_changed:,}",
             lines(each),
-            _why(each, places=places),
+            _why(each),
+            below=_where(each, places=places),
         )
     say(rows)
 
@@ -91,21 +97,20 @@ def lines(checkpoint: Checkpoint) -> Line:
     return counted.append(f" -{checkpoint.deletions:,}", style="red")
 
 
-def _why(checkpoint: Checkpoint, *, places: bool) -> Line:
-    text = styled()
-    if checkpoint.pinned:
-        text.append("📌 ")
+def _why(checkpoint: Checkpoint) -> Line:
+    text = styled("📌 " if checkpoint.pinned else "")
     if checkpoint.name:
         text.append_text(name(checkpoint.name, "bold")).append("  ")
-    text.append_text(name(checkpoint.reason))
-    beside = [checkpoint.workdir] if places else []
+    return text.append_text(name(checkpoint.reason))
+
+
+def _where(checkpoint: Checkpoint, *, places: bool) -> Line:
+    known = [checkpoint.workdir] if places else []
     if checkpoint.session:
-        beside.append(f"session {checkpoint.session}")
+        known.append(f"session {checkpoint.session}")
     if checkpoint.turn:
-        beside.append(f"turn {checkpoint.turn}")
-    if beside:
-        text.append("\n").append_text(name("  ".join(beside), "dim"))
-    return text
+        known.append(f"turn {checkpoint.turn}")
+    return name("  ".join(known), "dim")
 
 
 def show_checkpoint(checkpoint: Checkpoint) -> None:
@@ -120,7 +125,7 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
         ("turn", checkpoint.turn or ""),
         ("pinned", "yes" if checkpoint.pinned else ""),
     ]
-    rows = table("what", "which")
+    rows = table("what", "which", whole=("what",))
     rows.show_header = False
     for what, which in facts:
         if which:
@@ -190,13 +195,16 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
         for each in shown
     ]
     columns = _COLUMNS if any(row[-1] for row in cells) else _COLUMNS[:-1]
-    width = _left_for_paths(columns, cells)
-    rows = table(*columns, right=_NUMBERS)
-    for column in rows.columns:
-        column.no_wrap = True
+    rows = table(
+        *columns,
+        right=_NUMBERS,
+        whole=("state",),
+        front=("project",),
+        drops=("checkpoints", "last used", "size"),
+    )
     for each, (state, *numbers) in zip(shown, cells, strict=True):
         by = f" (by {each.by})" if each.by else ""
-        path = styled(from_the_left(each.workdir, width - len(by)) + by)
+        path = name(each.workdir + by)
         rows.add_row(path, styled(state, style=_STATES[each.state]), *numbers[: len(columns) - 2])
     say(rows)
     if len(shown) < len(ordered):
@@ -206,41 +214,25 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
 
 def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:
     """Archives of older layouts, and repositories that were not moved aside yet."""
-    rows = table("older layout", "size", "since", "of", right=("size",))
-    for column in rows.columns:
-        column.no_wrap = True
+    rows = table(
+        "older layout",
+        "size",
+        "since",
+        "of",
+        right=("size",),
+        whole=("older layout", "since"),
+        front=("of",),
+        drops=("since",),
+    )
     for each in sorted(legacy, key=lambda each: -each.last_active_at):
         project = older.get(each.id)
         ago = _ago(now - each.last_active_at)
         since = f"moved {ago}" if each.id.startswith(_ARCHIVE) else f"used {ago}"
-        workdir = "" if project is None else from_the_left(project.workdir, width() // 3)
-        rows.add_row(name(each.id), format_bytes(each.bytes), since, workdir)
+        workdir = "" if project is None else project.workdir
+        rows.add_row(name(each.id), format_bytes(each.bytes), since, name(workdir))
     say(rows)
-
-
-def from_the_left(text: str, width: int) -> str:
-    """The end of a path if the whole does not fit: `…/work/site`. The end tells two directories
-    apart; it begins at a separator where that leaves enough of it."""
-    shown = one_line(text)
-    if columns_of(shown) <= width:
-        return shown
-    end = ""
-    for character in reversed(shown):
-        if columns_of(character + end) >= width:
-            break
-        end = character + end
-    whole = end.find("/")
-    return f"…{end[whole:] if 0 <= whole < len(end) // 2 else end}"
 
 
 def _ago(seconds: float) -> str:
     """A clock that was wrong once does not make it negative."""
     return f"{format_duration(max(0.0, seconds))} ago"
-
-
-def _left_for_paths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
-    others = [
-        max([len(title), *(columns_of(row[place]) for row in cells)])
-        for place, title in enumerate(columns[1:])
-    ]
-    return max(_NARROWEST, width() - sum(others) - _GAP * len(columns))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.cli.output import name, say, styled, suggest, table
+from holdfast.cli.output import joined, name, say, styled, suggest, table
 from holdfast.model.item import (
     ARCHIVED,
     ARCHIVED_FILES,
@@ -21,7 +21,7 @@ from holdfast.model.item import (
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words
-from holdfast.model.text import format_bytes, format_count, format_duration, one_line
+from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from holdfast.cli.plain import Line
@@ -62,6 +62,16 @@ def for_good(items: Sequence[PlanItem]) -> str:
     if len(final) == len(items):
         return "This cannot be undone."
     return f"{amount(final)} of it cannot be undone."
+
+
+def what_undo_can(items: Sequence[PlanItem]) -> str:
+    """What can be undone and what cannot, as a sentence: for a question."""
+    warning = for_good(items)
+    if not warning:
+        return "`holdfast undo` can bring it all back until the trash is emptied."
+    if all(not item.undoable for item in items):
+        return warning
+    return f"{warning} `holdfast undo` can bring back the rest."
 
 
 def is_archiving(plan: Plan) -> bool:
@@ -114,7 +124,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
         return
     say(styled(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
     shown = ended if all_items else ended[:_EXAMPLES]
-    rows = table("session", "why")
+    rows = table("session", "why", whole=("session",))
     for item in shown:
         rows.add_row(name(item.id), name(item.reason))
     say(rows)
@@ -124,7 +134,17 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
-    rows = table("items", "size", "what", "source", "why", right=("items", "size"))
+    rows = table(
+        "items",
+        "size",
+        "what",
+        "source",
+        "why",
+        right=("items", "size"),
+        whole=("what",),
+        cut=("source",),
+        drops=("source",),
+    )
     groups = _grouped(items, lambda i: (i.kind, i.source, i.rule))
     shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]
     for (kind, source, rule), members in shown:
@@ -163,12 +183,16 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
     """Every item, or the largest few."""
     largest = sorted(items, key=lambda item: (-item.bytes, item.id))
     shown = largest if all_items else largest[:_EXAMPLES]
-    rows = table("size", "age", "item", right=("size", "age"))
+    rows = table(
+        "size", "age", "item", right=("size", "age"), front=("item",), drops=("age",), below="why"
+    )
     for item in shown:
-        label = name(item.id)
-        if all_items:
-            label.append(f"\n{item.reason}", style="dim")
-        rows.add_row(format_bytes(item.bytes), format_duration(now - item.last_active_at), label)
+        rows.add_row(
+            format_bytes(item.bytes),
+            format_duration(now - item.last_active_at),
+            name(item.id),
+            below=name(item.reason, "dim") if all_items else None,
+        )
     say(rows)
     hidden = len(items) - len(shown)
     if hidden:
@@ -266,15 +290,14 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[outcome.reason].append(outcome)
-    rows = table("item", "why")
-    rows.show_header = False
-    for reason, members in list(groups.items())[: 4 * _EXAMPLES]:
+    few = list(groups.items())[: 4 * _EXAMPLES]
+    for reason, members in few:
+        say(joined("  ", name(reason, "yellow"), f" ({len(members):,})"))
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
-        label = styled("\n".join(one_line(each.id) for each in shown))
+        for each in shown:
+            say(joined("    ", name(each.id)))
         if len(members) > len(shown):
-            label.append(f"\n… and {len(members) - len(shown):,} more", style="dim")
-        rows.add_row(label, name(reason))
-    say(rows)
-    hidden = sum(len(members) for members in list(groups.values())[4 * _EXAMPLES :])
+            say(styled(f"    … and {len(members) - len(shown):,} more", style="dim"))
+    hidden = len(outcomes) - sum(len(members) for _, members in few)
     if hidden:
-        say(styled(f"… and {hidden:,} more.", style="dim"))
+        say(styled(f"  … and {hidden:,} more for other reasons.", style="dim"))

@@ -44,8 +44,8 @@ class GuardSettings:
     max_tokens_out: int = _budget(_TOKENS, "The most tokens that its model may write.")
     max_cost: float = _budget(
         _COST,
-        "The most a session may cost, in the currency of your prices. While its cost is unknown,",
-        "its calls are refused: set [prices] as well.",
+        "The most a session may cost, in US dollars. While its cost is unknown, its calls are",
+        "refused: set [prices] as well.",
     )
     max_iterations: int = _budget(_COUNT, "The most turns of its loop that a session may take.")
     max_minutes: float = _budget(_MINUTES, "The most minutes that a session may be at work.")

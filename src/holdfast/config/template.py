@@ -56,10 +56,10 @@ _EXAMPLES = {
 #     daily_cost = 2.5
 """,
     PRICES: """\
-# What a million tokens cost, by the name of the model, in any one currency. Without a line here the
-# cost of a model is unknown, unless the agent reports it. A name that ends in * stands for every
-# model that begins that way; the longest match counts. Cached tokens cost as much as input unless
-# they have a price. These are not the prices of any model:
+# What a million tokens cost in US dollars, by the name of the model. Without a line here the cost
+# of a model is unknown, unless the agent reports it. A name that ends in * stands for every model
+# that begins that way; the longest match counts. Cached tokens cost as much as input unless they
+# have a price. These are not the prices of any model:
 #
 #     "some-model-4" = { input = 3.0, output = 15.0, cached = 0.3 }
 #     "some-model-*" = { input = 1.0, output = 5.0 }

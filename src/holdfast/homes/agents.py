@@ -114,4 +114,14 @@ AGENTS = (
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
+    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
+    _kind(
+        "kimi_code:KimiCode",
+        "Kimi Code",
+        ".kimi-code",
+        ("session_index.jsonl", "workspaces.json", "device_id"),
+        environment="KIMI_CODE_HOME",
+    ),
 )

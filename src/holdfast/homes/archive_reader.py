@@ -96,13 +96,12 @@ class ArchiveReader:
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
         self._check_id(prefix)
-        ids = sorted({each.session.id for each in self._archive.look().entries})
-        found = [each for each in ids if each.startswith(prefix)]
+        found = [each.session.id for each in self.find(SessionFilter(id_prefix=prefix))]
         unknown = UnknownSessionError(
             f"There is no archived session {prefix!r}.",
             hint="`holdfast sessions list --archived` shows them.",
         )
-        return named(prefix, found, unknown, "archived sessions")
+        return named(prefix, list(dict.fromkeys(found)), unknown, what="archived sessions")
 
     def get(self, session_id: str) -> ArchivedSession:
         """The session with this id, the one archived last if there are several; else its files."""

@@ -96,8 +96,9 @@ class FormatSessions(ForeignSessions):
 
     def resolve(self, prefix: str) -> str:
         check_foreign_id(prefix)
-        found = sorted(each for each in self._units() if each.startswith(prefix))
-        return named(prefix, found, _unknown(prefix))
+        units = [each.unit for each in self._units().values() if each.unit.id.startswith(prefix)]
+        units.sort(key=lambda unit: (unit.active, unit.id), reverse=True)
+        return named(prefix, [unit.id for unit in units], _unknown(prefix))
 
     def find(
         self,
@@ -299,6 +300,11 @@ class FormatSessions(ForeignSessions):
         except DamageError:
             self._mirror.clear()
             return question(self.index())
+
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """What was counted was read, at least its beginning."""
+        counted = {each: self._counts.of(each) or Counts() for each in ids}
+        return {each: counts.opening.text for each, counts in counted.items()}
 
     def search(self, asked: Search) -> Sequence[Hit]:
         hits = self._asked(lambda index: index.search(asked))

@@ -110,10 +110,9 @@ def counted(
         in_archive = max(0, archive.bytes - files) + loose_archive
     database = survey.in_items if survey.database is None else _database_bytes(survey.database)
     rest = below(places.root, without=_counted_by_themselves(places, survey)) - survey.in_items
-    items, space = found.items, found.space
+    items, space, empty_database = found.items, found.space, 0
     if whole and survey.database is not None:
-        items, space, more = _database(found, database)
-        rest += more
+        items, space, empty_database = _database(found, database)
     rest = max(0, rest)
     return replace(
         found,
@@ -121,12 +120,19 @@ def counted(
         trash=tuple(by_id[each.id] for each in found.trash),
         space=space,
         problems=(*found.problems, *problems),
-        other_bytes=survey.other_bytes + rest + loose_trash + in_archive + checkpoints + log,
+        other_bytes=survey.other_bytes
+        + rest
+        + loose_trash
+        + in_archive
+        + checkpoints
+        + log
+        + empty_database,
         checkpoint_bytes=checkpoints,
         archive_bytes=in_archive,
         log_bytes=log,
         loose_trash_bytes=loose_trash,
         database_bytes=database,
+        empty_database_bytes=empty_database,
     )
 
 
@@ -173,7 +179,8 @@ def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
 
 
 def _database(found: Inventory, on_disk: int) -> tuple[tuple[Item, ...], tuple[Item, ...], int]:
-    """Items, what a store could give back, and the part of its file that neither accounts for.
+    """Items, what a store could give back, and the part of its file that neither accounts for: its
+    tables and indexes, which are there however little they hold.
 
     Shares of sessions are rounded, and pages may lie in the write-ahead log alone.
     """

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.errors import StorageError
 from holdfast.homes.appended import Point
 from holdfast.homes.glance import Glance
+from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Relation, Tokens
 from holdfast.model.usage import Usage
@@ -23,7 +24,7 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 5
+_FORMAT = 6
 #: What a row keeps of a unit, first in it and in this order; then its relation, its
 #: transcript, and what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
@@ -227,7 +228,8 @@ def _seen(row: _Row) -> Seen:
 
 def _sums(counts: Counts) -> list[Any]:
     used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
-    return [counts.messages, counts.tool_calls, *_numbers(used)]
+    opening = [counts.opening.text, counts.opening.rank]
+    return [counts.messages, counts.tool_calls, opening, *_numbers(used)]
 
 
 def _numbers(used: Usage) -> list[float]:
@@ -247,7 +249,7 @@ def _usage(said: Sequence[Any]) -> Usage:
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, *rest = said
+    messages, calls, (line, rank), *rest = said
     used = _usage(rest)
     return Counts(
         messages=messages,
@@ -255,4 +257,5 @@ def _counts(said: list[Any] | None) -> Counts | None:
         cost=used.cost,
         tokens=used.tokens,
         unpriced=used.unpriced,
+        opening=Opening(line, rank),
     )

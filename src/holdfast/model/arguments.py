@@ -131,7 +131,7 @@ LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
 #: How many candidates a message lists.
-MOST_NAMED = 10
+MOST_NAMED = 5
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
 
@@ -187,16 +187,34 @@ def _stamp(now: float) -> str:
     return time.strftime("%Y%m%d_%H%M%S", time.gmtime(now))
 
 
-def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str = "sessions") -> str:
+def named(
+    prefix: str,
+    found: Sequence[str],
+    unknown: HoldfastError,
+    *,
+    what: str = "sessions",
+    total: int | None = None,
+) -> str:
     """The one id in `found` that `prefix` means: an exact match, or the only candidate. Raises
-    `unknown` without candidates, and lists them when there are several."""
+    `unknown` without candidates, and lists them when there are several. The newest come first;
+    `total` is how many there are if `found` has only some."""
     if prefix in found:
         return prefix
     if not found:
         raise unknown
     if len(found) == 1:
         return found[0]
-    raise UsageError(
-        f"{prefix!r} could be any of several {what}: {', '.join(found[:MOST_NAMED])}",
-        hint="Add a character or more.",
-    )
+    several = ambiguous(prefix, found, what=what, total=total)
+    raise UsageError(several, hint="Use a longer prefix.")
+
+
+def ambiguous(
+    prefix: str, newest: Sequence[str], *, what: str = "sessions", total: int | None = None
+) -> str:
+    """What the start of an id could mean: the newest candidates, one a line, and how many more."""
+    count = len(newest) if total is None else total
+    shown = newest[:MOST_NAMED]
+    begin = f"{prefix!r} could be any of {count:,} {what}"
+    if count == len(shown):
+        return "\n  ".join([f"{begin}:", *shown])
+    return "\n  ".join([f"{begin}. The newest:", *shown, f"… and {count - len(shown):,} more"])

@@ -95,10 +95,11 @@ class Inventory:
 
     `space` is what stores could give back without losing anything. `other_bytes` is the size of
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
-    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes` and
-    `loose_trash_bytes` (trash of no known operation) are parts of it. `archived` is the number of
-    bundles in the archive that are not among the items. `database_bytes` is the size of the session
-    store with its write-ahead log; the items of sessions and space account for it. The remaining
+    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes`,
+    `loose_trash_bytes` (trash of no known operation) and `empty_database_bytes` (what the session
+    store takes without a session in it) are parts of it. `archived` is the number of bundles in the
+    archive that are not among the items. `database_bytes` is the size of the session store with its
+    write-ahead log: the items of sessions and space, and `empty_database_bytes`. The remaining
     `rest_bytes` belong to the other agent if `rest_is_foreign`.
     """
 
@@ -114,6 +115,7 @@ class Inventory:
     log_bytes: int = 0
     loose_trash_bytes: int = 0
     database_bytes: int = 0
+    empty_database_bytes: int = 0
     rest_is_foreign: bool = False
 
     @property
@@ -130,8 +132,14 @@ class Inventory:
     @property
     def rest_bytes(self) -> int:
         """Bytes that belong to no named part."""
-        named = self.checkpoint_bytes + self.archive_bytes + self.log_bytes + self.loose_trash_bytes
-        return self.other_bytes - named
+        named = (
+            self.checkpoint_bytes,
+            self.archive_bytes,
+            self.log_bytes,
+            self.loose_trash_bytes,
+            self.empty_database_bytes,
+        )
+        return self.other_bytes - sum(named)
 
     @property
     def overhead(self) -> Mapping[str, int]:
@@ -143,6 +151,7 @@ class Inventory:
         found = {
             "the operation log": self.log_bytes,
             "trash of no known operation": self.loose_trash_bytes,
+            "the database without its sessions": self.empty_database_bytes,
             "everything else in the home": 0 if self.rest_is_foreign else self.rest_bytes,
         }
         return {name: size for name, size in found.items() if size}

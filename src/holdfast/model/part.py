@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
+from holdfast.model.opening import LOOKED_AT, Opening
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
@@ -172,18 +173,29 @@ class Counts:
     tokens: Tokens = Tokens()
     cost: float = 0.0
     unpriced: Tokens = Tokens()
+    opening: Opening = Opening()
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> Counts:
         number = calls = 0
+        opening = Opening()
         tokens, unpriced, cost = Tokens(), Tokens(), 0.0
         for message in messages:
             number += 1
+            if number <= LOOKED_AT:
+                opening = opening.then(message)
             calls += len(message.tool_calls) if isinstance(message.tool_calls, list) else 0
             tokens = tokens.plus(message.usage)
             unpriced = unpriced.plus(message.unpriced)
             cost += message.cost or 0.0
-        return cls(messages=number, tool_calls=calls, tokens=tokens, cost=cost, unpriced=unpriced)
+        return cls(
+            messages=number,
+            tool_calls=calls,
+            tokens=tokens,
+            cost=cost,
+            unpriced=unpriced,
+            opening=opening,
+        )
 
     def plus(self, message: Message) -> Counts:
         """With one more message."""
@@ -196,6 +208,7 @@ class Counts:
             unpriced=self.unpriced
             if message.tokens is None
             else self.unpriced.plus(message.unpriced),
+            opening=self.opening.then(message) if self.messages < LOOKED_AT else self.opening,
         )
 
 

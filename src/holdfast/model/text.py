@@ -104,10 +104,11 @@ def format_duration(seconds: float) -> str:
 
 
 def format_cost(cost: float) -> str:
-    """`12.50`, `0.0051`: cents, or more digits below 1; what is not 0 never looks like it."""
+    """`$12.50`, `$0.0051`: cents, or more digits below 1; what is not 0 never looks like it. Agents
+    report what they cost in US dollars, so prices are in dollars too."""
     if 0 < cost < _LEAST_COST:
-        return f"< {_LEAST_COST}"
-    return f"{cost:,.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
+        return f"< ${_LEAST_COST}"
+    return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
 
 
 def format_count(number: int, singular: str, plural: str | None = None) -> str:

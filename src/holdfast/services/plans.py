@@ -47,7 +47,7 @@ def plan_prune(
     )
     if selection != Selection():  # what belongs to all sessions together bounds no part of them
         selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
-        selected = replace(selected, checkpoint_bytes=0, archive_bytes=0)
+        selected = replace(selected, checkpoint_bytes=0, archive_bytes=0, empty_database_bytes=0)
     made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
     return made, inventory
 

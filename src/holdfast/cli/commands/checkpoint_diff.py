@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import stat
 import sys
@@ -12,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import plain
 from holdfast.cli.checkpoint_options import chosen, hash_option, paths_argument, second_id
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved
-from holdfast.cli.output import console, print_json, say, width
+from holdfast.cli.output import console, print_json, say_unfolded, styled, width
+from holdfast.cli.pager import paged
 from holdfast.cli.streams import output_errors
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from holdfast.api.checkpoints import Difference
+    from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Change
 
 _HEADERS = (
@@ -116,17 +116,16 @@ def show_diff(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
 
 def _show(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
     also = [f"{line}\n".encode("utf-8", "surrogateescape") for line in beyond_git(changes)]
-    if not console().is_terminal:
+    if plain.is_enough() or not console().is_terminal:
         _pass_on(lines)
         _pass_on(also)
         return
     shown = iter(lines)
     # A difference of one screen stays on it; a longer one goes to the pager.
     first = list(islice(shown, console().height))
-    longer = len(first) == console().height
-    with console().pager(styles=True) if longer else contextlib.nullcontext():
+    with paged(wanted=len(first) == console().height):
         for line in _chain(first, shown, also):
-            say(line)
+            say_unfolded(line)
 
 
 def _pass_on(lines: Iterable[bytes]) -> None:
@@ -135,7 +134,7 @@ def _pass_on(lines: Iterable[bytes]) -> None:
         sys.stdout.buffer.writelines(lines)
 
 
-def _chain(*parts: Iterable[bytes]) -> Iterator[Text]:
+def _chain(*parts: Iterable[bytes]) -> Iterator[Line]:
     in_header = True
     for part in parts:
         for line in part:
@@ -148,22 +147,19 @@ def _chain(*parts: Iterable[bytes]) -> Iterator[Text]:
             yield _coloured(printable(text), in_header=in_header)
 
 
-def _coloured(text: str, *, in_header: bool) -> Text:
-    from rich.text import Text
-
-    shown = Text(text, overflow="fold")
+def _coloured(text: str, *, in_header: bool) -> Line:
     if in_header and text.startswith(_HEADERS):
-        shown.stylize("bold")
-    elif in_header and (bar := _BAR.search(text)):
-        shown.stylize("green", *bar.span(1))
-        shown.stylize("red", *bar.span(2))
-    elif text.startswith("@@"):
-        shown.stylize("cyan")
-    elif not in_header and text.startswith("+"):
-        shown.stylize("green")
-    elif not in_header and text.startswith("-"):
-        shown.stylize("red")
-    return shown
+        return styled(text, "bold")
+    if in_header and (bar := _BAR.search(text)):
+        start, end = bar.span(1)
+        return styled(text[:start]).append(text[start:end], "green").append(text[end:], "red")
+    if text.startswith("@@"):
+        return styled(text, "cyan")
+    if not in_header and text.startswith("+"):
+        return styled(text, "green")
+    if not in_header and text.startswith("-"):
+        return styled(text, "red")
+    return styled(text)
 
 
 def beyond_git(changes: Iterable[Change]) -> Iterator[str]:

@@ -95,8 +95,7 @@ def _tell(
 
 
 def _show(found: Diagnosis) -> None:
-    rows = table("check", "", "found")
-    rows.columns[0].no_wrap = True
+    rows = table("check", "result", "found", whole=("check", "result"))
     for finding in found.findings:
         word = finding.severity.value
         rows.add_row(finding.check, styled(word, style=_STYLES[word]), name(finding.message))

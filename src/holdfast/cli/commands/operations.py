@@ -109,7 +109,16 @@ def _show_log(view: LogView, limit: int) -> None:
     if not view.operations:
         say("The log is empty: Holdfast has not changed this home yet.")
     else:
-        rows = table("id", "when", "command", "did", "in trash", right=("id", "in trash"))
+        rows = table(
+            "id",
+            "when",
+            "command",
+            "did",
+            "in trash",
+            right=("id", "in trash"),
+            whole=("when",),
+            drops=("in trash",),
+        )
         for operation in view.operations[::-1][:limit]:
             rows.add_row(
                 operation.id,

@@ -8,26 +8,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.session_view import SessionView
+from holdfast.cli import plain
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.model.text import format_bytes, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.machine import MachinePage
     from holdfast.api.place import Place
     from holdfast.api.session_view import SessionPage
+    from holdfast.cli.plain import Line
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.session import Session
 
 #: Which figures are shown next to the messages, by the order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
-#: How much of an id is shown where there is little room, and where there is enough.
-_START = 18
+#: Where there is little room, an id longer than `_LONG` is shown by its start.
+_START = 13
+_LONG = 28
+#: How much room there must be for whole ids next to the names of agents.
 _WIDE = 100
 
 
@@ -72,28 +76,40 @@ def command(
     machine = invocation.several()
     if machine is not None:
         page = machine.list_sessions(
-            wanted, order_by=order, limit=most, offset=offset, archived=archived
+            wanted,
+            order_by=order,
+            limit=most,
+            offset=offset,
+            archived=archived,
+            openings=not invocation.json,
         )
         return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
-    found = SessionView(place).list_sessions(wanted, order_by=order, limit=most, offset=offset)
+    found = SessionView(place).list_sessions(
+        wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
+    )
     if invocation.json:
         _print_json(found, [session.to_json() for session in found.sessions])
     else:
-        rows = [_Row(session=session, page=found) for session in found.sessions]
+        rows = [
+            _Row(session=each, page=found, opening=found.openings.get(each.id, ""))
+            for each in found.sessions
+        ]
         _show(rows, found.total, order, offset, invocation.now)
     return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A session in a list. `agent` is shown where there are several."""
+    """A session in a list. `agent` is shown where there are several, `opening` where there is no
+    title."""
 
     session: Session
     page: SessionPage
     agent: str | None = None
+    opening: str = ""
 
 
 def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, offset: int) -> int:
@@ -123,6 +139,7 @@ def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, of
                 else _as_listed(each.archived, getattr(each.page, "places", {})),
                 page=each.page,
                 agent=each.home.label,
+                opening=each.opening,
             )
             for each in page.found
         ]
@@ -173,16 +190,21 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     if not found:
         say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
-    numbers = ("active", "msgs", *_COLUMNS.get(order, ("size",)))
+    numbers = ("active", "messages", *_COLUMNS.get(order, ("size",)))
     agents = ("agent",) if found[0].agent is not None else ()
-    rows = table("id", *agents, "source", *numbers, "title", right=numbers)
-    ids = _ids(found)
-    # A title may be folded; an id is there to be copied.
-    rows.columns[0].min_width = min(max(map(len, ids)), width() // 2)
-    rows.columns[1].no_wrap = bool(agents)
-    for shown_id, each in zip(ids, found, strict=True):
+    rows = table(
+        "id",
+        *agents,
+        "source",
+        *numbers,
+        "title",
+        right=numbers,
+        whole=("id", *agents),
+        cut=("source", "title"),
+        drops=_drops(order),
+    )
+    for shown_id, each in zip(_ids(found), found, strict=True):
         session = each.session
-        marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
         rows.add_row(
             name(shown_id),
             *(name(each.agent or "") for _ in agents),
@@ -190,11 +212,10 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
             format_duration(now - session.last_active_at),
             f"{session.message_count:,}{'' if session.counted else '+'}",
             *(_number(each.page, session, column) for column in numbers[2:]),
-            joined(marks, name(session.title or "")),
+            joined(_marks(session), _title(each)),
         )
     say(rows)
-    shown = f"{offset + 1:,} to {offset + len(found):,} of {total:,}"
-    say(styled(f"{shown}; ● is open. --limit and --offset show others.", "dim"))
+    _say_more(found, total, offset)
     unknown = sum(each.page.full_cost(each.session) is None for each in found)
     if order is SessionOrder.COST and unknown:
         say(
@@ -203,13 +224,63 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
         )
 
 
+def _drops(order: SessionOrder) -> Sequence[str]:
+    """The columns that a narrow terminal has no room for, the least useful first. What the list is
+    sorted by goes last."""
+    useful = ("messages", "source", "size", "tokens", "cost", "active")
+    by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
+    return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
+
+
+def _marks(session: Session) -> str:
+    return ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
+
+
+def _title(row: _Row) -> Line:
+    """The title; without one, how the conversation began."""
+    title = row.session.title
+    if not title and not row.session.message_count:
+        return styled("(no messages)", "dim")
+    return name(title) if title else name(row.opening, "dim")
+
+
+def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
+    """What the marks mean, how many more sessions there are and how to see them. A pipe gets
+    sessions only."""
+    marks = "".join(_marks(each.session) for each in found)
+    meanings = {"●": "● is open", "📌": "📌 is pinned"}
+    meant = ", ".join(words for mark, words in meanings.items() if mark in marks)
+    after = offset + len(found)
+    text = format_count(total, "session") + "."
+    if after < total or offset:
+        text = f"{offset + 1:,} to {after:,} of {text}"
+    if after < total:
+        text += f" The next: --offset {after}. All: --limit {total}."
+    if not plain.is_piped():
+        say(styled(f"{text} {meant}." if meant else text, "dim"))
+    elif after < total:
+        note(text)
+
+
 def _ids(found: Sequence[_Row]) -> list[str]:
-    """The ids as they are. Beside the names of agents there is little room: there the start of a
-    long id is shown, as long as it tells the sessions of the list apart."""
+    """The ids as they are. Where there is little room, the start of each, as much as tells the
+    sessions of the list apart: a command takes that as well."""
     ids = [each.session.id for each in found]
-    starts = [each[:_START] for each in ids]
-    is_narrow = found[0].agent is not None and width() < _WIDE
-    return starts if is_narrow and len({*starts}) == len(starts) else ids
+    room = width() < (_WIDE if found[0].agent is not None else plain.PIPED_WIDTH)
+    if plain.is_piped() or not room or max(map(len, ids)) <= _LONG:
+        return ids
+    starts = next(
+        (
+            starts
+            for length in range(_START, _LONG)
+            if len({*(starts := [each[:length] for each in ids])}) == len(ids)
+        ),
+        ids,
+    )
+    pairs = zip(starts, ids, strict=True)
+    return [
+        f"{start}{plain.CUT}" if len(start) < len(whole) - 1 else whole for start, whole in pairs
+    ]
 
 
 def _number(page: SessionPage, session: Session, column: str) -> str:

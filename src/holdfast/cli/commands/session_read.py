@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
@@ -13,16 +12,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.session_view import SearchResult
+from holdfast.cli import plain
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
+from holdfast.cli.output import (
+    console,
+    joined,
+    name,
+    note,
+    print_json,
+    say,
+    styled,
+    suggest,
+    table,
+    when,
+)
+from holdfast.cli.pager import paged
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
-from holdfast.model.session import Search, Tokens
+from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
 from holdfast.model.text import format_bytes, format_count, one_line, printable
 
 if TYPE_CHECKING:
+    from holdfast.api.home import Home
     from holdfast.api.machine import MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
@@ -77,8 +90,10 @@ def show(
         )
         return 0
     begun = last is not None and last < found.message_count
-    with _paged(last if begun and last else found.message_count):
-        _show_facts(found, home.kind if invocation.several_homes else None)
+    with paged(wanted=_is_long(last if begun and last else found.message_count)):
+        _show_facts(found, home.kind if invocation.several_homes else None, _cost(home, found))
+        # In a pipe somebody searches for a phrase: it is there, wherever it stands.
+        whole = whole or plain.is_piped()
         _show_messages(_Marks(marks, invocation.home_flag, begun=begun), messages, whole=whole)
         if said.taken_back and not taken_back:
             _tell_taken_back(said.taken_back)
@@ -125,27 +140,38 @@ def _document_show(message: Message) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def _paged(messages: int) -> Iterator[None]:
-    if console().is_terminal and messages * 3 > console().height:
-        with console().pager(styles=True):
-            yield
-    else:
-        yield
+def _is_long(messages: int) -> bool:
+    """Whether messages take more than a screen; on a pipe nothing does."""
+    return not plain.is_enough() and messages * 3 > console().height
 
 
-def _show_facts(session: Session, agent: str | None) -> None:
+def _cost(home: Home, session: Session) -> str:
+    """What it cost, as lists say it."""
+    from holdfast.cli.commands.session_stats import cost_text
+
+    page = home.list_sessions(SessionFilter(ids=(session.id,)), limit=1)
+    return cost_text(page.cost(session))
+
+
+def _show_facts(session: Session, agent: str | None, cost: str) -> None:
     say(name(session.title or session.id, "bold"))
     known = session.id if session.title else None
     facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
-    end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
-    say(name(f"started {when(session.started_at)}, {end}", "dim"))
+    say(name(f"started {when(session.started_at)}, {_end(session)}", "dim"))
     size = format_bytes(session.bytes)
     count = f"{format_count(session.message_count, 'message')}, {size}"
-    say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
+    say(name(f"{count}, {session.tokens.total:,} tokens, cost {cost}", "dim"))
     if session.parent_id:
         say(name(f"{session.relation} of {session.parent_id}", "dim"))
+
+
+def _end(session: Session) -> str:
+    """When it ended, and why if there is more to say than that it did."""
+    if session.ended_at is None:
+        return "open"
+    why = "" if session.end_reason in (None, EndReason.ENDED) else f" ({session.end_reason})"
+    return f"ended {when(session.ended_at)}{why}"
 
 
 class _Marks:
@@ -353,7 +379,11 @@ def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, par
 
 
 def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
-    """Messages under their sessions; the agent is named where there are several."""
+    """Messages under their sessions; the agent is named where there are several. In a pipe, one
+    line each."""
+    if plain.is_piped():
+        _show_records(found)
+        return
     for agent, hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"{f'  {agent}' if agent else ''}  {hit.message.role}  {moment}"
@@ -361,6 +391,22 @@ def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
         say(head.append_text(name(f"  {hit.session.title or ''}")))
         say(_marked(hit.snippet))
         say()
+
+
+def _show_records(found: Sequence[tuple[str | None, Hit]]) -> None:
+    agents = ("agent",) if found[0][0] is not None else ()
+    rows = table("session", *agents, "role", "when", "title", "text")
+    for agent, hit in found:
+        moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
+        rows.add_row(
+            name(hit.session.id),
+            *(name(agent or "") for _ in agents),
+            name(hit.message.role),
+            moment,
+            name(hit.session.title or ""),
+            _marked(hit.snippet),
+        )
+    say(rows)
 
 
 def _marked(snippet: str) -> Line:

@@ -70,7 +70,7 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
         print_json({"homes": homes, "failed": failed_json(looked.unread)})
         return tell_unread(looked.unread)
     numbers = ("sessions", "open", "messages", "tokens", "cost")
-    rows = table("agent", *numbers, right=numbers)
+    rows = table("agent", *numbers, right=numbers, whole=("agent",), drops=("messages", "open"))
     sums = [0, 0, 0, 0]
     for home, seen in looked.seen:
         store = seen.store
@@ -165,7 +165,16 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
 
 
 def _show_largest(largest: Sequence[Session]) -> None:
-    rows = table("largest", "messages", "size", "title", right=("messages", "size"))
+    rows = table(
+        "largest",
+        "messages",
+        "size",
+        "title",
+        right=("messages", "size"),
+        whole=("largest",),
+        cut=("title",),
+        drops=("messages", "title"),
+    )
     for session in largest:
         rows.add_row(
             name(session.id),
@@ -220,7 +229,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
-    rows = table(title, *_NUMBERS, right=_NUMBERS)
+    rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached",))
     rows.columns[0].min_width = 16
     for share in shares:
         tokens = share.cost.usage.tokens

@@ -101,7 +101,7 @@ def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
     """The homes of a machine, one line each, the largest first; and what helps most."""
     seen = sorted(seen, key=lambda each: -each[1].inventory.total_bytes)
     numbers = ("sessions", "in use", "size", "in trash", "policy frees")
-    rows = table("agent", *numbers, "", right=numbers)
+    rows = table("agent", *numbers, "", right=numbers, whole=("agent",), drops=("in use",))
     lines = [(_agent(home.label, status), _figures(status)) for home, status in seen]
     sums = tuple(map(sum, zip(*(figures for _, figures in lines), strict=True)))
     for label, (sessions, in_use, size, trash, frees) in [*lines, ("together", sums)]:
@@ -207,6 +207,7 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
+        Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),
         Share(name="everything else", count=0, bytes=inventory.rest_bytes),
     ]
 
@@ -215,7 +216,7 @@ def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> 
     """One row per share, with a bar for its bytes; empty rows are left out."""
     total = sum(share.bytes for share in shares)
     bar_width = 30 if width() >= _WIDE else 20
-    rows = table(title, counted, "size", "", right=(counted, "size"))
+    rows = table(title, counted, "size", "", right=(counted, "size"), cut=(title,))
     rows.columns[0].min_width = 16
     for share in shares:
         if share.count or share.bytes:
@@ -233,7 +234,14 @@ def show_files(title: str, files: Sequence[SessionFile]) -> None:
     """Single files, the largest first; nothing when there are none."""
     if not files:
         return
-    rows = table(title, "size", "last written", right=("size",))
+    rows = table(
+        title,
+        "size",
+        "last written",
+        right=("size", "last written"),
+        front=(title,),
+        drops=("last written",),
+    )
     for each in files:
         rows.add_row(name(each.file), format_bytes(each.bytes), when(each.last_active_at))
     say(rows)
@@ -318,7 +326,7 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
     """A row for each, the nearest first; nothing when nothing is."""
     if nearness.near:
         numbers = ("used", "limit", "share")
-        rows = table("near a limit", "what", *numbers, "", right=numbers)
+        rows = table("near a limit", "what", *numbers, "", right=numbers, whole=("near a limit",))
         rows.columns[0].min_width = 16
         for near in nearness.near[:_MOST]:
             rows.add_row(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.model.text import format_count, printable
+from holdfast.model.text import format_cost, format_count, printable
 
 # Those that Unicode has a picture of, and halves of characters.
 _PICTURED = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -49,7 +49,7 @@ def _totals(session: Session) -> str:
     if session.tokens.total:
         parts.append(f"{session.tokens.input:,} tokens in, {session.tokens.output:,} out")
     if session.cost:
-        parts.append(f"cost {session.cost:,.4f}")
+        parts.append(f"cost {format_cost(session.cost)}")
     return ", ".join(parts)
 
 

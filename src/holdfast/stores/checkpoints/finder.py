@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
+from holdfast.model.arguments import ambiguous
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
@@ -17,7 +18,8 @@ from holdfast.value import replace
 
 _ID_DIGITS = 40
 _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)
-_SHOWN_MATCHES = 5
+#: How much of an id a message shows.
+_SHOWN = 12
 _FIELDS = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
 
 _MILLISECONDS = 1000
@@ -91,25 +93,22 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
 
 def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
     matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
-    check_one(prefix, {one.checkpoint for one in matches})
+    check_one(prefix, list(dict.fromkeys(one.checkpoint for one in matches)))
     return matches
 
 
 def check_one(
-    prefix: str, ids: Collection[str], hint: str = "`holdfast checkpoints list` shows the ids."
+    prefix: str, ids: Sequence[str], hint: str = "`holdfast checkpoints list` shows the ids."
 ) -> None:
-    """Raise `UnknownCheckpointError` unless exactly one id begins with `prefix`."""
+    """Raise `UnknownCheckpointError` unless `ids`, the newest first, is exactly one."""
     if not ids:
         raise UnknownCheckpointError(
             f"No checkpoint has an id that begins with {prefix!r}.", hint=hint
         )
     if len(ids) > 1:
-        shown = ", ".join(each[:12] for each in sorted(ids)[:_SHOWN_MATCHES])
-        more = len(ids) - _SHOWN_MATCHES
-        shown += f" and {more} more" if more > 0 else ""
         raise UnknownCheckpointError(
-            f"{len(ids)} checkpoints have ids that begin with {prefix!r}: {shown}.",
-            hint="Give more digits of the one you mean.",
+            ambiguous(prefix, [each[:_SHOWN] for each in ids], what="checkpoints"),
+            hint="Use a longer prefix.",
         )
 
 

@@ -17,8 +17,9 @@ from holdfast.errors import (
     SessionExistsError,
     UnknownSessionError,
 )
-from holdfast.model.arguments import check_id, named
+from holdfast.model.arguments import MOST_NAMED, check_id, named
 from holdfast.model.item import Item
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.session import (
     OWN_FIELDS,
     TAKEN_BACK,
@@ -44,6 +45,7 @@ from holdfast.stores.sqlite.session_rows import (
     AMONG,
     COLUMNS,
     LARGEST,
+    LAST_ACTIVE,
     TABLES,
     order,
     page,
@@ -274,14 +276,15 @@ class SqliteSessionStore:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
         check_id(prefix)
         with self.database.read() as db:
-            ids = [
-                found
-                for (found,) in db.execute(
-                    "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id LIMIT 10",
-                    (prefix, prefix + "\x7f"),
-                )
-            ]
-        return named(prefix, ids, self._unknown(prefix))
+            rows = db.execute(
+                f"""
+                SELECT s.id, count(*) OVER () FROM sessions s WHERE s.id >= ? AND s.id < ?
+                ORDER BY s.id = ? DESC, {LAST_ACTIVE} DESC LIMIT ?
+                """,  # noqa: S608 - our own text
+                (prefix, prefix + "\x7f", prefix, MOST_NAMED),
+            ).fetchall()
+        total = rows[0][1] if rows else 0
+        return named(prefix, [found for found, _ in rows], self._unknown(prefix), total=total)
 
     def find(
         self,
@@ -382,6 +385,9 @@ class SqliteSessionStore:
             newest_first=newest_first,
         )
         return itertools.starmap(content.decode, rows)
+
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
 
     def search(self, asked: Search) -> Sequence[Hit]:
         # Here, because most commands never search, and to load it takes as long as to list.

@@ -22,7 +22,7 @@ from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass
 
 #: What a session takes beyond its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -99,24 +99,20 @@ def sessions(
             parameters,
         )
         sources: dict[str, str] = {}
-        items = [_item(row, share, leases, sources, now, life) for row in rows]
-        return _with_fixed(items, db)
+        return [_item(row, share, leases, sources, now, life) for row in rows]
 
 
 def weigh(database: Database, wanted: SessionFilter) -> Share:
     """How many sessions these are, and their share of the database file."""
     condition, parameters = where(wanted)
     with database.read() as db:
-        count, size, latest = db.execute(
+        count, size = db.execute(
             f"""
-            SELECT count(*), coalesce(sum(s.bytes), 0), max({LAST_ACTIVE})
-            FROM {tables(wanted)} WHERE {condition}
+            SELECT count(*), coalesce(sum(s.bytes), 0) FROM {tables(wanted)} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
         ).fetchone()
         weight = (size + count * _ROW_WEIGHT) * _share(db)
-        if count and latest == _newest(db):
-            weight += fixed_bytes(db)
     return Share(name="", count=count, bytes=round(weight))
 
 
@@ -183,25 +179,9 @@ def _item(
     )
 
 
-def _with_fixed(items: list[Item], db: sqlite3.Connection) -> list[Item]:
-    """Bytes that stay whichever sessions are removed are assigned to the newest one, since it is
-    removed last: so the size of every other is what its removal frees, and a cap is reached
-    exactly."""
-    newest = _newest(db)
-    place = next((n for n, item in enumerate(items) if item.last_active_at == newest), None)
-    if place is not None:
-        holder = items[place]
-        items[place] = replace(holder, bytes=holder.bytes + fixed_bytes(db))
-    return items
-
-
-def _newest(db: sqlite3.Connection) -> float | None:
-    newest: float | None = db.execute(f"SELECT max({LAST_ACTIVE}) FROM sessions s").fetchone()[0]  # noqa: S608 - our own text
-    return newest
-
-
 def fixed_bytes(db: sqlite3.Connection) -> int:
-    """The first page of every table and index: it exists, however little they hold."""
+    """The first page of every table and index: it exists, however little they hold. No session has
+    a part in it: the size of a session is what its removal frees."""
     [trees] = db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()
     return int(trees + 1) * pragma(db, "page_size")
 

@@ -171,7 +171,8 @@ def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkp
     """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` when there
     is none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
     then it is that of the directory that the user is in, and an error if the user is in none."""
-    check_one(prefix, {each.id for each in found}, _NEW_IDS)
+    newest = sorted(found, key=lambda each: each.time, reverse=True)
+    check_one(prefix, list(dict.fromkeys(each.id for each in newest)), _NEW_IDS)
     return found[0] if len(found) == 1 else _in_place(found, here)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from holdfast.homes.hermes.state_db import search, survey, values
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
-from holdfast.model.arguments import named
+from holdfast.model.arguments import MOST_NAMED, named
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.session import (
     Hit,
     Message,
@@ -30,7 +31,6 @@ from holdfast.stores.sqlite.mirror import ForeignSessions
 from holdfast.stores.sqlite.session_rows import LARGEST, order, page, set_prices, within_64_bits
 
 _LONGEST_ID = 300
-_MOST_NAMED = 10
 
 
 class HermesSessionStore(ForeignSessions):
@@ -60,11 +60,14 @@ class HermesSessionStore(ForeignSessions):
             raise UsageError(f"{prefix[:_LONGEST_ID]!r} is not a session id.")
         with self.database.read() as db:
             rows = db.execute(
-                "SELECT id FROM sessions WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
-                (len(prefix), prefix, _MOST_NAMED + 1),
-            )
-            found = [name for (name,) in rows]
-        return named(prefix, found, self._unknown(prefix))
+                f"""
+                SELECT s.id, count(*) OVER () FROM {sessions_table(self.database.schema)}
+                WHERE substr(s.id, 1, ?) = ? ORDER BY s.id = ? DESC, s.last_active_at DESC LIMIT ?
+                """,  # noqa: S608 - our own names
+                (len(prefix), prefix, prefix, MOST_NAMED),
+            ).fetchall()
+        total = rows[0][1] if rows else 0
+        return named(prefix, [found for found, _ in rows], self._unknown(prefix), total=total)
 
     def find(
         self,
@@ -175,6 +178,9 @@ class HermesSessionStore(ForeignSessions):
             newest_first=newest_first,
         )
         return map(values.message, rows)
+
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
 
     def search(self, asked: Search) -> Sequence[Hit]:
         with self.database.read() as db:

@@ -16,7 +16,7 @@ from holdfast.model.item import SESSION, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite import survey
-from holdfast.stores.sqlite.survey import Classes, Owner, used_bytes
+from holdfast.stores.sqlite.survey import Classes, Owner, fixed_bytes, used_bytes
 
 #: The bytes of a session besides its messages: its row, its entries in indexes.
 _ROW_WEIGHT = 512
@@ -114,9 +114,11 @@ def sizes(db: sqlite3.Connection, schema: Schema) -> Mapping[str, int]:
 
 
 def _share(db: sqlite3.Connection, weights: Mapping[str, int]) -> float:
-    """Bytes on the disk for each byte of messages: shares add up to the pages in use."""
+    """Bytes on the disk for each byte of messages: shares and what is fixed add up to the pages in
+    use."""
     [count] = db.execute("SELECT count(*) FROM sessions").fetchone()
-    return float(used_bytes(db) / max(1, sum(weights.values()) + count * _ROW_WEIGHT))
+    used = max(0, used_bytes(db) - fixed_bytes(db))
+    return float(used / max(1, sum(weights.values()) + count * _ROW_WEIGHT))
 
 
 def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:

@@ -1,0 +1,177 @@
+"""Tables without lines, fitted to a width: the least useful columns go first, then text is
+shortened with a sign. A number is never shortened. A pipe gets everything, a tab between two
+values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.cli.plain import Line, columns_of
+from holdfast.model.text import one_line
+
+_GAP = "  "
+_HEAD = "bold"
+#: How narrow a column may become before another one goes: of text that is folded, of text that is
+#: shortened.
+_FOLDED, _CUT = 20, 16
+_NARROWEST = 6
+#: A note below a row has at least this much room.
+_BELOW = 24
+
+
+class Column:
+    """A column of a table. One that is `whole` is never shortened or folded: a number, an id. `cut`
+    text is shortened at its end, or at its `front` if it is a path; other text is folded."""
+
+    def __init__(self, title: str, *, right: bool, whole: bool, cut: bool, front: bool) -> None:
+        self.title = title
+        self.right = right
+        self.whole = whole or right or not title
+        self.cut = cut or front
+        self.front = front
+        #: At least this wide, so that tables of one screen agree.
+        self.min_width = 0
+
+    def least(self, natural: int) -> int:
+        """How narrow it may become while others stay."""
+        if self.whole:
+            return natural
+        return min(natural, max(columns_of(self.title), _CUT if self.cut else _FOLDED))
+
+
+class Rows:
+    """A table. `right` names the columns of numbers, `whole`, `cut` and `front` those of text that
+    is not folded (see `Column`). `drops` are columns that may be left out, the least useful first.
+    A column without a title is decoration: it goes before any other, and no pipe gets it.
+
+    `below` names a note that a row can have: on a terminal below the row, in a pipe a last column.
+    """
+
+    def __init__(
+        self,
+        *titles: str,
+        right: Sequence[str] = (),
+        whole: Sequence[str] = (),
+        cut: Sequence[str] = (),
+        front: Sequence[str] = (),
+        drops: Sequence[str] = (),
+        below: str = "",
+    ) -> None:
+        self.columns = [
+            Column(
+                title,
+                right=title in right,
+                whole=title in whole,
+                cut=title in cut,
+                front=title in front,
+            )
+            for title in titles
+        ]
+        self.rows: list[tuple[tuple[Line, ...], Line]] = []
+        self.show_header = True
+        self._drops = tuple(titles.index(title) for title in ("", *drops) if title in titles)
+        self._below = below
+
+    def add_row(self, *cells: str | Line, below: Line | None = None) -> None:
+        made = (Line(one_line(c)) if isinstance(c, str) else c.printable() for c in cells)
+        self.rows.append((tuple(made), (below or Line()).printable()))
+
+    # --- In a pipe --------------------------------------------------------------------------------
+
+    def records(self) -> Iterator[Line]:
+        """One line a row, whole values, separated by tabs: for grep, awk, cut and head."""
+        shown = [number for number, column in enumerate(self.columns) if column.title]
+        titles = [*(self.columns[number].title for number in shown), self._below]
+        last = len(titles) if any(below for _, below in self.rows) else len(shown)
+        if self.show_header:
+            yield Line("\t".join(titles[:last]))
+        for cells, below in self.rows:
+            texts = [*(cells[number].plain for number in shown), below.plain][:last]
+            yield Line("\t".join(text.replace("\n", "  ").strip() for text in texts).rstrip("\t"))
+
+    # --- On a terminal ----------------------------------------------------------------------------
+
+    def lines(self, width: int) -> Iterator[Line]:
+        """Fitted to a width. Where not even the least fits, lines are longer: nothing is lost."""
+        shown, widths = self._fitted(width)
+        if self.show_header:
+            heads = tuple(Line(column.title, _HEAD) for column in self.columns)
+            yield from self._row(heads, shown, widths)
+        for cells, below in self.rows:
+            yield from self._row(cells, shown, widths)
+            if below:
+                yield from _indented(below, sum(widths[:-1]) + len(_GAP) * len(shown[:-1]), width)
+
+    def _row(
+        self, cells: Sequence[Line], shown: Sequence[int], widths: Sequence[int]
+    ) -> Iterator[Line]:
+        parts = [
+            self._cell(self.columns[number], cells[number], room)
+            for number, room in zip(shown, widths, strict=True)
+        ]
+        for number in range(max(map(len, parts))):
+            line = Line()
+            missing = ""
+            for place, (column, room) in enumerate(zip(shown, widths, strict=True)):
+                text = parts[place][number] if number < len(parts[place]) else Line()
+                padding = " " * (room - columns_of(text.plain))
+                gap = _GAP if place else ""
+                if not text:
+                    missing += gap + padding
+                elif self.columns[column].right:
+                    line.append(missing + gap + padding).append_text(text)
+                    missing = ""
+                else:
+                    line.append(missing + gap).append_text(text)
+                    missing = padding
+            yield line
+
+    def _cell(self, column: Column, cell: Line, room: int) -> list[Line]:
+        if column.whole:
+            return [cell]
+        if column.cut:
+            return [cell.shortened(room, front=column.front)]
+        return list(cell.folded(room))
+
+    def _fitted(self, width: int) -> tuple[list[int], list[int]]:
+        """Which columns are shown, and how wide each is."""
+        natural = [self._natural(number) for number in range(len(self.columns))]
+        shown = list(range(len(self.columns)))
+        drops = list(self._drops)
+        while _together([self.columns[n].least(natural[n]) for n in shown]) > width and drops:
+            shown.remove(drops.pop(0))
+        widths = [natural[number] for number in shown]
+        least = [self.columns[number].least(natural[number]) for number in shown]
+        _shrink(widths, least, width)
+        if _together(widths) > width:
+            flexible = [
+                size if self.columns[number].whole else min(size, _NARROWEST)
+                for number, size in zip(shown, widths, strict=True)
+            ]
+            _shrink(widths, flexible, width)
+        return shown, widths
+
+    def _natural(self, number: int) -> int:
+        column = self.columns[number]
+        texts = [column.title] if self.show_header else []
+        texts += [part for cells, _ in self.rows for part in cells[number].plain.split("\n")]
+        return max([column.min_width, *map(columns_of, texts)])
+
+
+def _together(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * max(0, len(widths) - 1)
+
+
+def _shrink(widths: list[int], least: Sequence[int], width: int) -> None:
+    """Take the widest down, one column at a time, until all fit or none may become narrower."""
+    while _together(widths) > width:
+        can = [(size, number) for number, size in enumerate(widths) if size > least[number]]
+        if not can:
+            return
+        widths[max(can)[1]] -= 1
+
+
+def _indented(note: Line, indent: int, width: int) -> Iterator[Line]:
+    indent = min(indent, max(len(_GAP), width - _BELOW))
+    for line in note.folded(width - indent):
+        yield Line(" " * indent).append_text(line)
