@@ -170,7 +170,13 @@ class LogWriter(Protocol):
         Returns how many. An operation that a later one refers to stays as long as that one."""
 
     def begin(
-        self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
+        self,
+        *,
+        action: OperationAction,
+        command: str,
+        at: float,
+        undoes: str | None = None,
+        redoes: str | None = None,
     ) -> AbstractContextManager[Journal]: ...
 
 
@@ -191,6 +197,9 @@ class Checkup(Protocol):
 
     def look(self, progress: Progress) -> Iterator[Finding]:
         """One finding for each check. Creates and changes nothing."""
+
+    def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
+        """Let the owner read and write what the findings say is closed to them. Needs no lock."""
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress

@@ -238,7 +238,7 @@ def test_pin(bench: Bench) -> None:
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert {name for name, each in bench.sessions().items() if not each["parent_id"]} == {whole}
     bench.ok("undo")
-    bench.ok("sessions", "pin", "--off", whole)
+    bench.ok("sessions", "unpin", whole)
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert whole not in bench.sessions()
     bench.ok("undo")
@@ -254,7 +254,7 @@ def test_maintain(bench: Bench) -> None:
     config.write_text("[sessions]\nauto_prune = true\n")
     bench.ok("maintain", "--force")
     assert not bench.sessions()
-    bench.ok("undo")
+    bench.ok("undo", "--yes")
     assert bench.look() == before
 
 
