@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from tests.compat.agents.installed import node
 from tests.compat.agents.lab import Lab
-from tests.compat.agents.terminal import Terminal
 
 
 class Copilot(Lab):
@@ -19,7 +19,7 @@ class Copilot(Lab):
     drawn = "there is to say"
 
     def settings(self) -> Mapping[str, str]:
-        return {}
+        return {".copilot/config.json": json.dumps({"trustedFolders": [str(self.project)]})}
 
     def variables(self) -> Mapping[str, str]:
         return {
@@ -43,21 +43,9 @@ class Copilot(Lab):
     def showing(self, session: str) -> Sequence[str]:
         return ("--allow-all", f"--resume={session}")
 
-    def terminal(self, *words: str) -> Terminal:
-        """It asks whether the folder is to be trusted, each time."""
-        opened = super().terminal(*words)
-        opened.wait(lambda drawn: "folder trust" in drawn)
-        opened.settled()
-        opened.type("")
-        return opened
-
     def listed(self) -> set[str]:
-        """It draws its list piece by piece, and not always the same ones: two looks."""
-        found = set()
-        for _ in range(2):
-            opened = self.terminal("--resume")
-            try:
-                found |= self.listed_words(opened.settled(5))
-            finally:
-                opened.close()
-        return found
+        opened = self.terminal("--resume")
+        try:
+            return self.listed_words(opened.settled(5))
+        finally:
+            opened.close()
