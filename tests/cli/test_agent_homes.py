@@ -333,6 +333,7 @@ def test_import_of_a_home(bench: Bench) -> None:
     assert done["imported"] == bench.agent.sessions
     assert done["agent"] == bench.agent.people
     assert bench.exported(bench.own) == bench.exported()
+    assert {each["source"] for each in bench.exported().values()} == {bench.agent.name}
     again = bench.json("sessions", "import", bench.agent.name, home=bench.own)
     assert (again["imported"], len(again["skipped"])) == (0, bench.agent.sessions)
     assert bench.exported(bench.own) == bench.exported()

@@ -145,7 +145,8 @@ class Unit:
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
     from; empty means the agent's command line. `transcript` is the file that its messages are in,
-    where it has one. A unit without parts lies inside its parent, as a subagent's transcript in the
+    where it has one; `unread` says why that could not be read, and such a session stays as it is. A
+    unit without parts lies inside its parent, as a subagent's transcript in the
     folder of its session: it is listed and read, and it goes and returns with the parent alone.
     `used` are tokens and cost that the agent records for the session as a whole and for no message.
     """
@@ -161,6 +162,7 @@ class Unit:
     title: str = ""
     model: str = ""
     transcript: Path | None = None
+    unread: str = ""
     used: Usage | None = None
 
 

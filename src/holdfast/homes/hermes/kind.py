@@ -83,4 +83,5 @@ HERMES = Kind(
     signs=(DATABASE,),
     database=DATABASE,
     import_checkpoints=_import_checkpoints,
+    has_sources=True,
 )
