@@ -29,6 +29,7 @@ from holdfast.model.part import (
     FolderPart,
     LinePart,
     Part,
+    RefPart,
     Role,
     Sight,
     Signs,
@@ -50,16 +51,11 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
 
-STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
 #: Before the first look nobody knows how many sessions there are.
 _MOST_AT_FIRST = 500_000
-
-
-def state_folder(root: Path) -> Path:
-    return root / STATE
 
 
 class FormatContents(Contents):
@@ -118,8 +114,21 @@ class FormatContents(Contents):
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
-            in_items=sum(each.bytes for each in (*seen, *leftovers) if not each.outside),
+            counted=self._not_its_own(),
+            in_items=sum(
+                each.bytes
+                for each in (*seen, *leftovers)
+                if not each.outside
+                and not (each.unit.parts and _lies_elsewhere(each.unit.parts[0], self._root))
+            ),
         )
+
+    def _not_its_own(self) -> list[Path]:
+        """What lies beside the files of an agent whose home is a project of the user."""
+        tops = [*self._format.roots(self._root), self.ground.state]
+        if self._root in tops:
+            return []
+        return [path for path in self._root.iterdir() if path not in tops]
 
     def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
         """Those that a filter left out: they go with the sessions that it picked."""
@@ -273,13 +282,18 @@ class FormatHome(Home):
             root,
             partial(FormatContents, form),
             clock=clock,
-            state=state_folder(root),
+            state=root / form.facts.state,
             options=options,
         )
 
     def session_store(self) -> FormatSessions:
         """The sessions as they are now."""
         return self._contents.store()
+
+
+def _lies_elsewhere(part: Part, root: Path) -> bool:
+    """Whether a part is no file below the folder of the home, whose bytes are counted whole."""
+    return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 
 def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) -> Item:
@@ -463,13 +477,26 @@ class Census:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
             place = str(part.place)
-            if isinstance(part, LinePart):
+            if isinstance(part, RefPart) and self._is_reference(part):
+                within = True
+            elif isinstance(part, LinePart):
                 within = self._is_within(place)
             else:  # of a link it is the link that leaves, not what it leads to
                 within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
             if not within:
                 return place
         return None
+
+    def _is_reference(self, part: RefPart) -> bool:
+        """Whether these references are the agent's own, by their name: one word below its prefix,
+        which git does not take for a pattern."""
+        prefix = self._format.facts.references
+        word = part.prefix.removeprefix(prefix).removesuffix("/")
+        return (
+            bool(prefix)
+            and part.prefix == f"{prefix}{word}/"
+            and word.replace("-", "").replace("_", "").isalnum()
+        )
 
     def _is_within(self, path: str) -> bool:
         """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
