@@ -212,7 +212,7 @@ class FormatContents(Contents):
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
                 stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
-                alive=None if unseen is None else f"{unseen.place} cannot be looked into",
+                alive=None if unseen is None else f"{unseen.place} cannot be read",
             )
             seen.append(made if unit.parts else census.inside(unit))
         return census.judged(seen), problems, whole
@@ -265,7 +265,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can still be read. A later version of Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may support it.",
             )
 
 
@@ -446,7 +446,7 @@ class Census:
         try:
             signs = self._format.signs(self._root, now)
         except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
-            return Signs(home=f"the signs of life of {facts.agent} cannot be read ({error})")
+            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
         processes = life.running(facts.processes)
         if not processes:
             return signs
@@ -455,14 +455,14 @@ class Census:
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
             rewrites=signs.rewrites
-            or f"{facts.agent} is running, and may write it again from memory",
+            or f"{facts.agent} is running, and may write it back from memory",
         )
 
     def _written_lately(self, unit: Unit, now: float) -> str | None:
         try:
             return self._recent(max(unit.active, _written(unit)), now)
         except OSError as error:
-            return f"its files cannot be looked at ({error.strerror})"
+            return f"its files cannot be read ({error.strerror})"
 
     def _recent(self, latest: float, now: float) -> str | None:
         """A session is idle by what its agent recorded and by the times of its files."""
