@@ -8,6 +8,7 @@ from tests.compat.agents.lab import FOUR, Lab
 from tests.compat.agents.labs.cline import Cline
 from tests.compat.agents.labs.copilot import Copilot
 from tests.compat.agents.labs.kilo import Kilo
+from tests.compat.agents.labs.pi import Pi
 from tests.compat.agents.labs.qwen import Qwen
 
 LABS: Sequence[type[Lab]] = (
@@ -15,5 +16,6 @@ LABS: Sequence[type[Lab]] = (
     Cline,
     Copilot,
     Kilo,
+    Pi,
     Qwen,
 )
