@@ -30,6 +30,7 @@ from holdfast.model.part import (
     FolderPart,
     LinePart,
     Part,
+    RefPart,
     Role,
     Sight,
     Signs,
@@ -51,16 +52,11 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
 
-STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
 #: Before the first look nobody knows how many sessions there are.
 _MOST_AT_FIRST = 500_000
-
-
-def state_folder(root: Path) -> Path:
-    return root / STATE
 
 
 class FormatContents(Contents):
@@ -119,8 +115,21 @@ class FormatContents(Contents):
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
-            in_items=sum(each.bytes for each in (*seen, *leftovers) if not each.outside),
+            counted=self._not_its_own(),
+            in_items=sum(
+                each.bytes
+                for each in (*seen, *leftovers)
+                if not each.outside
+                and not (each.unit.parts and _lies_elsewhere(each.unit.parts[0], self._root))
+            ),
         )
+
+    def _not_its_own(self) -> list[Path]:
+        """What lies beside the files of an agent whose home is a project of the user."""
+        tops = [*self._format.roots(self._root), self.ground.state]
+        if self._root in tops:
+            return []
+        return [path for path in self._root.iterdir() if path not in tops]
 
     def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
         """Those that a filter left out: they go with the sessions that it picked."""
@@ -208,7 +217,7 @@ class FormatContents(Contents):
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
                 stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
-                alive=None if unseen is None else f"{unseen.place} cannot be looked into",
+                alive=None if unseen is None else f"{unseen.place} cannot be read",
             )
             seen.append(made if unit.parts else census.inside(unit))
         return census.judged(seen), problems, whole
@@ -261,7 +270,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can still be read. A later version of Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may support it.",
             )
 
 
@@ -278,13 +287,18 @@ class FormatHome(Home):
             root,
             partial(FormatContents, form),
             clock=clock,
-            state=state_folder(root),
+            state=root / form.facts.state,
             options=options,
         )
 
     def session_store(self) -> FormatSessions:
         """The sessions as they are now."""
         return self._contents.store()
+
+
+def _lies_elsewhere(part: Part, root: Path) -> bool:
+    """Whether a part is no file below the folder of the home, whose bytes are counted whole."""
+    return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 
 def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) -> Item:
@@ -437,7 +451,7 @@ class Census:
         try:
             signs = self._format.signs(self._root, now)
         except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
-            return Signs(home=f"the signs of life of {facts.agent} cannot be read ({error})")
+            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
         processes = life.running(facts.processes)
         if not processes:
             return signs
@@ -446,14 +460,14 @@ class Census:
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
             rewrites=signs.rewrites
-            or f"{facts.agent} is running, and may write it again from memory",
+            or f"{facts.agent} is running, and may write it back from memory",
         )
 
     def _written_lately(self, unit: Unit, now: float) -> str | None:
         try:
             return self._recent(max(unit.active, _written(unit)), now)
         except OSError as error:
-            return f"its files cannot be looked at ({error.strerror})"
+            return f"its files cannot be read ({error.strerror})"
 
     def _recent(self, latest: float, now: float) -> str | None:
         """A session is idle by what its agent recorded and by the times of its files."""
@@ -468,13 +482,26 @@ class Census:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
             place = str(part.place)
-            if isinstance(part, LinePart):
+            if isinstance(part, RefPart) and self._is_reference(part):
+                within = True
+            elif isinstance(part, LinePart):
                 within = self._is_within(place)
             else:  # of a link it is the link that leaves, not what it leads to
                 within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
             if not within:
                 return place
         return None
+
+    def _is_reference(self, part: RefPart) -> bool:
+        """Whether these references are the agent's own, by their name: one word below its prefix,
+        which git does not take for a pattern."""
+        prefix = self._format.facts.references
+        word = part.prefix.removeprefix(prefix).removesuffix("/")
+        return (
+            bool(prefix)
+            and part.prefix == f"{prefix}{word}/"
+            and word.replace("-", "").replace("_", "").isalnum()
+        )
 
     def _is_within(self, path: str) -> bool:
         """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file

@@ -409,7 +409,7 @@ class Pins:
         except (OSError, ValueError) as error:
             raise StorageError(
                 f"Cannot read {self._path}, so nothing may be removed here: {error}",
-                hint="Mend the file, or delete it and pin again.",
+                hint="Fix the file, or delete it and pin the sessions again.",
             ) from error
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
 from holdfast.homes.format_sessions import booked
-from holdfast.homes.records import unread
+from holdfast.homes.records import unread, whole_records
 from holdfast.homes.registry import kind_of, kinds
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
@@ -101,8 +101,15 @@ def of_agent(session: Session, agent: str) -> Session:
 
 def _notes(path: Path) -> tuple[str, ...]:
     with suppress(OSError):  # whoever reads the messages will say so
-        return () if is_sqlite(path) else unread(path)
+        return () if is_sqlite(path) or not _is_lines(path) else unread(path)
     return ()
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(b"{") and not any(whole_records(path))
 
 
 def _session(unit: Unit) -> Session:

@@ -269,6 +269,10 @@ class Facts:
     `folder` is the usual place below the user's home directory, `environment` the variable that
     names another one. `processes` are the names of the agent's programs. A session counts as in use
     for `idle_after` seconds after its last activity. `versions` are those that were tried.
+    `references` is a prefix, such as `refs/agent/`, of what the agent keeps in repositories of the
+    user: a `RefPart` right below it may lie in any repository, because the session that names the
+    repository may be gone when its references return. `state` is the folder in the home for what is
+    Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
     """
 
     name: str
@@ -278,6 +282,8 @@ class Facts:
     processes: tuple[str, ...] = ()
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
+    references: str = ""
+    state: str = ".holdfast"
 
     def newer(self, version: str) -> str | None:
         """Why a home that this version wrote may only be read; None when the first number of the

@@ -221,7 +221,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     unknown = sum(each.page.full_cost(each.session) is None for each in found)
     if order is SessionOrder.COST and unknown:
         say(
-            f"What {unknown:,} of these cost is not known in full: set [prices] in the "
+            f"The full cost of {unknown:,} of these is unknown: set [prices] in the "
             "configuration, or use --sort tokens."
         )
 

@@ -148,7 +148,7 @@ class _Said:
 def _tell_taken_back(count: int) -> None:
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
-    say(name(f"{what}. To see that too: --taken-back", "dim"))
+    say(name(f"{what}. To see them too: --taken-back", "dim"))
 
 
 def _document_show(message: Message) -> dict[str, Any]:
