@@ -116,6 +116,7 @@ class FormatContents(Contents):
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
             counted=self._not_its_own(),
+            read_only=doubt is not None,
             in_items=sum(
                 each.bytes
                 for each in (*seen, *leftovers)
