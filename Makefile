@@ -19,7 +19,7 @@ UV := uv==0.13.7
 
 .PHONY: help
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.13       the interpreter the virtual environment is made of'
 	@echo '  PYTHONS="3.11 3.13"     the versions that make test-pythons looks for'
@@ -91,10 +91,38 @@ format: dev  ## Format the code and apply safe lint fixes
 	$(BIN)/python -m ruff format --quiet
 
 .PHONY: docs
-docs: dev  ## Write the reference pages that come from code
+docs: dev  ## Write what comes from code: reference, man page, output of commands
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.config_reference
 	$(BIN)/python -m tools.api_reference
+	$(BIN)/python -m tools.man_page
+	$(BIN)/python -m tools.console_blocks
+
+# The site has an environment of its own: nothing of it is needed to work on Holdfast.
+SITE := .venv-site
+
+.PHONY: site
+site: $(SITE)/.installed  ## Build the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs build --strict
+	@echo 'Built build/site/index.html'
+
+$(SITE)/.installed: requirements/site.txt
+	@echo 'Installing what builds the site'
+	@rm -rf $(SITE)
+	@"$(PYTHON)" -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install --disable-pip-version-check --no-input --require-hashes \
+	  -r requirements/site.txt >$(SITE)/log 2>&1 </dev/null || { cat $(SITE)/log >&2; exit 1; }
+	@touch $@
+
+# --- Release --------------------------------------------------------------------------------------
+
+.PHONY: release-check
+release-check: dev  ## Build the release, check it, and run it on every Python found here
+	@found=; for version in $(PYTHONS); do \
+	  python=$$(tools/find_python.sh $$version) && found="$$found $$python"; \
+	done; \
+	[ -n "$$found" ] || { echo 'None of Python $(PYTHONS) is here.' >&2; exit 1; }; \
+	$(BIN)/python -m tools.release_check $$found
 
 # Pins already in requirements/ stay unless LOCK_ARGS says --upgrade or --upgrade-package NAME.
 # Releases younger than two weeks wait: most bad ones are found and withdrawn by then.
@@ -109,6 +137,7 @@ lock: $(VENV)/.made  ## Pin the dependencies in pyproject.toml into requirements
 	$(COMPILE) --group build -o requirements/build.txt
 	$(COMPILE) pyproject.toml --group dev \
 	  -c requirements/run.txt -c requirements/build.txt -o requirements/dev.txt
+	$(COMPILE) --group site -o requirements/site.txt
 
 .PHONY: clean
 clean:  ## Remove everything that was made, .venv too

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.commands.demo import shortened
+from holdfast.cli.commands.demo import program, shortened
 from holdfast.cli.demo_home import build
 from tests.cli.machine import Machine, removals
 
@@ -29,7 +31,8 @@ STEPS = (
     "checkpoints diff --stat",
     "checkpoints restore ID --yes",
 )
-TWO_SCREENS = 170
+TWO_SCREENS = 172
+_SCRIPT = Path(sys.executable).with_name("holdfast")
 _ID = re.compile(r"\d{8}_\d{6}_\w{6}|\b[0-9a-f]{12}\b")
 WORDS = ("removed", "brought back")
 
@@ -43,6 +46,7 @@ def test_the_demo_for_people(used: Machine) -> None:
         "HOLDFAST_HOME": str(used.home),
         "HOLDFAST_SESSIONS_RETENTION_DAYS": "0",
         "NO_COLOR": "1",
+        "PATH": os.defpath,
     }
     with used.terminal("demo", columns=120, env=settings) as terminal:
         result = terminal.end()
@@ -50,8 +54,11 @@ def test_the_demo_for_people(used: Machine) -> None:
     assert "\x1b[32m" not in result.out
     home, project = sorted(temporary.iterdir())
     text = "\n".join(result.lines)
-    shown = re.findall(rf"^\$ holdfast --home {home} (.*)$", text, re.MULTILINE)
+    typed = re.findall(rf"^(?:\$|  ) *(\S+) --home {home} (.*)$", text, re.MULTILINE)
+    assert {Path.cwd() / each for each, _ in typed} == {_SCRIPT}, "nobody put it on the PATH"
+    shown = re.findall(rf"^\$ \S+ --home {home} (.*)$", text, re.MULTILINE)
     assert [_ID.sub("ID", each) for each in shown] == list(STEPS)
+    assert f'export PATH="{_SCRIPT.parent}:$PATH"' in text
     assert len(result.lines) < TWO_SCREENS
     removed, back = (re.findall(rf"^([\d,]+) {word}\b", text, re.MULTILINE) for word in WORDS)
     assert removed[0] == back[0], "undo brings back what the prune removed"
@@ -106,6 +113,31 @@ def test_the_demo_as_json(machine: Machine) -> None:
     assert ever == now["tokens"] + away, "the ledger has what left the store"
     shutil.rmtree(home)
     shutil.rmtree(result.document["project"])
+
+
+def test_only_the_sample_home(machine: Machine) -> None:
+    """For the pages of the docs, and for people who like to type."""
+    place = machine.root / "a sample"
+    said = machine.ok("demo", str(place))
+    assert f"export HOLDFAST_HOME='{place}'" in said.out
+    assert len(machine.json("--home", str(place), "sessions", "list")["sessions"]) == 728
+    assert machine.json("--home", str(place), "log")["operations"] == []
+    again = machine.run("demo", str(place))
+    assert again.code == 2
+    assert "is already there" in again.err
+    assert "Cannot make" in machine.run("demo", str(place / "no" / "such")).err
+    other = machine.json("demo", str(machine.root / "other"))
+    assert (other["home"], other["steps"]) == (str(machine.root / "other"), [])
+
+
+def test_the_demo_says_holdfast_where_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(_SCRIPT.parent))
+    assert program() == "holdfast"
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(_SCRIPT.parents[1])
+    assert program() == "bin/holdfast"
+    monkeypatch.chdir("/")
+    assert program() == str(_SCRIPT).removeprefix("/")
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,14 @@ import pytest
 import holdfast
 from holdfast.cli.app import COMMANDS, root
 from holdfast.config.settings import KEYS
-from tools import api_reference, cli_reference, config_reference
+from tools import api_reference, cli_reference, config_reference, man_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 ENTRIES = {entry.path: entry for entry in cli_reference.entries()}
@@ -39,6 +40,20 @@ def test_the_page_is_what_would_be_written() -> None:
 
 def test_the_page_of_the_api_is_what_would_be_written() -> None:
     assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.render(), "make docs"
+
+
+def test_the_man_page_is_what_would_be_written() -> None:
+    assert man_page.PAGE.read_text(encoding="utf-8") == man_page.render(), "make docs"
+
+
+def test_nothing_in_the_man_page_is_taken_for_a_request() -> None:
+    """Every line that begins with a dot is one of ours, and every escape is known."""
+    page = man_page.render()
+    requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
+    assert requests == {'.\\"', ".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
+    assert set(re.findall(r"\\(.)", page)) <= {'"', "-", "e", "f", "&"}
+    for entry in ENTRIES.values():
+        assert f'.SS "{entry.path}'.replace("-", r"\-") in page or entry.path == "holdfast"
 
 
 def test_everything_public_is_explained() -> None:
@@ -194,16 +209,27 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in _anchors(other), target
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    reached, ahead = set[Path](), [ROOT / "README.md"]
-    while ahead:
-        page = ahead.pop()
-        if page.suffix == ".md" and page not in reached:
-            reached.add(page)
-            links = _LINK.findall(page.read_text(encoding="utf-8"))
-            names = (link.partition("#")[0] for link in links if "://" not in link)
-            ahead += [(page.parent / name).resolve() for name in names if name]
-    assert {*ROOT.glob("docs/**/*.md")} - reached == set()
+def test_no_page_is_an_orphan() -> None:
+    """The README leads to the index, the index to every page, and that of the decisions to each."""
+    docs, decisions = ROOT / "docs", ROOT / "docs/decisions"
+    assert docs / "index.md" in _linked(ROOT / "README.md")
+    pages = {*docs.rglob("*.md"), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"}
+    pages -= {docs / "index.md", *decisions.glob("*.md")}
+    assert pages | {decisions / "README.md"} <= _linked(docs / "index.md")
+    assert {*decisions.glob("*.md")} - {decisions / "README.md"} <= _linked(decisions / "README.md")
+
+
+def _linked(page: Path) -> set[Path]:
+    links = _LINK.findall(page.read_text(encoding="utf-8"))
+    return {(page.parent / link.partition("#")[0]).resolve() for link in links if "://" not in link}
+
+
+def test_the_readme_is_short() -> None:
+    """Whom it is for, a screen and two commands come first, and all of it is read in one go."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 150
+    assert lines.index("```console") < 20
+    assert "make demo" in "\n".join(lines[:60])
 
 
 def _anchors(page: Path) -> set[str]:

@@ -15,6 +15,7 @@ from holdfast.cli.demo_home import build
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EMBEDDING = ROOT / "docs/how-to/embed-sessions.md"
+FROM_PYTHON = ROOT / "docs/how-to/python.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SESSIONS, _PRUNING = _PYTHON.findall(README.read_text(encoding="utf-8"))
 
@@ -86,6 +87,15 @@ def test_the_page_on_embedding_runs(
     assert names["fresh"].id != names["current"].id
     assert {child.relation.value for child in names["children"]} == {"branch", "delegate"}
     assert names["path"].name.startswith(f"request_dump_{names['branch'].id}_")
+
+
+def test_the_page_on_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [code] = _PYTHON.findall(FROM_PYTHON.read_text(encoding="utf-8"))
+    _run(code)
+    assert capsys.readouterr().out == "0 would go\n"
 
 
 def _names(home: Path) -> set[str]:

@@ -17,14 +17,17 @@ from typing import Any
 import click
 
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.streams import colour_wanted
+from holdfast.errors import UsageError
 from holdfast.value import dataclass
 
 _MOST_LINES = 6
 _LEFT_OUT = "…"
 _PROGRAM = "shop.py"
 _NOTES = "notes.md"
+#: A command that the output suggests, on a line of its own.
+_SUGGESTED = re.compile(r"^((?:\x1b\[[0-9;]*m)? +(?:\x1b\[[0-9;]*m)?)holdfast(?= )", re.MULTILINE)
 #: Placeholder in a command for the checkpoint that was taken last.
 _LATEST = "{checkpoint}"
 
@@ -40,17 +43,23 @@ class _Step:
     agent_works: bool = False
 
 
-@click.command(cls=Command, example="holdfast demo")
+@click.command(cls=Command, example="holdfast demo\nholdfast demo ~/sample")
+@click.argument("folder", required=False)
 @click.pass_obj
-def demo(invocation: Invocation) -> int:
+def demo(invocation: Invocation, folder: str | None) -> int:
     """Build a sample home in a temporary folder and walk through what Holdfast does with it.
 
     It shows, previews, prunes, undoes, archives, searches, restores and counts sessions; it takes a
     checkpoint of a sample project and goes back to it. The commands really run, and long output is
     shortened. Your own homes are not touched.
+
+    With FOLDER, which must not exist yet, it only builds the sample home there, for you to play
+    with.
     """
     from holdfast.cli.demo_home import build
 
+    if folder is not None:
+        return _build_only(invocation, Path(folder).absolute())
     root = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     if not invocation.json:
         _say(f"Building a sample home in {root} …")
@@ -67,6 +76,27 @@ def demo(invocation: Invocation) -> int:
     else:
         _farewell(root, project)
     return 1 if failed else 0
+
+
+def _build_only(invocation: Invocation, root: Path) -> int:
+    from holdfast.cli.demo_home import build
+    from holdfast.cli.output import print_json, say, suggest
+
+    try:
+        root.mkdir(mode=0o700)
+    except FileExistsError:
+        raise UsageError(
+            f"{root} is already there.", hint="Name a folder that does not exist yet."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"Cannot make {root}: {error.strerror}.") from None
+    build(root, invocation.now)
+    if invocation.json:
+        print_json({"home": str(root), "project": None, "steps": []})
+        return 0
+    say(f"Built a sample home in {root}. To use it in this shell:")
+    suggest(f"export HOLDFAST_HOME={quoted(root)}")
+    return 0
 
 
 def _steps(memorable: str) -> tuple[_Step, ...]:
@@ -170,7 +200,7 @@ def _run(
     if not invocation.json:
         _say()
         _say(f"{number}. {step.about}", bold=True)
-        _say(f"$ {shlex.join(['holdfast', *flags, *words])}", fg="green")
+        _say(f"$ {shlex.join([program(), *flags, *words])}", fg="green")
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", *flags, *words],
         check=False,
@@ -182,7 +212,8 @@ def _run(
         env=_environment(),
     )
     if not invocation.json:
-        _say(done.stdout.rstrip() if done.returncode else shortened(done.stdout, step.shows))
+        said = done.stdout.rstrip() if done.returncode else shortened(done.stdout, step.shows)
+        _say(_SUGGESTED.sub(lambda found: found[1] + program(), said))
     return {"command": shlex.join(words), "about": step.about, "exit_code": done.returncode}
 
 
@@ -209,14 +240,30 @@ def shortened(output: str, shows: str) -> str:
     return "\n".join(lines)
 
 
+def program() -> str:
+    """How this user starts Holdfast: by name, or by path while it is not on the PATH, as after
+    `make demo`."""
+    if shutil.which("holdfast") is not None:
+        return "holdfast"
+    script = Path(sys.executable).with_name("holdfast")
+    if not script.is_file():
+        return f"{shlex.quote(sys.executable)} -m holdfast"
+    here = Path.cwd()
+    return quoted(script.relative_to(here) if script.is_relative_to(here) else script)
+
+
 def _farewell(root: Path, project: Path) -> None:
-    quoted = shlex.quote(str(root))
+    home = quoted(root)
     _say()
     _say("That was all.", bold=True)
     _say(f"The sample home and project stay for you to play with: {root}")
-    _say(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
-    _say("Remove it when you are done:")
-    _say(f"  rm -r {quoted} {shlex.quote(str(project))}")
+    _say(f"  {program()} --home {home} sessions prune --source cron --keep-last 10")
+    _say("Remove them when you are done:")
+    _say(f"  rm -r {home} {quoted(project)}")
+    if program() != "holdfast":
+        folder = Path(sys.executable).parent
+        _say("To type just `holdfast` in this shell:")
+        _say(f'  export PATH="{folder}:$PATH"')
 
 
 def _say(text: str = "", *, bold: bool = False, fg: str | None = None) -> None:
