@@ -41,7 +41,8 @@ class Column:
 
 class Rows:
     """A table. `right` names the columns of numbers, `whole`, `cut` and `front` those of text that
-    is not folded (see `Column`). `drops` are columns that may be left out, the least useful first.
+    is not folded (see `Column`). `drops` are columns that may be left out, the least useful first;
+    one in which every cell is empty is.
     A column without a title is decoration: it goes before any other, and no pipe gets it.
 
     `below` names a note that a row can have: on a terminal below the row, in a pipe a last column.
@@ -136,8 +137,9 @@ class Rows:
     def _fitted(self, width: int) -> tuple[list[int], list[int]]:
         """Which columns are shown, and how wide each is."""
         natural = [self._natural(number) for number in range(len(self.columns))]
-        shown = list(range(len(self.columns)))
-        drops = list(self._drops)
+        empty = {n for n in self._drops if not any(cells[n] for cells, _ in self.rows)}
+        shown = [number for number in range(len(self.columns)) if number not in empty]
+        drops = [number for number in self._drops if number not in empty]
         while _together([self.columns[n].least(natural[n]) for n in shown]) > width and drops:
             shown.remove(drops.pop(0))
         widths = [natural[number] for number in shown]

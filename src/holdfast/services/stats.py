@@ -80,12 +80,19 @@ def stats(
         inventory=inventory,
         by_kind=Shares(inventory.items, now).by_kind(),
         store=counted,
-        costs=costs(store.usage_entries() if store is not None else (), prices),
+        costs=usage(store, prices),
         largest=tuple(largest),
         largest_files=largest_files(inventory.items, _LARGEST),
         checkpoints=count_checkpoints(home, inventory),
         tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
     )
+
+
+def usage(store: SessionStore | None, prices: Prices) -> CostTotals:
+    """Tokens and cost by day, source and model. Without a store nothing was used."""
+    if store is None:
+        return costs((), prices)
+    return costs(store.usage_entries(), prices, removed_too=store.keeps_usage)
 
 
 def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFilter]) -> Tip:

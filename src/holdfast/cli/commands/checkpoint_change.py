@@ -18,7 +18,7 @@ from holdfast.cli.checkpoint_options import (
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
-from holdfast.cli.output import name, print_json, say, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked
 from holdfast.cli.show_checkpoints import (
@@ -78,6 +78,8 @@ def restore(
         _show_restore(target, foreseen, all_items=all_items)
     if dry_run or planned.changes_nothing:
         _document_restore(invocation, foreseen)
+        if dry_run and not invocation.json:
+            nothing_changed()
         return 0
     declined = None if yes else _ask(target, foreseen)
     if declined is not None:
@@ -96,7 +98,8 @@ def restore(
 def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
     gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
     paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
-    return asked(f"Restore {paths} of {target.workdir}{gone}? It can be undone.", "restored")
+    undo = "A checkpoint of the present state is taken first, so `holdfast undo` can undo this."
+    return asked(f"{undo} Restore {paths} of {target.workdir}{gone}?", "restored")
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
@@ -244,7 +247,16 @@ def _show_import(
 ) -> None:
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
     if fresh:
-        rows = table("of Hermes", "here", "taken", "why", "directory")
+        rows = table(
+            "of Hermes",
+            "here",
+            "taken",
+            "why",
+            "directory",
+            whole=("of Hermes", "here", "taken"),
+            front=("directory",),
+            drops=("here", "taken"),
+        )
         for each in fresh if all_items else fresh[:_SHOWN]:
             why = each.reason if not each.why else f"skipped: {each.why}"
             rows.add_row(
@@ -263,3 +275,5 @@ def _show_import(
     say(name("; ".join(parts) + (". To see them:" if shown else ".")))
     if shown:
         suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    if dry_run:
+        nothing_changed()

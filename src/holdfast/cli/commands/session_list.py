@@ -158,7 +158,9 @@ def _list_archived(
     from holdfast.api.archive import ArchivedSessions
 
     archive = ArchivedSessions(place)
-    page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
+    page = archive.page(
+        wanted, order_by=order, limit=limit, offset=offset, openings=not invocation.json
+    )
     for problem in page.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     if invocation.json:
@@ -166,7 +168,14 @@ def _list_archived(
     elif page.total == 0 and not archive.count():
         say("The archive is empty.")
     else:
-        rows = [_Row(session=_as_listed(each, page.places), page=page) for each in page.archived]
+        rows = [
+            _Row(
+                session=_as_listed(each, page.places),
+                page=page,
+                opening=page.openings.get(each.session.id, ""),
+            )
+            for each in page.archived
+        ]
         _show(rows, page.total, order, offset, invocation.now)
     return 0
 

@@ -304,7 +304,7 @@ def search(
     machine = invocation.several()
     if machine is not None:
         everywhere = machine.search_sessions(asked, archived=archived)
-        return _tell_all(invocation, everywhere, words, archived=archived, part=part)
+        return _tell_all(invocation, everywhere, asked, words, archived=archived, part=part)
     home = invocation.open_home()
     found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
     for problem in found.problems:
@@ -313,6 +313,7 @@ def search(
         print_json({"hits": [_document_search(hit) for hit in found.hits]})
     elif found.hits:
         _show_hits([(None, hit) for hit in found.hits])
+        _say_more(asked, len(found.hits))
     else:
         where = "--archived " if archived else ""
         _show_nothing(words, found, f"holdfast {invocation.home_flag}sessions search {where}", part)
@@ -322,6 +323,7 @@ def search(
 def _tell_all(
     invocation: Invocation,
     found: MachineSearch,
+    asked: Search,
     words: tuple[str, ...],
     *,
     archived: bool,
@@ -339,6 +341,7 @@ def _tell_all(
         print_json({"hits": hits, "failed": failed_json(found.looked.unread)})
     elif found.hits:
         _show_hits([(home.label, hit) for home, hit in found.hits])
+        _say_more(asked, len(found.hits))
     else:
         together = SearchResult(
             hits=(),
@@ -391,6 +394,20 @@ def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
         say(head.append_text(name(f"  {hit.session.title or ''}")))
         say(_marked(hit.snippet))
         say()
+
+
+def _say_more(asked: Search, shown: int) -> None:
+    """A search stops when it has enough: nobody counts the rest."""
+    if shown < asked.limit:
+        return
+    after = asked.offset + shown
+    text = (
+        f"There may be more. The next: --offset {after}. More at once: --limit {2 * asked.limit}."
+    )
+    if plain.is_piped():
+        note(text)
+    else:
+        say(styled(text, "dim"))
 
 
 def _show_records(found: Sequence[tuple[str | None, Hit]]) -> None:
