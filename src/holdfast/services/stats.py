@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.model.item import SessionFile
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Session, SessionFilter, SessionOrder
+from holdfast.model.usage import CostTotals
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress, SessionStore

@@ -202,8 +202,8 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
     """Nobody should have to guess whether it prunes by itself."""
     if auto_prune:
         return
-    say("auto_prune is off, so maintenance removes no sessions by itself. To turn it on, add this:")
-    say(name(f"  {invocation.config_file()}", "dim"))
+    off = "auto_prune is off, so maintenance removes no sessions by itself. To turn it on, add to"
+    say(name(f"{off} {invocation.config_file()}:"))
     say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
     say("See what would be removed then:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")

@@ -330,7 +330,14 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     for entry in entries:
         groups[entry.removal.operation].append(entry)
     rows = table(
-        "operation", "removed", "goes after", "items", "size", right=("operation", "items", "size")
+        "operation",
+        "removed",
+        "goes after",
+        "items",
+        "size",
+        right=("operation", "items", "size"),
+        whole=("removed", "goes after"),
+        drops=("removed",),
     )
     for operation, members in groups.items():
         rows.add_row(
@@ -344,7 +351,7 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     say()
     total = format_bytes(sum(entry.bytes for entry in entries))
     flag = invocation.home_flag
-    say(f"{format_count(len(entries), 'item')}, {total}. The first prune after that removes them.")
+    say(f"{format_count(len(entries), 'item')}, {total}. After that time, a prune removes them.")
     say("To undo an operation, or to free the space now:")
     suggest(f"holdfast {flag}undo OPERATION")
     suggest(f"holdfast {flag}trash empty")

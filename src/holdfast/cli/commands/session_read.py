@@ -391,7 +391,7 @@ def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"{f'  {agent}' if agent else ''}  {hit.message.role}  {moment}"
         head = joined(name(hit.session.id, "bold"), name(said, "dim"))
-        say(head.append_text(name(f"  {hit.session.title or ''}")))
+        say(head.append_text(name(f"  {hit.session.title}" if hit.session.title else "")))
         say(_marked(hit.snippet))
         say()
 
