@@ -89,7 +89,7 @@ def workers(home: Path, project: Path) -> list[Contender]:
     bare, *_ = contenders()
     command = str(Path(sys.executable).parent / "holdfast")
     take = [command, "--home", str(home), "checkpoints", "take", str(project)]
-    subprocess.run(take, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(take, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return [
         bare,
         Contender(
@@ -124,7 +124,8 @@ def _once(command: list[str]) -> tuple[float, float]:
     # Where bytecode is forbidden every module is compiled on every run: nobody's everyday case.
     environment = {k: v for k, v in os.environ.items() if k != _NO_BYTECODE}
     started, used = time.perf_counter(), _used()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    quiet = subprocess.DEVNULL
+    subprocess.run(command, check=True, stdout=quiet, stderr=quiet, env=environment)
     return time.perf_counter() - started, _used() - used
 
 

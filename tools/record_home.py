@@ -116,6 +116,7 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
             info = tar.gettarinfo(path, clean(name.encode()).decode())
             info.uid = info.gid = 0
             info.uname = info.gname = "me"
+            info.linkname = clean(info.linkname.encode()).decode()
             if path.is_symlink() or path.is_dir():
                 tar.addfile(info)
                 continue
@@ -132,7 +133,7 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
                     each.unlink()
             elif ".git" not in path.parts and b"\0" not in content[:8000]:
                 content = clean(content)
-                if path.suffix not in (".json", ".jsonl"):
+                if path.suffix not in (".json", ".jsonl") and content[:1] != b"{":
                     content = _PROSE.sub(lambda found: b"x" * len(found[0]), content)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))

@@ -170,7 +170,13 @@ class LogWriter(Protocol):
         Returns how many. An operation that a later one refers to stays as long as that one."""
 
     def begin(
-        self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
+        self,
+        *,
+        action: OperationAction,
+        command: str,
+        at: float,
+        undoes: str | None = None,
+        redoes: str | None = None,
     ) -> AbstractContextManager[Journal]: ...
 
 

@@ -53,6 +53,8 @@ class Bench:
 
     @property
     def file(self) -> Path:
+        if not self.agent.file:
+            pytest.skip(f"a session of {self.agent.people} is no single file")
         [found] = self.root.glob(self.agent.file)
         return found
 
@@ -169,9 +171,10 @@ def test_prune_and_undo(bench: Bench) -> None:
 
 def test_gc_and_undo(bench: Bench) -> None:
     before, there = bench.look(), bench.sessions()
-    bench.ok("sessions", "gc", "--trivial-max", "5", "--yes")
+    most = bench.agent.trivial
+    bench.ok("sessions", "gc", "--trivial-max", str(most), "--yes")
     left = bench.sessions()
-    assert all(each["message_count"] > 5 or each["parent_id"] for each in left.values())
+    assert all(each["message_count"] > most or each["parent_id"] for each in left.values())
     assert len(left) < len(there)
     bench.ok("undo")
     assert bench.look() == before
@@ -235,7 +238,7 @@ def test_pin(bench: Bench) -> None:
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert {name for name, each in bench.sessions().items() if not each["parent_id"]} == {whole}
     bench.ok("undo")
-    bench.ok("sessions", "pin", "--off", whole)
+    bench.ok("sessions", "unpin", whole)
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert whole not in bench.sessions()
     bench.ok("undo")
@@ -257,7 +260,7 @@ def test_maintain(bench: Bench) -> None:
 
 def test_what_was_just_used_stays(bench: Bench) -> None:
     """Under a day old: whatever a command says, nothing leaves."""
-    before, now = bench.look(), _SOON + _HOUR
+    before, now = bench.look(), _SOON + 4 * _HOUR
     whole = bench.agent.whole
     for words in (
         ("sessions", "delete", whole, "--yes"),
@@ -363,7 +366,7 @@ def test_import_of_a_file_of_the_agent(bench: Bench, tmp_path: Path) -> None:
     elsewhere = tmp_path / "saved.bin"
     shutil.copy(bench.file, elsewhere)
     again = bench.json("sessions", "import", str(elsewhere), home=bench.own)
-    assert again["imported"] == 0
+    assert again["imported"] == int(bench.agent.anonymous)
     assert set(again["skipped"]) <= here.keys()
     assert bench.look() == before, "what is read is never changed"
 

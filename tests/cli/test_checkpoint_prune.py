@@ -30,20 +30,20 @@ def test_pins_and_names_are_shown_and_taken_away(
     machine: Machine, project: Path, first: str
 ) -> None:
     assert "is pinned" in ok(machine, "pin", first[:8]).words
-    assert "is now called 'good ä'" in ok(machine, "name", first, " good ä ").words
+    assert "is now called 'good ä'" in ok(machine, "rename", first, " good ä ").words
     found = listed(machine, project)[0]
     assert (found.pinned, found.name) == (True, "good ä")
     shown = ok(machine, "list", str(project))
     assert "📌 good ä" in shown.out
     assert ok(machine, "show", first).lines[0] == "good ä"
-    ok(machine, "pin", first, "--off")
-    assert machine.json("checkpoints", "name", first, "")["checkpoint"]["name"] is None
+    ok(machine, "unpin", first)
+    assert machine.json("checkpoints", "rename", first, "")["checkpoint"]["name"] is None
     found = listed(machine, project)[0]
     assert (found.pinned, found.name, found.id) == (False, None, first)
 
 
 def test_a_name_that_is_no_text_is_refused(machine: Machine, project: Path, first: str) -> None:
-    result = run(machine, "name", first, b"bad\xff")
+    result = run(machine, "rename", first, b"bad\xff")
     assert result.code == 2
     assert "not valid UTF-8" in result.words
 

@@ -242,6 +242,7 @@ def test_out_and_in_and_out_again(stored: Machine) -> None:
         "stopped": False,
         "agent": None,
         "replaced_kept_in": None,
+        "applied": True,
         "operation": None,
     }
     assert stored.ok(*other, "sessions", "export", "--all").out == first

@@ -18,6 +18,7 @@ from holdfast.homes.transcripts import from_store, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Clock, Progress
+from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
@@ -88,6 +89,7 @@ class SessionExchange(SessionView):
         *,
         sessions: Ids = (),
         replace: bool = False,
+        dry_run: bool = False,
         progress: Progress | None = None,
     ) -> SessionImport:
         """Store sessions from elsewhere: a JSONL file, one a line, as `export` writes them; a file
@@ -96,6 +98,7 @@ class SessionExchange(SessionView):
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
         session goes into the archive first. `sessions` picks some out of an agent's file or home.
+        With `dry_run` nothing is stored: the report says what would be.
         """
         place = self._place
         with contextlib.ExitStack() as stack:
@@ -103,6 +106,15 @@ class SessionExchange(SessionView):
                 source = stack.enter_context(import_source(source, sessions, clock=place.clock))
             if source.root is not None and source.root == place.root.resolve():
                 raise UsageError(f"{source.root} is the home that the sessions would go into.")
+            if dry_run:
+                report = import_lines(
+                    ImportTrial(self._store_to_try()),
+                    source.lines,
+                    replace=replace,
+                    now=place.clock(),
+                    progress=progress,
+                )
+                return SessionImport(report=report, agent=source.agent)
             home = place.own()
             store = home.create_session_store()
             kept = stack.enter_context(home.replacing(place.command("import"))) if replace else None
@@ -117,6 +129,13 @@ class SessionExchange(SessionView):
         if kept is None or kept.operation is None:
             return done
         return copied(done, kept_in=kept.folder, operation=kept.operation)
+
+    def _store_to_try(self) -> SqliteImport | None:
+        """The store that an import would go into; None when it would be made."""
+        if kind_of(self._place.root) is None:
+            return None
+        store = self._place.own().session_store()
+        return None if store is None else SqliteImport(store)
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """One object per home: everything that can be read from it or done to it is a method here.
 
 Opening, looking and planning change nothing. Methods that change something are in the log, and
-the reports of those that remove, archive or restore files can be undone. An undo is not undone, and
-neither is bringing archived sessions back: neither takes anything away.
+the reports of those that remove, archive or restore files can be undone. What was undone can be
+done again. Bringing archived sessions back is not undone: it takes nothing away.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
 from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
+from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
@@ -265,6 +266,18 @@ class Home(SessionRetention, SessionExchange):
         place = self._place
         target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
         return HomeReport(place=place, report=report, undone=target)
+
+    def plan_redo(self, operation: OperationRef | None = None) -> RedoPlan:
+        """What doing an undone operation again would do: by default, the one that was undone last.
+        `operation` is its number, or that of its undo."""
+        return plan_redo(self._place, None if operation is None else operation_id(operation))
+
+    def redo(
+        self, operation: OperationRef | None = None, *, progress: Progress | None = None
+    ) -> HomeReport:
+        """Do an undone operation again. What changed since it was undone stays as it is and is
+        reported. The redo is an operation of its own, which can be undone."""
+        return self.plan_redo(operation).apply(progress=progress)
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 

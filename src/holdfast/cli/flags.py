@@ -17,9 +17,14 @@ class Flag:
     name: str
     parameter: str
     help: str
+    short: str | None = None
     metavar: str | None = None
     many: bool = False
     default: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,) if self.short is None else (self.name, self.short)
 
 
 COMMON = (
@@ -30,6 +35,12 @@ COMMON = (
         help="The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
     ),
     Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
+    Flag(
+        name="--quiet",
+        short="-q",
+        parameter="quiet",
+        help="Print no notes or hints, and no report unless something failed.",
+    ),
     Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),
 )
 
@@ -48,13 +59,13 @@ def read(
         for flag in (*COMMON, *flags)
     }
     words: list[str] = []
-    known = {flag.name: flag for flag in COMMON}
+    known = {name: flag for flag in COMMON for name in flag.names}
     rest = iter(args)
     for word in rest:
         if not word.startswith("-"):
             words.append(word)
             if len(words) == len(command):
-                known |= {flag.name: flag for flag in flags}
+                known |= {name: flag for flag in flags for name in flag.names}
             continue
         name, is_joined, value = word.partition("=")
         flag = known.get(name)

@@ -40,6 +40,7 @@ class Invocation:
     args: tuple[str, ...] = ()
     home: str | None = None
     json: bool = False
+    quiet: bool = False
     debug: bool = False
     _places: list[Place] = field(default_factory=list)
 
@@ -100,7 +101,7 @@ class Invocation:
         words = list(self.args)
         while "--home" in words:
             del words[(at := words.index("--home")) : at + 2]
-        noise = ("--json", "--debug", "--yes", "-y", "--all-homes")
+        noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith("--home=")]
         return shlex.join(kept)
 
@@ -217,7 +218,13 @@ class Invocation:
 
     def at(self, home: AgentHome) -> Invocation:
         """The same command on one of several homes."""
-        made = Invocation(args=self.args, json=self.json, debug=self.debug, _places=self._places)
+        made = Invocation(
+            args=self.args,
+            json=self.json,
+            quiet=self.quiet,
+            debug=self.debug,
+            _places=self._places,
+        )
         made.now = self.now
         made.choose(home)
         return made

@@ -67,7 +67,7 @@ def _quick(args: list[str]) -> int | None:
 
         write(f"holdfast {__version__}\n")
         return 0
-    if args == ["--help"] and _is_wide():
+    if args in (["--help"], ["-h"], ["help"]) and _is_wide():
         with open(__file__.removesuffix("main.py") + "help.txt", encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
             write(page.read())
         return 0

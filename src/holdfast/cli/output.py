@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
 from holdfast.cli.plain import Line
-from holdfast.cli.streams import output_errors, write, write_error
+from holdfast.cli.streams import hold, is_quiet, is_silent, output_errors, write, write_error
 from holdfast.model.text import one_line
 
 # Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
@@ -95,6 +95,8 @@ def say_unfolded(line: Line) -> None:
 
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
+    if is_quiet():
+        return
     say_unfolded(name(f"  {command}", "bold green"))
 
 
@@ -105,6 +107,9 @@ def nothing_changed() -> None:
 
 
 def _show(lines: Iterable[Line]) -> None:
+    if is_silent():
+        hold("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
+        return
     if plain.is_enough():
         _write_now("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
         return
@@ -124,6 +129,8 @@ def _write_now(text: str) -> None:
 
 def note(message: str) -> None:
     """Not part of the output: on stderr, so that a pipe stays clean."""
+    if is_quiet() and not message.startswith("warning:"):
+        return
     write_error(one_line(message) + "\n")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.completing import sources
 from holdfast.cli.frame import Choice
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
@@ -62,8 +63,20 @@ def ended_options(function: _Function) -> _Function:
         click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
         click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
         click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
-        click.option("--not-source", multiple=True, metavar="NAME", help="Not from this source."),
-        click.option("--source", multiple=True, metavar="NAME", help="From this source."),
+        click.option(
+            "--not-source",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=sources,
+            help="Not from this source.",
+        ),
+        click.option(
+            "--source",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=sources,
+            help="From this source.",
+        ),
     ):
         function = option(function)
     return function

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 
 class _State:
     outlives_reader = False
+    quiet = False
+    #: What --quiet holds back, to be told if something fails.
+    held: list[str] | None = None
 
 
 _state = _State()
@@ -49,6 +52,34 @@ def outlive_reader() -> None:
     _state.outlives_reader = True
 
 
+def be_quiet(*, silent: bool) -> None:
+    """From now on no notes, hints and progress; if `silent`, no report of success either."""
+    _state.quiet = True
+    _state.held = [] if silent else None
+
+
+def is_quiet() -> bool:
+    return _state.quiet
+
+
+def is_silent() -> bool:
+    return _state.held is not None
+
+
+def hold(text: str) -> None:
+    """Keep what a silent command would print."""
+    if _state.held is not None:
+        _state.held.append(text)
+
+
+def tell_held(code: object) -> None:
+    """The end of a silent command. One that failed says on standard error what it would have
+    said."""
+    held, _state.held = _state.held, None
+    if held and isinstance(code, int) and code:
+        write_error("".join(held))
+
+
 def write(text: str) -> None:
     """Write text to standard output as it is."""
     with output_errors():
@@ -81,7 +112,8 @@ def prepare() -> None:
 
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
-    _state.outlives_reader = False
+    _state.outlives_reader = _state.quiet = False
+    _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

@@ -13,7 +13,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, print_json, say, suggest
-from holdfast.cli.streams import outlive_reader
+from holdfast.cli.streams import be_quiet, outlive_reader
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.text import format_count, one_line
@@ -60,11 +60,14 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
         args=tuple(args),
         home=given.pop("home"),
         json=given.pop("json"),
+        quiet=given.pop("quiet"),
         debug=given.pop("debug"),
     )
 
     def run() -> int:
         outlive_reader()
+        if invocation.quiet:
+            be_quiet(silent=True)
         return take(invocation, arguments[0] if arguments else None, **given)
 
     return invocation, run

@@ -78,4 +78,14 @@ AGENTS = (
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
+    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
+    _kind(
+        "kimi_code:KimiCode",
+        "Kimi Code",
+        ".kimi-code",
+        ("session_index.jsonl", "workspaces.json", "device_id"),
+        environment="KIMI_CODE_HOME",
+    ),
 )

@@ -170,7 +170,7 @@ class FormatContents(Contents):
                 bytes=sum(sight.bytes for _, sight in here),
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
-                stamps={str(p.path): s.stamp for p, s in here if isinstance(p, FilePart)},
+                stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
                 alive=None if unseen is None else f"{unseen.place} cannot be looked into",
             )
             seen.append(made if unit.parts else census.inside(unit))
@@ -479,6 +479,12 @@ def _tree_sight(path: Path) -> tuple[Sight, float]:
 def _may_be_rewritten(part: Part) -> bool:
     """An entry of a document that a running agent writes from memory."""
     return isinstance(part, LinePart) and not part.lines and part.role is not Role.TRACE
+
+
+def _may_be_known(part: Part) -> bool:
+    """What a format may ask about before it reads: a file, or the folder that is the session."""
+    is_session = isinstance(part, FolderPart) and part.role is Role.REFERENCE
+    return is_session or isinstance(part, FilePart)
 
 
 def _is_below(path: str, root: str) -> bool:

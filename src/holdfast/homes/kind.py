@@ -43,7 +43,8 @@ class Kind:
     lie in one. `environment` is the variable that names another folder than the default one.
     `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
     `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
-    other file."""
+    other file. `database` is the SQLite file whose table `sessions` has the ids, if there is one.
+    """
 
     name: str
     agent: str
@@ -56,6 +57,7 @@ class Kind:
     signs: tuple[str, ...] = ()
     import_checkpoints: CheckpointImport | None = None
     transcripts: Callable[[Path], Iterator[Transcript] | None] = lambda _: None
+    database: str | None = None
 
 
 # --- Holdfast's own homes -------------------------------------------------------------------------
@@ -93,4 +95,5 @@ OWN = Kind(
     open=open_own,
     state=lambda root: root,
     environment="HOLDFAST_HOME",
+    database=DATABASE,
 )

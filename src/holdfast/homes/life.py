@@ -44,6 +44,15 @@ def running(programs: Sequence[str]) -> Running:
     return Running(folders=found.folders, unreadable=unreadable)
 
 
+def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
+    """A process of an agent that serves sessions of any folder, known by one of its words: a web
+    server, a daemon, an editor's helper."""
+    for number, said, _ in _processes():
+        if _is_one_of(said, programs) and set(said) & set(words):
+            return f"process {number} serves sessions of any folder"
+    return None
+
+
 def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
     return any(
         os.path.basename(word) in programs or any(f"/{each}/" in word for each in programs)  # noqa: PTH119 - no path yet

@@ -83,6 +83,10 @@ class Notes:
         except OSError:
             return None
 
+    def units(self) -> Sequence[Unit]:
+        """What the last look found, whatever changed since."""
+        return [_seen(row).unit for row in self._read().values()]
+
     def unchanged(self, now: Glance | None) -> Sequence[Seen] | None:
         """What the last look found, if nothing changed since; nobody is alive in it."""
         rows = self._read()

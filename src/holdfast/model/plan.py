@@ -129,13 +129,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The decisions of one run over one home."""
+    """The decisions of one run over one home. `redoes` is the operation that it does again."""
 
     home: str
     command: str
     made_at: float
     items: tuple[PlanItem, ...]
     shortfalls: tuple[Shortfall, ...] = ()
+    redoes: str = ""
 
     @property
     def steps(self) -> tuple[PlanItem, ...]:
@@ -162,7 +163,8 @@ class Plan:
         return sum(item.bytes for item in self.removals)
 
     def to_json(self) -> dict[str, Any]:
-        return fields_to_json(self, "bytes")
+        again = {"redoes": self.redoes} if self.redoes else {}
+        return fields_to_json(self, "bytes", without=("redoes",)) | again
 
     @classmethod
     def from_json(cls, value: object) -> Plan:
@@ -173,4 +175,5 @@ class Plan:
             made_at=read.number("made_at"),
             items=tuple(map(PlanItem.from_json, read.array("items"))),
             shortfalls=tuple(map(Shortfall.from_json, read.array("shortfalls"))),
+            redoes=read.text("redoes") if "redoes" in read else "",
         )

@@ -285,14 +285,19 @@ class SessionChange:
 
 
 class SessionOrder(StrEnum):
-    """How a list is sorted; always the largest or latest first."""
+    """How a list is sorted; always the largest or latest first. The names are those of columns."""
 
-    LAST_ACTIVE = "last-active"
+    LAST_ACTIVE = "active"
     STARTED = "started"
     MESSAGES = "messages"
     TOKENS = "tokens"
     COST = "cost"
-    BYTES = "bytes"
+    BYTES = "size"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SessionOrder | None:
+        """What these two were called before."""
+        return {"last-active": cls.LAST_ACTIVE, "bytes": cls.BYTES}.get(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

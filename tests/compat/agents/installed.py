@@ -15,19 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 #: A release of Node that every agent accepts; the one of the system may be older.
-NODE = "24.11.1"
+NODE = "24.21.0"
 
 
 class NotInstallableError(Exception):
     """This agent is not to be had here: there is no npm, no network or no such package."""
 
 
-def program(package: str, version: str, name: str) -> Path:
-    """The program of a release from npm, installed on first use."""
+def program(package: str, version: str, name: str, *, path: Sequence[Path] = ()) -> Path:
+    """The program of a release from npm, installed on first use. `path` has folders with programs
+    that its installation needs."""
     found = _folder(package, version) / "node_modules" / ".bin" / name
     with _alone(found.parents[2]) as folder:
         if not found.exists():
-            _npm(folder, f"{package}@{version}")
+            _npm(folder, f"{package}@{version}", path)
     return _checked(found)
 
 
@@ -75,7 +76,7 @@ def _cache() -> Path:
     return Path(usual) / "holdfast" / "agents"
 
 
-def _npm(folder: Path, wanted: str) -> None:
+def _npm(folder: Path, wanted: str, path: Sequence[Path]) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise NotInstallableError(f"{wanted} needs npm, which is not installed")
@@ -83,7 +84,7 @@ def _npm(folder: Path, wanted: str) -> None:
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir()
     how = ("--loglevel=error", "--no-fund", "--no-audit", "--prefix", str(making))
-    _run([npm, "install", *how, wanted], f"npm cannot install {wanted}")
+    _run([npm, "install", *how, wanted], f"npm cannot install {wanted}", path)
     making.rename(folder)
 
 
@@ -109,8 +110,9 @@ def _python(version: str) -> str | None:
     return None
 
 
-def _run(words: Sequence[str], what: str) -> None:
+def _run(words: Sequence[str], what: str, path: Sequence[Path] = ()) -> None:
     sys.stderr.write(f"{' '.join(words[-2:])} …\n")
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PATH": os.pathsep.join([*map(str, path), os.environ["PATH"]])}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise NotInstallableError(f"{what}: {(done.stderr or done.stdout).strip()[-300:]}")

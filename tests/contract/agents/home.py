@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +42,10 @@ class AgentHome:
     revive: Callable[[Home, str], object] | None = None
     database: str | None = None
     words_in: tuple[str, str] | None = None
-    #: What the agent does not record, of what the table of the reference has a row for.
-    lacks: frozenset[str] = frozenset()
+    #: Some sessions have at most so many messages, others more.
+    trivial: int = 5
+    #: Whether only the folder of a session says its id, and no file in it.
+    anonymous: bool = False
 
 
 def unpack(agent: str, folder: str, root: Path) -> Path:
@@ -55,7 +57,7 @@ def unpack(agent: str, folder: str, root: Path) -> Path:
     return around
 
 
-def append(path: Path, record: dict[str, object]) -> None:
+def append(path: Path, record: Mapping[str, object]) -> None:
     """As the agent would, a second later: the laws are about the content, not about the clock."""
     status = path.stat()
     with path.open("a") as file:

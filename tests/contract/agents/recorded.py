@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
+from tests.contract.agents import goose, gptme, kimi_code, vibe
 from tests.contract.agents.home import AgentHome
 
-RECORDED: tuple[AgentHome, ...] = (*agent_homes.FOUR,)
+RECORDED: tuple[AgentHome, ...] = (
+    *agent_homes.FOUR,
+    goose.HOME,
+    gptme.HOME,
+    vibe.HOME,
+    kimi_code.HOME,
+)

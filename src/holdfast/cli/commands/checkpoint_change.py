@@ -1,4 +1,4 @@
-"""`holdfast checkpoints restore`, `pin`, `name` and `import`."""
+"""`holdfast checkpoints restore`, `pin`, `unpin`, `rename` and `import`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
     id_argument,
+    ids_argument,
     paths_argument,
 )
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
@@ -155,36 +157,66 @@ def _document_restore(
 
 
 @click.command("pin", cls=Command, example="holdfast checkpoints pin 3f2a1b9c")
-@id_argument
-@click.option("--off", is_flag=True, help="Remove the pin.")
+@ids_argument
+@edit_options
 @click.pass_obj
-def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
-    """Pin a checkpoint: no rule, no limit and no newer checkpoint ever removes it."""
+def pin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
+    """Pin checkpoints so that no rule, no limit and no newer checkpoint removes them."""
+    return _pin(invocation, ids, pinned=True, dry_run=dry_run)
+
+
+@click.command("unpin", cls=Command, example="holdfast checkpoints unpin 3f2a1b9c")
+@ids_argument
+@edit_options
+@click.pass_obj
+def unpin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
+    """Remove the pin from checkpoints. From then on rules and limits apply to them again."""
+    return _pin(invocation, ids, pinned=False, dry_run=dry_run)
+
+
+def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
     checkpoints = invocation.checkpoints()
-    changed = checkpoints.pin(chosen(checkpoints, checkpoint), not off)
-    return _tell_edit(invocation, changed, "is no longer pinned" if off else "is pinned")
+    found = [chosen(checkpoints, each) for each in ids]  # all of them, before anything changes
+    if dry_run:
+        what = "would be pinned" if pinned else "would lose its pin"
+    else:
+        found = [checkpoints.pin(each, pinned) for each in found]
+        what = "is pinned" if pinned else "is no longer pinned"
+    return _tell_edit(invocation, found, what, dry_run=dry_run)
 
 
 @click.command(
-    "name", cls=Command, example='holdfast checkpoints name 3f2a1b9c "works on all machines"'
+    "rename", cls=Command, example='holdfast checkpoints rename 3f2a1b9c "works on all machines"'
 )
 @id_argument
-@click.argument("text", metavar="TEXT")
+@click.argument("text", metavar="NAME")
+@edit_options
 @click.pass_obj
-def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
+def rename(invocation: Invocation, checkpoint: str, text: str, *, dry_run: bool) -> int:
     """Give a checkpoint a name, which protects it like a pin; an empty name ("") removes it."""
-    wanted = stored_text(text, "The name")
+    wanted = stored_text(text, "The name").strip()
     checkpoints = invocation.checkpoints()
-    changed = checkpoints.rename(chosen(checkpoints, checkpoint), wanted)
-    named = f"is now called {changed.name!r}" if changed.name else "has no name now"
-    return _tell_edit(invocation, changed, named)
-
-
-def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int:
-    if invocation.json:
-        print_json({"checkpoint": checkpoint_json(checkpoint)})
+    found = chosen(checkpoints, checkpoint)
+    if dry_run:
+        named = f"would be called {wanted!r}" if wanted else "would lose its name"
     else:
-        say(f"Checkpoint {short(checkpoint.id)} {what}.")
+        found = checkpoints.rename(found, wanted)
+        named = f"is now called {found.name!r}" if found.name else "has no name now"
+    return _tell_edit(invocation, [found], named, dry_run=dry_run)
+
+
+def _tell_edit(
+    invocation: Invocation, changed: Sequence[Checkpoint], what: str, *, dry_run: bool
+) -> int:
+    if invocation.json:
+        documents = [checkpoint_json(each) for each in changed]
+        one = {"checkpoint": documents[0]} if len(documents) == 1 else {}
+        print_json({**one, "checkpoints": documents, "applied": not dry_run})
+        return 0
+    for each in changed:
+        say(f"Checkpoint {short(each.id)} {what}.")
+    if dry_run:
+        nothing_changed()
     return 0
 
 
@@ -197,7 +229,7 @@ def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int
 )
 @click.argument("source", metavar="[PATH]", required=False, type=click.Path())
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
-@click.option("--dry-run", "-n", is_flag=True, help="Show what would be imported.")
+@edit_options
 @click.pass_obj
 def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_run: bool) -> int:
     """Import the checkpoints that Hermes took into Holdfast's own store, with times and reasons.

@@ -11,9 +11,10 @@ import click
 from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
-    id_argument,
+    ids_argument,
     take_command,
 )
+from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
@@ -155,7 +156,12 @@ def _figures(found: CheckpointStatus) -> str:
 )
 @directory_argument
 @click.option("--all-projects", is_flag=True, help="List the checkpoints of every project.")
-@click.option("--session", metavar="ID", help="Only checkpoints of this session.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=session_ids,
+    help="Only checkpoints of this session.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -232,20 +238,28 @@ def _say_none(
     cls=Command,
     example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all",
 )
-@id_argument
+@ids_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.pass_obj
-def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
-    """Show a checkpoint: when and why it was taken, its files, and what was left out.
+def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> int:
+    """Show checkpoints: when and why each was taken, its files, and what was left out.
 
     The start of an id is enough while it is unique.
     """
     checkpoints = invocation.checkpoints()
-    found, captured = checkpoints.show(chosen(checkpoints, checkpoint))
+    found = [checkpoints.show(chosen(checkpoints, each)) for each in ids]
     if invocation.json:
-        print_json(_document_show(found, captured))
+        documents = [_document_show(*each) for each in found]
+        print_json(documents[0] if len(documents) == 1 else {"checkpoints": documents})
         return 0
+    for number, each in enumerate(found):
+        if number:
+            say()
+        _show(*each, all_items=all_items)
+    return 0
 
+
+def _show(found: Checkpoint, captured: Captured, *, all_items: bool) -> None:
     show_checkpoint(found)
     paths = _entries(captured)
     show_paths(
@@ -255,7 +269,6 @@ def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
         all_items=all_items,
     )
     show_not_captured(found.not_captured, all_items=all_items)
-    return 0
 
 
 def _entries(captured: Captured) -> list[tuple[str, Entry]]:

@@ -48,7 +48,7 @@ _WIDE = 100
     type=Choice([order.value for order in SessionOrder]),
     default=SessionOrder.LAST_ACTIVE.value,
     show_default=True,
-    help="The largest or latest first.",
+    help="The largest or latest first, by this column.",
 )
 @click.option(
     "--limit",

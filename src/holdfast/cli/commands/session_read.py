@@ -13,10 +13,12 @@ import click
 
 from holdfast.api.session_view import SearchResult
 from holdfast.cli import plain
+from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
+    collecting,
     console,
     joined,
     name,
@@ -52,23 +54,48 @@ _LONGEST_SHOWN = 4_000
     example="holdfast sessions show 20260325_112518\n"
     "holdfast sessions show 20260325_112518 --last 5",
 )
-@click.argument("session", metavar="ID")
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
 @click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
 @click.pass_obj
 def show(
-    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+    invocation: Invocation,
+    sessions: tuple[str, ...],
+    *,
+    last: int | None,
+    whole: bool,
+    taken_back: bool,
 ) -> int:
-    """Read a session like a conversation. The start of an id is enough while it is unique.
+    """Read sessions like conversations. The start of an id is enough while it is unique.
 
-    It is found in whichever home of the machine it is, or in the one that --home names.
+    A session is found in whichever home of the machine it is, or in the one that --home names.
 
     Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
     terminal a long session opens in your pager.
 
     Messages that the user took back in the agent are counted, and shown only with --taken-back.
     """
+    if len(sessions) == 1:
+        return _show(invocation, sessions[0], last=last, whole=whole, taken_back=taken_back)
+    machine = invocation.several()
+    with collecting() as documents:
+        for number, each in enumerate(sessions):
+            child = invocation
+            if machine is not None:
+                child = invocation.at(machine.resolve(each).home)
+                child.machine = machine
+            if number and not invocation.json:
+                say()
+            _show(child, each, last=last, whole=whole, taken_back=taken_back)
+    if invocation.json:
+        print_json({"sessions": documents})
+    return 0
+
+
+def _show(
+    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+) -> int:
     home = invocation.home_of(session)
     store = home.need_store()
     found = store.get(home.resolve(session))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.arguments import size
+from holdfast.cli.completing import session_ids
+from holdfast.cli.completing import sources as known_sources
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
@@ -44,6 +46,8 @@ _KNOBS = (
     "max_count",
 )
 _TIME = click.FloatRange(min=0, max=1_000_000)
+_HOUR, _DAY = 3_600, 86_400
+_LONGEST = 1_000_000 * _HOUR
 
 
 @click.command(
@@ -157,6 +161,11 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
     "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
 )
 @click.option(
+    "--older-than",
+    metavar="WHEN",
+    help="Remove both kinds when last active before: 5h, 2d, a date.",
+)
+@click.option(
     "--empty-hours", type=_TIME, metavar="H", help="Remove empty sessions after H hours [24]."
 )
 @click.option(
@@ -171,7 +180,14 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
 @click.option(
     "--keep-titled/--titled-too", default=None, help="Keep sessions that have a title, or do not."
 )
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=known_sources,
+    help="From this source.",
+)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -180,21 +196,22 @@ def gc(
     invocation: Invocation,
     /,
     *,
-    empty_hours: float | None,
-    trivial_days: float | None,
     trivial_max: int | None,
     keep_titled: bool | None,
     sources: tuple[str, ...],
     skip_trash: bool,
     how: RemovalFlags,
+    **ages: Any,
 ) -> int:
     """Remove sessions without messages, or with only a few.
 
     Empty sessions are removed after a day without activity, sessions of up to five messages after a
-    week; 0 turns a rule off. Pinned and open sessions stay. A title does not protect a session,
-    because agents give titles by themselves, unless you pass --keep-titled. A longer session that
-    came from one of these stays and loses its parent. config.toml has the defaults.
+    week; 0 turns a rule off, and --older-than sets both ages. Pinned and open sessions stay. A
+    title does not protect a session, because agents give titles by themselves, unless you pass
+    --keep-titled. A longer session that came from one of these stays and loses its parent.
+    config.toml has the defaults.
     """
+    empty_hours, trivial_days = _ages(invocation, ages)
     home = invocation.one_home()
     with progress() as shown:
         plan = home.plan_gc(
@@ -209,13 +226,26 @@ def gc(
     return remove(invocation, plan, how)
 
 
+def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, float | None]:
+    """After how many hours an empty session goes, and after how many days a trivial one."""
+    when, hours, days = ages["older_than"], ages["empty_hours"], ages["trivial_days"]
+    if when is None:
+        return hours, days
+    if hours is not None or days is not None:
+        raise UsageError("--older-than sets both ages: leave out --empty-hours and --trivial-days.")
+    age = invocation.now - invocation.moment(when)
+    if not 0 < age <= _LONGEST:
+        raise UsageError(f"--older-than {when} is not a time in the past, or too long ago.")
+    return age / _HOUR, age / _DAY
+
+
 @click.command(
     "delete",
     cls=Command,
     example="holdfast sessions delete 20260325_112518_6995d1\n"
     "holdfast sessions delete 20260325 20260326_09 --yes",
 )
-@click.argument("sessions", nargs=-1, required=True, metavar="ID…")
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj

@@ -159,7 +159,7 @@ def _show_what_helps(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
     elif seen:
         home = seen[0][0]
         say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort bytes")
+        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
 
 
 def _where(sizes: Mapping[AgentHome, int]) -> str:

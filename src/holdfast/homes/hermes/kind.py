@@ -78,5 +78,6 @@ HERMES = Kind(
     inside=profiles,
     environment="HERMES_HOME",
     signs=(DATABASE,),
+    database=DATABASE,
     import_checkpoints=_import_checkpoints,
 )

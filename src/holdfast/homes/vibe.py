@@ -1,0 +1,264 @@
+"""Mistral Vibe.
+
+logs/session/unified/ID/   a session: CURRENT names a generation, that names chunks by checksum and
+                           a journal whose records are chained by checksums; meta.json tells of it
+logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
+logs/session/active/ID.lock                locked while somebody has the session open
+logs/session/session_*/    sessions of earlier releases
+
+One changed byte breaks a chain: a session moves whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes import life
+from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.records import (
+    Record,
+    is_plain_name,
+    last_records,
+    moment,
+    names_in,
+    newest,
+    records,
+    text_of,
+    unit_of,
+    whole_records,
+)
+from holdfast.model.part import (
+    Facts,
+    FilePart,
+    FolderPart,
+    Known,
+    Leftover,
+    LinePart,
+    Part,
+    Role,
+    Signs,
+    Transcript,
+    Unit,
+)
+from holdfast.model.session import Message, Relation
+from holdfast.model.usage import Usage
+from holdfast.value import replace
+
+_SESSIONS = Path("logs") / "session"
+_UNIFIED = _SESSIONS / "unified"
+_ACTIVE = _SESSIONS / "active"
+_INDEX = ".session-index.json"
+_STORE = "mistral.vibe.unified-session-store/v1"
+_LEFTOVERS = (("log", "logs/*.log*"), ("old-session", "logs/session/session_*"))
+
+
+class Vibe:
+    facts = Facts(
+        name="vibe",
+        agent="Mistral Vibe",
+        folder=".vibe",
+        environment="VIBE_HOME",
+        processes=("vibe", "vibe-rs", "vibe-app-server"),
+        versions=("1",),
+    )
+
+    def recognise(self, root: Path) -> bool:
+        return (root / _UNIFIED).is_dir()
+
+    def doubt(self, root: Path) -> str | None:
+        """Every session names the form of its store; the newest one speaks for the home."""
+        latest = newest(root / _UNIFIED / each / "CURRENT" for each in _names(root))
+        if latest is None:
+            return None
+        form = str(_document(latest).get("store_format") or "none")
+        return None if form == _STORE else f"the form of its sessions is not known: {form}"
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        """The one that was used longest ago first: what leaves a shared list in one order returns
+        to it in the reverse one."""
+        found = (unit_of(root / _UNIFIED / name, known, _read, name=name) for name in _names(root))
+        for unit in sorted(filter(None, found), key=lambda each: each.active):
+            yield replace(unit, parts=_parts(root, unit.id))
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """A lock without a session belongs to one that was never written."""
+        for kind, path in matching(root, _LEFTOVERS):
+            yield from leftover(kind, path)
+        sessions = set(_names(root))
+        for kind, path in matching(root / _ACTIVE, [("lock", "*.lock"), ("lock", "*.lock.json")]):
+            if path.name.partition(".")[0] not in sessions:
+                yield from leftover(kind, path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        for entry in _entries(root / _UNIFIED / unit.id).values():
+            yield from _messages(entry)
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """Whoever has a session open holds its lock; both files of a lock outlive a crash."""
+        held = {
+            name: life.locked(root / _ACTIVE / f"{name}.lock")
+            for name in {each.partition(".")[0] for each in names_in(root / _ACTIVE)}
+            if name
+        }
+        return Signs(units={name: why for name, why in held.items() if why})
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """No file holds a session: it is spread over a folder."""
+        return None
+
+
+def _names(root: Path) -> list[str]:
+    """The folders of sessions. What begins with a dot is a cache, or is just being made."""
+    found = sorted(names_in(root / _UNIFIED))
+    return [each for each in found if each[:1] != "." and (root / _UNIFIED / each).is_dir()]
+
+
+def _parts(root: Path, name: str) -> tuple[Part, ...]:
+    return (
+        FolderPart(path=root / _UNIFIED / name, role=Role.REFERENCE),
+        FilePart(path=root / _ACTIVE / f"{name}.lock", role=Role.TRACE),
+        FilePart(path=root / _ACTIVE / f"{name}.lock.json", role=Role.TRACE),
+        LinePart(
+            path=root / _UNIFIED / _INDEX,
+            at=("entries",),
+            key="session_id",
+            value=name,
+            role=Role.TRACE,
+        ),
+    )
+
+
+def _read(folder: Path) -> Unit:
+    meta = _document(folder / "meta.json")
+    parent = str(meta.get("parent_session_id") or "")
+    times = (meta.get(each) for each in ("end_time", "bumped_at", "start_time"))
+    place = meta.get("environment")
+    config = meta.get("config")
+    return Unit(
+        id=folder.name,
+        active=max(filter(None, map(moment, times)), default=folder.stat().st_mtime),
+        parts=(),
+        started=moment(meta.get("start_time")),
+        parent=parent,
+        relation=Relation.DELEGATE if parent else None,
+        cwd=str(place.get("working_directory") or "") if isinstance(place, dict) else "",
+        title=str(meta.get("title") or ""),
+        model=str(config.get("model_name") or "") if isinstance(config, dict) else "",
+        used=_used(folder),
+    )
+
+
+def _used(folder: Path) -> Usage | None:
+    """What the session has used so far: in its journal, or else in the state before that."""
+    state: Any = None
+    for segment in sorted((folder / "journal").glob("*.jsonl"), reverse=True):
+        for said in last_records(segment, most_bytes=1024**2):
+            state = _envelope(said.get("payload"))
+            if state is not None:
+                break
+        if state is not None:
+            break
+    if state is None:
+        state = _document(_generation(folder) / "projection-state.json").get("snapshot")
+    session = state.get("session") if isinstance(state, dict) else None
+    tokens = tokens_in(
+        session.get("tokenUsage") if isinstance(session, dict) else None,
+        input=("inputTokens",),
+        output=("outputTokens",),
+        cached=("cachedInputTokens",),
+        cached_is_input=True,
+    )
+    return Usage(tokens=tokens, unpriced=tokens) if tokens and tokens.total else None
+
+
+def _envelope(payload: Any) -> Record | None:
+    for change in _changes(payload):
+        state = change.get("state")
+        if change.get("op") == "set_envelope" and isinstance(state, dict):
+            return state
+    return None
+
+
+def _changes(payload: Any) -> list[Record]:
+    delta = payload.get("delta") if isinstance(payload, dict) else None
+    return [each for each in delta if isinstance(each, dict)] if isinstance(delta, list) else []
+
+
+def _generation(folder: Path) -> Path:
+    name = str(_document(folder / "CURRENT").get("generation") or "-")
+    return folder / "generations" / (name if is_plain_name(name) else "-")
+
+
+def _entries(folder: Path) -> dict[str, Record]:
+    """What is shown of a session, by id, in order: that of its generation, as the journal went on
+    with it."""
+    found: dict[str, Record] = {}
+    manifest = _document(_generation(folder) / "manifest.json")
+    state = manifest.get("projection_state")
+    for name in state.get("chunks") or () if isinstance(state, dict) else ():
+        if is_plain_name(str(name)):
+            for entry in _list(folder / "chunks" / f"{name}.json"):
+                found[str(entry.get("id"))] = entry
+    segment = manifest.get("recovery_journal_segment")
+    first = segment.get("first_sequence") if isinstance(segment, dict) else 0
+    for path in sorted((folder / "journal").glob("*.jsonl")):
+        for said in records(path, (b'"entry"', b'"remove_entry"')):
+            number = said.get("sequence")
+            if not isinstance(number, int) or number < int(first or 0):
+                continue
+            for change in _changes(said.get("payload")):
+                shown = change.get("entry")
+                if isinstance(shown, dict):
+                    found[str(shown.get("id"))] = shown
+                elif change.get("op") == "remove_entry":
+                    found.pop(str(change.get("id") or change.get("entryId")), None)
+    return found
+
+
+def _messages(entry: Record) -> Iterator[Message]:
+    at = moment(entry.get("createdAt"))
+    detail = entry.get("detail")
+    if isinstance(detail, dict):
+        called = str(entry.get("id"))
+        call = tool_call(detail.get("toolName"), detail.get("input"), called)
+        yield Message(role="assistant", content="", timestamp=at, tool_calls=[call])
+        state = entry.get("state")
+        output = state.get("output") if isinstance(state, dict) else None
+        if isinstance(output, dict):
+            said = output.get("structured_content", output.get("content"))
+            yield Message(
+                role="tool",
+                content=said if isinstance(said, str) else json.dumps(said),
+                timestamp=moment(entry.get("updatedAt")) or at,
+                tool_name=detail.get("toolName"),
+                tool_call_id=called,
+            )
+    elif entry.get("type") == "reasoning":
+        thought = text_of(entry.get("content"))
+        if thought:
+            yield Message(role="assistant", reasoning=thought, timestamp=at)
+    elif entry.get("role"):
+        text = text_of(entry.get("content"))
+        yield Message(role=str(entry["role"]), content=text, timestamp=at)
+
+
+def _document(path: Path) -> Record:
+    try:
+        return next(whole_records(path), {})
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+def _list(path: Path) -> list[Record]:
+    try:
+        said = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return []
+    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
