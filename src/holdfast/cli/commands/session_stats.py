@@ -238,7 +238,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool = True) -> None:
-    rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached",))
+    rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached", "out"))
     rows.columns[0].min_width = 16
     for share in shares:
         tokens = share.cost.usage.tokens
