@@ -22,6 +22,7 @@ from holdfast.cli.output import (
     console,
     joined,
     name,
+    note,
     print_json,
     say,
     styled,
