@@ -41,10 +41,10 @@ from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.prices import Prices, costs
+from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend
-from holdfast.services.stats import HomeStats, stats
+from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
@@ -220,8 +220,7 @@ class Home(SessionRetention, SessionExchange):
 
     def costs(self) -> CostTotals:
         """Tokens and cost by day, source and model; sessions that were removed count too."""
-        store = self.session_store
-        return costs(store.usage_entries() if store else (), self.settings.prices())
+        return usage(self.session_store, self.settings.prices())
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the home: configuration, store, log, trash, archive, permissions."""

@@ -301,20 +301,25 @@ class Machine:
         )
         shown = found[offset:most]
         return MachinePage(
-            found=self._with_openings(shown) if openings and not archived else shown,
+            found=self._with_openings(shown) if openings else shown,
             total=sum(page.total for _, page in looked.seen),
             looked=looked,
         )
 
     def _with_openings(self, found: Sequence[FoundSession]) -> Sequence[FoundSession]:
-        by_home: dict[AgentHome, list[Session]] = {}
+        by_home: dict[AgentHome, list[FoundSession]] = {}
         for each in found:
-            by_home.setdefault(each.home, []).append(each.session)
-        known = {
-            home: SessionView(self.place(home)).openings(sessions)
-            for home, sessions in by_home.items()
-        }
+            by_home.setdefault(each.home, []).append(each)
+        known = {home: self._openings(home, members) for home, members in by_home.items()}
         return [replace(each, opening=known[each.home].get(each.session.id, "")) for each in found]
+
+    def _openings(self, home: AgentHome, found: Sequence[FoundSession]) -> Mapping[str, str]:
+        bundles = [each.archived for each in found if each.archived is not None]
+        if not bundles:
+            return SessionView(self.place(home)).openings([each.session for each in found])
+        from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
+
+        return ArchivedSessions(self.place(home)).openings(bundles)
 
     def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
         """Find messages by their words in all homes, or in their archives."""
