@@ -24,6 +24,7 @@ from tests.compat.agents.installed import NotInstallableError
 from tests.compat.agents.lab import Lab, copied, end
 from tests.compat.agents.labs.all import LABS
 from tests.compat.agents.model_server import LINE, serving
+from tests.contract.agents.recorded import RECORDED
 from tests.contract.factory import databases_of, rows_of
 
 DAY = 86_400.0
@@ -62,6 +63,13 @@ def lab(made: Lab) -> Iterator[Lab]:
     yield made
     made.model.released.set()
     made.close()
+
+
+@pytest.mark.parametrize("agent", [each.name for each in RECORDED])
+def test_every_agent_is_tried(agent: str) -> None:
+    """Whoever reads the output of a long run sees which agents it says nothing about."""
+    if agent not in {each.name for each in LABS}:
+        pytest.skip(f"THE REAL AGENT WAS NOT TRIED: nothing here runs {agent} yet")
 
 
 def opened(lab: Lab) -> Home:
