@@ -26,7 +26,9 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PROSE = re.compile(rb"[A-Za-z]{3,}(?=.{%d})" % MOST_KEPT)
 _ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z]", re.DOTALL)
 #: What tells one machine or one run from another: a machine's id, a kernel's version, a token.
-_IDENTITY = re.compile(rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<="peerToken":")[^"]+')
+_IDENTITY = re.compile(
+    rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<=kernel )\d[\w.-]+|(?<="peerToken":")[^"]+'
+)
 
 
 def neutral_text(raw: bytes) -> bytes:

@@ -25,15 +25,22 @@ STATE = ".holdfast"
 
 
 def _kind(
-    place: str, agent: str, folder: str, signs: tuple[str, ...], environment: str = ""
+    place: str,
+    agent: str,
+    folder: str,
+    signs: tuple[str, ...],
+    *,
+    environment: str = "",
+    name: str = "",
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
-    a folder with a sign loads the format, which then looks closely."""
-    module, _, name = place.partition(":")
+    a folder with a sign loads the format, which then looks closely. Its name is that of the module,
+    unless that is a word of Python's."""
+    module, _, made_by = place.partition(":")
 
     @cache
     def form() -> AgentFormat:
-        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), name)()
+        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), made_by)()
         return made
 
     def recognise(root: Path) -> bool:
@@ -48,7 +55,7 @@ def _kind(
         return FormatHome(root, form(), clock=clock, options=options)
 
     return Kind(
-        name=module.replace("_", "-"),
+        name=name or module.replace("_", "-"),
         agent=agent,
         default_folder=folder,
         environment=environment,
@@ -88,4 +95,21 @@ AGENTS = (
         ("session_index.jsonl", "workspaces.json", "device_id"),
         environment="KIMI_CODE_HOME",
     ),
+    _kind(
+        "continue_cli:Continue",
+        "Continue",
+        ".continue",
+        ("sessions",),
+        environment="CONTINUE_GLOBAL_DIR",
+        name="continue",
+    ),
+    _kind("droid:Droid", "droid", ".factory", ("sessions",)),
+    _kind(
+        "openhands:OpenHands",
+        "OpenHands",
+        ".openhands",
+        ("conversations",),
+        environment="OPENHANDS_PERSISTENCE_DIR",
+    ),
+    _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
 )

@@ -29,6 +29,7 @@ MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
 _OPENING = 20
+_SHORT = 16
 
 
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
@@ -49,8 +50,11 @@ def opening(path: Path) -> list[Record]:
 
 def unread(path: Path) -> tuple[str, ...]:
     """What a reader of a transcript passes over, in words. It looks at the ends of each line and
-    parses none but the last."""
+    parses none but the last. A document over many lines is read as one or not at all."""
     found: list[str] = []
+    with path.open("rb") as file:
+        if file.readline(_SHORT).strip() == b"{":
+            return ()
     number, line = 0, b""
     with path.open("rb") as file:
         while line := file.readline(MOST_LINE_BYTES):

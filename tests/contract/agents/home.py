@@ -46,6 +46,10 @@ class AgentHome:
     trivial: int = 5
     #: Whether only the folder of a session says its id, and no file in it.
     anonymous: bool = False
+    #: Whether its messages have no times.
+    timeless: bool = False
+    #: Whether one file has a whole session, so that it can be imported alone.
+    alone: bool = True
 
 
 def unpack(agent: str, folder: str, root: Path) -> Path:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import goose, gptme, kimi_code, vibe
+from tests.contract.agents import (
+    continue_cli,
+    droid,
+    goose,
+    gptme,
+    kimi_code,
+    openhands,
+    pi,
+    vibe,
+)
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
@@ -12,4 +21,8 @@ RECORDED: tuple[AgentHome, ...] = (
     gptme.HOME,
     vibe.HOME,
     kimi_code.HOME,
+    continue_cli.HOME,
+    droid.HOME,
+    openhands.HOME,
+    pi.HOME,
 )
