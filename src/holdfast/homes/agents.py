@@ -112,4 +112,11 @@ AGENTS = (
         environment="OPENHANDS_PERSISTENCE_DIR",
     ),
     _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
+    _kind(
+        "openclaw:OpenClaw",
+        "OpenClaw",
+        ".openclaw",
+        ("agents",),
+        environment="OPENCLAW_STATE_DIR",
+    ),
 )
