@@ -351,7 +351,7 @@ def test_import_of_one_session(bench: Bench) -> None:
         assert nobody.code == 2
         assert "no session 'nobody'" in nobody.words
     assert not bench.own.exists()
-    bench.ok("sessions", "import", str(bench.root), "--session", whole[:16], home=bench.own)
+    bench.ok("sessions", "import", str(bench.root), "--session", whole[:25], home=bench.own)
     there = bench.exported()
     wanted = {name for name, each in there.items() if whole in (name, each["parent_id"])}
     assert bench.exported(bench.own) == {name: there[name] for name in wanted}

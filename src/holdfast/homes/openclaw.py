@@ -14,6 +14,7 @@ Most tables refer to a node or a window by a foreign key; the rest is named here
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ from holdfast.model.part import (
     Signs,
     Transcript,
     Unit,
+    digest,
 )
 from holdfast.model.session import Message, Relation
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
@@ -73,6 +75,8 @@ _OTHERS = {
     "conversation_deliveries",
     "standing_intents",
 }
+_PLAIN = re.compile(r"[A-Za-z0-9](?::?[A-Za-z0-9_-])*")
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]+")
 _LEFTOVERS = (
     ("cache", "cache/*"),
     ("log", "logs/*"),
@@ -123,12 +127,13 @@ class OpenClaw:
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for path in _databases(root):
+            keys = [key for (key,) in rows(path, "SELECT session_key FROM session_nodes")]
             with reading(path) as db:
                 for text, packed in db.execute(
                     "SELECT e.event_json, e.event_zstd FROM session_windows AS w"
                     " JOIN transcript_events AS e ON e.session_id = w.session_id"
                     " WHERE w.session_key = ? ORDER BY w.created_at, w.session_id, e.seq",
-                    (unit.id,),
+                    (next((key for key in keys if _id(key) == unit.id), None),),
                 ):
                     yield from told(_event(text, packed))
 
@@ -178,10 +183,10 @@ def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
     for row in named_rows(path, "SELECT * FROM session_nodes ORDER BY updated_at, session_key"):
         name = str(row["session_key"])
         mine = windows.get(name, _Windows())
-        parent = str(row.get("spawned_by") or "")
+        parent = _id(str(row.get("spawned_by") or ""))
         times = [row.get(each) for each in ("updated_at", "last_activity_at")]
         yield Unit(
-            id=name,
+            id=_id(name),
             active=max((each for each in times if isinstance(each, int)), default=0) / 1000,
             started=mine.started,
             parent=parent,
@@ -192,6 +197,13 @@ def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
             model=mine.model,
             parts=_parts(path, name, mine, {table for table, _ in there}),
         )
+
+
+def _id(key: str) -> str:
+    """The key of a session as an id: `agent:main:explicit:one` is `agent.main.explicit.one`. A key
+    with more than words and colons in it gets a checksum, so that no two become one."""
+    name = _NO_ID.sub(".", key).strip(".")
+    return name if not key or _PLAIN.fullmatch(key) else f"{name}.{digest(key)[:8]}"
 
 
 def _windows(path: Path, there: Collection[tuple[str, str]]) -> Mapping[str, _Windows]:

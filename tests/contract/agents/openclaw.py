@@ -23,7 +23,7 @@ def make(root: Path) -> None:
 def touch(home: Home, name: str) -> None:
     with closing(sqlite3.connect(home.path / DATABASE)) as db, db:
         change = "UPDATE session_nodes SET label = 'another one' WHERE session_key = ?"
-        db.execute(change, (name,))
+        db.execute(change, (name.replace(".", ":"),))
 
 
 def revive(home: Home, name: str) -> None:
@@ -46,7 +46,7 @@ HOME = AgentHome(
     renew=renew,
     revive=revive,
     database=DATABASE,
-    whole="agent:main:explicit:lab-one",
+    whole="agent.main.explicit.lab-one",
     file=DATABASE,
     words_in=("transcript_events", "event_json"),
     sessions=2,
