@@ -28,7 +28,8 @@ def touch(home: Home, name: str) -> None:
 
 def revive(home: Home, name: str) -> None:
     said = {"pid": os.getpid(), "startTime": int(start_ticks(os.getpid()) or 0)}
-    [path] = home.path.glob("tmp/openclaw-*/gateway.state.lock")
+    path = home.path / "tmp" / "openclaw-0" / "gateway.state.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(said))
 
 
@@ -49,5 +50,5 @@ HOME = AgentHome(
     whole="agent.main.explicit.lab-one",
     file=DATABASE,
     words_in=("transcript_events", "event_json"),
-    sessions=2,
+    sessions=3,
 )

@@ -5,5 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.compat.agents.lab import FOUR, Lab
+from tests.compat.agents.labs.goose import Goose
+from tests.compat.agents.labs.gptme import Gptme
+from tests.compat.agents.labs.kimi_code import KimiCode
+from tests.compat.agents.labs.openclaw import OpenClaw
+from tests.compat.agents.labs.vibe import Vibe
 
-LABS: Sequence[type[Lab]] = (*FOUR,)
+LABS: Sequence[type[Lab]] = (
+    *FOUR,
+    Goose,
+    Gptme,
+    KimiCode,
+    OpenClaw,
+    Vibe,
+)
