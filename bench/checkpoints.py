@@ -87,7 +87,7 @@ One file changed each time; medians of 3 series, and one series of Hermes, until
 """
 _DISK = f"""
 Worktrees of one project, {PER_WORKTREE} checkpoints each, {EDITS} files changed in every one, and
-maintenance after each worktree. Beside it, git with the same trees as commits, a branch and an
+maintenance after each worktree. Next to it, git with the same trees as commits, a branch and an
 index for each worktree, in one pack (`git repack -a -d -f`).
 """
 _RESTORE = """

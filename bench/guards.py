@@ -148,7 +148,7 @@ def rows(found: dict[tuple[str, int], float], tool: float) -> str:
             took = found[name, threads]
             lines.append(f"| {name}{where} | {took * 1e3:.2f} ms | {took / base:.2f} x |")
     share = tool / found[_BARE, 1]
-    lines.append(f"| result of a tool told to a guard | {tool * 1e3:.3f} ms | {share:.3f} x |")
+    lines.append(f"| telling a guard the result of a tool | {tool * 1e3:.3f} ms | {share:.3f} x |")
     return "\n".join(lines)
 
 

@@ -35,7 +35,7 @@ _TEXT = """\
 
 A home that Hermes {hermes} itself made, with its schema, its triggers and a
 `session_{{id}}.json` for every session of {each} messages. `holdfast --home … sessions prune --yes`
-beside Hermes's own `prune_sessions` with files and its `vacuum`, as whole processes. Every round
+next to Hermes's own `prune_sessions` with files and its `vacuum`, as whole processes. Every round
 works on a fresh copy; medians of {rounds} rounds, and one round for Hermes. After each, Hermes
 itself looks at what Holdfast left, finds its database whole and its search tables in step.
 """

@@ -34,7 +34,7 @@ _WORKERS = Path(__file__).parent / "workers"
 _TEXT = """\
 ## Sessions
 
-Beside Hermes {hermes} through its own `SessionDB`, on the same texts of about 1.4 kB, rounds
+Compared with Hermes {hermes} through its own `SessionDB`, on the same texts of about 1.4 kB, rounds
 alternating, medians of {rounds}. Every append is durable by itself on both sides (write-ahead
 log, `synchronous=FULL`). Both stores hold {before:,} messages before it begins.
 """

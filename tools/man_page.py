@@ -30,7 +30,7 @@ _CODES = (
 _FILES = (
     ("~/.holdfast", "Holdfast's own home"),
     ("~/.holdfast/config.toml", "its settings; `holdfast config init` writes one to start with"),
-    ("HOME/.holdfast/config.toml", "the settings of another agent's home"),
+    ("AGENT-HOME/.holdfast/config.toml", "the settings of another agent's home"),
 )
 _VARIABLES = (
     ("HOLDFAST_HOME", "the home to work on, unless --home is given"),
@@ -119,6 +119,7 @@ def _paragraphs(help_text: str) -> Iterator[str]:
 def _text(text: str) -> str:
     """Nothing in a text is taken for a request or an escape; code is bold."""
     plain = text.replace("\\", r"\e").replace("-", r"\-")
+    plain = "".join(each if each.isascii() else rf"\[u{ord(each):04X}]" for each in plain)
     marked = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", plain)
     return rf"\&{marked}" if marked[:1] in (".", "'") else marked
 

@@ -30,6 +30,7 @@ _ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z]", re.DOTALL)
 #: What tells one machine or one run from another: a machine's id, a kernel's version, a token.
 _IDENTITY = re.compile(
     rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<=kernel )\d[\w.-]+|(?<="peerToken":")[^"]+'
+    rb'|(?<="ipcToken": ")[^"]+|(?<="procStart": ")[0-9a-f-]{36}'
 )
 
 

@@ -170,7 +170,13 @@ class LogWriter(Protocol):
         Returns how many. An operation that a later one refers to stays as long as that one."""
 
     def begin(
-        self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
+        self,
+        *,
+        action: OperationAction,
+        command: str,
+        at: float,
+        undoes: str | None = None,
+        redoes: str | None = None,
     ) -> AbstractContextManager[Journal]: ...
 
 
@@ -191,6 +197,9 @@ class Checkup(Protocol):
 
     def look(self, progress: Progress) -> Iterator[Finding]:
         """One finding for each check. Creates and changes nothing."""
+
+    def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
+        """Let the owner read and write what the findings say is closed to them. Needs no lock."""
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
@@ -338,6 +347,12 @@ class SessionStore(Protocol):
 
     def close_words(self, text: str) -> Sequence[str]:
         """Words of the store that are close to those of a query which found nothing."""
+
+    def unlisted(self) -> Sequence[Problem]:
+        """What could not be read when the sessions were looked at, in words."""
+
+    def unsearched(self) -> Sequence[Problem]:
+        """What a search just now could not find, and why a search takes long here, in words."""
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take or renew a lease; False when there is no such session, or it has ended."""

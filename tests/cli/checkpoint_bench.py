@@ -17,7 +17,7 @@ ODD = b"odd \xff\n\x1b[31mname"
 ODD_TEXT = os.fsdecode(ODD)
 #: What SPEC §9 promises.
 PROMISED = {"id", "time", "reason", "session", "files_changed", "insertions", "deletions"}
-WITH_AN_ID = ["show", "diff", "restore", "pin", "name"]
+WITH_AN_ID = ["show", "diff", "restore", "pin", "unpin", "rename", "delete"]
 
 
 def taken(machine: Machine, project: Path, **fields: str) -> str:

@@ -190,12 +190,11 @@ def rewritten(step: Step, printed: str, known: dict[str, str]) -> list[str] | No
         if number:
             kept.append(ANY_LINES)
         if part:
-            last = number == len(parts) - 1
-            place = _place(part, said, at, is_first=number == 0, is_last=last)
-            if place is None:
+            place = 0 if number == 0 else _place(part, said, at)
+            if place is None or place + len(part) > len(said):
                 return None
-            kept += said[place : place + len(part)]
-            at = place + len(part)
+            at = len(said) if number == len(parts) - 1 else place + len(part)
+            kept += said[place:at]
     return kept + tail
 
 
@@ -218,14 +217,8 @@ def _between_cuts(shown: Sequence[str]) -> list[list[str]]:
     return parts
 
 
-def _place(
-    part: Sequence[str], said: Sequence[str], at: int, *, is_first: bool, is_last: bool
-) -> int | None:
+def _place(part: Sequence[str], said: Sequence[str], at: int) -> int | None:
     """Where in the output the lines are that are most like these."""
-    if is_first:
-        return 0 if len(part) <= len(said) else None
-    if is_last:
-        return len(said) - len(part) if len(said) - len(part) >= at else None
     wanted = "\n".join(map(_plain_line, part))
     best, where = 0.5, None
     for start in range(at, len(said) - len(part) + 1):

@@ -28,9 +28,10 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "sessions search": ("word", "word --archived"),
     "sessions stats": ("",),
     "sessions export": ("{session} --format markdown", "--all --output {new}"),
-    "sessions import": ("{exported}", "{exported} --replace"),
+    "sessions import": ("{exported} --dry-run", "{exported}", "{exported} --replace"),
     "sessions rename": ("{session} another",),
-    "sessions pin": ("{session}", "{session} --off"),
+    "sessions pin": ("{session} --dry-run", "{session}"),
+    "sessions unpin": ("{session}",),
     "sessions end": ("{open}",),
     "sessions prune": ("--dry-run --all", "--yes --all", "--archived --older-than 0s --yes"),
     "sessions gc": ("--dry-run --all", "--yes --all"),
@@ -45,8 +46,10 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "checkpoints diff": ("{checkpoint} --stat",),
     "checkpoints restore": ("{checkpoint} --dry-run --all", "{checkpoint} --yes --all"),
     "checkpoints import": ("{home}",),
-    "checkpoints pin": ("{checkpoint}", "{checkpoint} --off"),
-    "checkpoints name": ("{checkpoint} another",),
+    "checkpoints pin": ("{checkpoint} --dry-run", "{checkpoint}"),
+    "checkpoints unpin": ("{checkpoint}",),
+    "checkpoints rename": ("{checkpoint} another",),
+    "checkpoints delete": ("{checkpoint} --dry-run --all", "{checkpoint} --yes --all"),
     "checkpoints prune": ("--dry-run --all", "--retention-days 0 --yes --all"),
     "checkpoints clear": ("--dry-run --all", "--yes --all"),
     "checkpoints clear-legacy": ("--dry-run --all",),
@@ -55,17 +58,21 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "apply": ("{plan} --dry-run --all", "{plan} --yes --all"),
     "log": ("",),
     "undo": ("--dry-run --all", ""),
+    "redo": ("--dry-run --all", "--yes"),
     "trash empty": ("--dry-run --all", "--yes --all"),
     "trash list": ("",),
     "config check": ("",),
+    "config get": ("sessions.retention_days",),
     "config init": ("",),
     "config path": ("",),
-    "config show": ("",),
+    "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
+    "config show": ("", "sessions"),
     "doctor": ("", "--repair --yes"),
     "completion": ("bash",),
+    "help": ("", "prune"),
 }
-#: They run until somebody stops them, or run other commands of this list.
-ENDLESS = {"checkpoints watch", "demo"}
+#: They run until somebody stops them, run other commands of this list, or start an editor.
+ENDLESS = {"checkpoints watch", "demo", "config edit"}
 
 COMMANDS = {
     entry.path.removeprefix("holdfast "): entry

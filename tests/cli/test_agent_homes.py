@@ -244,7 +244,7 @@ def test_pin(bench: Bench) -> None:
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert {name for name, each in bench.sessions().items() if not each["parent_id"]} == {whole}
     bench.ok("undo")
-    bench.ok("sessions", "pin", "--off", whole)
+    bench.ok("sessions", "unpin", whole)
     bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
     assert whole not in bench.sessions()
     bench.ok("undo")
@@ -260,7 +260,7 @@ def test_maintain(bench: Bench) -> None:
     config.write_text("[sessions]\nauto_prune = true\n")
     bench.ok("maintain", "--force")
     assert not bench.sessions()
-    bench.ok("undo")
+    bench.ok("undo", "--yes")
     assert bench.look() == before
 
 
@@ -339,6 +339,7 @@ def test_import_of_a_home(bench: Bench) -> None:
     assert done["imported"] == bench.agent.sessions
     assert done["agent"] == bench.agent.people
     assert bench.exported(bench.own) == bench.exported()
+    assert {each["source"] for each in bench.exported().values()} == {bench.agent.name}
     again = bench.json("sessions", "import", bench.agent.name, home=bench.own)
     assert (again["imported"], len(again["skipped"])) == (0, bench.agent.sessions)
     assert bench.exported(bench.own) == bench.exported()

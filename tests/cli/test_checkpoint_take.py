@@ -153,7 +153,7 @@ def test_without_checkpoints_every_command_says_what_to_do(machine: Machine, pro
     assert machine.json("checkpoints", "list")["checkpoints"] == []
     assert machine.json("checkpoints", "verify")["ok"] is True
     for command in WITH_AN_ID:
-        more = ["text"] if command == "name" else []
+        more = ["text"] if command == "rename" else []
         result = run(machine, command, "abcd", *more)
         assert result.code == 2, result
         assert "has no checkpoints yet" in result.words
@@ -238,13 +238,13 @@ def test_show_says_what_a_checkpoint_holds(machine: Machine, project: Path) -> N
         ("restore", "-"),
         ("restore", "abc"),
         ("pin", "zzzz"),
-        ("name", "."),
+        ("rename", "."),
     ],
 )
 def test_what_is_no_id_is_refused(
     machine: Machine, project: Path, first: str, command: str, wrong: str
 ) -> None:
-    more = ["text"] if command == "name" else []
+    more = ["text"] if command == "rename" else []
     result = run(machine, command, "--", wrong, *more)
     assert result.code == 2, result
     assert "checkpoints list" in result.words

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.cli.machine import Machine
+from holdfast.cli.app import root
+from holdfast.cli.invocation import Invocation
+from tests.cli.checkpoint_bench import taken
+from tests.cli.every_command import say
+from tests.cli.machine import Machine, entries
+from tests.cli.session_bench import CJK, CRON, DISK, EMPTY
 
 
 def _complete(machine: Machine, *words: str) -> list[str]:
@@ -95,3 +104,114 @@ def test_bash_completes_with_the_script(machine: Machine) -> None:
         env={**env, "PATH": f"{folder}:{env['PATH']}"},
     )
     assert done.stdout.decode().split() == ["sessions"], done
+
+
+# --- What is in the homes -------------------------------------------------------------------------
+
+
+def _offered(capsys: pytest.CaptureFixture[str], *words: str, by: str = "bash") -> list[str]:
+    """The same in this process, with what stands next to each word where the shell shows that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("_HOLDFAST_COMPLETE", f"{by}_complete")
+        patch.setenv("COMP_WORDS", " ".join(["holdfast", *words]))
+        patch.setenv("COMP_CWORD", str(len(words)) if by != "fish" else words[-1])
+        with contextlib.suppress(SystemExit):
+            root.main([], prog_name="holdfast", obj=Invocation())
+    out = [line for line in capsys.readouterr().out.splitlines() if line]
+    return out if by == "zsh" else [line.partition(",")[2] for line in out]
+
+
+@pytest.fixture
+def stored_home(stored: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setenv("HOME", str(stored.user))
+    for name in ("HOLDFAST_HOME", "CODEX_HOME", "HERMES_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["sessions", "show", "20260101"], [DISK]),
+        (["sessions", "pin", DISK, "cron_"], [CRON]),
+        (["sessions", "export", "2026012"], [EMPTY, CJK]),
+        (["sessions", "show", "nothing"], []),
+        (["sessions", "list", "--source", "c"], ["cli", "cron"]),
+        (["sessions", "gc", "--source", "cr"], ["cron"]),
+        (["--home", "hold"], ["hold", "holdfast"]),
+        (["--home", "nothing-here", "sessions", "show", ""], []),
+        (["config", "set", "sessions.ret"], ["sessions.retention_days"]),
+        (["config", "show", "ch"], ["checkpoints"]),
+        (["help", "che"], []),
+    ],
+)
+def test_ids_sources_agents_and_keys(
+    stored_home: Machine, capsys: pytest.CaptureFixture[str], words: list[str], offered: list[str]
+) -> None:
+    before = entries(stored_home.user)
+    assert _offered(capsys, *words) == offered
+    assert entries(stored_home.user) == before
+
+
+def test_zsh_and_fish_show_the_title(
+    stored_home: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zsh = _offered(capsys, "sessions", "show", CJK, by="zsh")
+    assert zsh == ["plain", CJK, "中文標題"]
+    assert _offered(capsys, "sessions", "show", CJK, by="fish") == [f"{CJK}\t中文標題"]
+
+
+def test_a_store_in_use_is_read_without_waiting(
+    stored_home: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another process writes, and has not finished."""
+    with contextlib.closing(sqlite3.connect(stored_home.home / "sessions.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert _offered(capsys, "sessions", "show", "20260101") == [DISK]
+        other.execute("ROLLBACK")
+
+
+def test_what_an_agent_has_comes_from_the_last_look(
+    machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking at another agent's home writes notes: so completion only reads them."""
+    monkeypatch.setenv("HOME", str(machine.user))
+    session = "0190a1b2-aaaa-7000-8000-000000000001"
+    line = {
+        "type": "user",
+        "uuid": "u1",
+        "parentUuid": None,
+        "sessionId": session,
+        "timestamp": "2026-01-01T10:00:00.000Z",
+        "cwd": "/work",
+        "version": "2.1.0",
+        "isSidechain": False,
+        "message": {"role": "user", "content": "hello"},
+    }
+    folder = machine.user / ".claude" / "projects" / "-work"
+    folder.mkdir(parents=True)
+    (machine.user / ".claude" / "settings.json").write_text("{}")
+    (folder / f"{session}.jsonl").write_text(json.dumps(line) + "\n")
+    assert _offered(capsys, "sessions", "show", "0190") == []
+    assert say("sessions", "list").code == 0
+    before = entries(machine.user)
+    assert _offered(capsys, "sessions", "show", "0190") == [session]
+    assert _offered(capsys, "--home", "cl") == ["cl", "claude-code"]
+    assert entries(machine.user) == before
+
+
+def test_checkpoints_and_operations(
+    machine: Machine,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(machine.user))
+    monkeypatch.chdir(project)
+    first = taken(machine, project)
+    machine.transcript()
+    assert say("sessions", "prune", "--yes").code == 0
+    before = entries(machine.user)
+    assert _offered(capsys, "checkpoints", "restore", first[:4]) == [first[:12]]
+    assert _offered(capsys, "redo", "") == ["1"]
+    assert entries(machine.user) == before

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import stat
 import tomllib
+from pathlib import Path
 
 import pytest
 
+from tests.cli.every_command import say
 from tests.cli.machine import Machine, entries
 
 
@@ -197,3 +202,129 @@ def test_all_problems_are_told_at_once(machine: Machine) -> None:
         place in result.err
         for place in ("config.toml:1", "config.toml:3", "config.toml:4", "KEEP_LAST")
     )
+
+
+# --- One key at a time ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_home(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """For commands that run in this process."""
+    monkeypatch.setenv("HOME", str(machine.user))
+    monkeypatch.delenv("VISUAL", raising=False)
+    return machine
+
+
+def test_set_shows_the_old_and_the_new_value(at_home: Machine) -> None:
+    dry = say("config", "set", "sessions.retention_days", "30", "--dry-run")
+    assert "sessions.retention_days: 90 (default) → 30" in dry.text
+    assert "Nothing was changed." in dry.text
+    assert not at_home.home.exists()
+    assert say("config", "set", "sessions.retention_days", "30").code == 0
+    path = at_home.home / "config.toml"
+    assert path.read_text() == "[sessions]\nretention_days = 30\n"
+    assert (_mode(at_home), _mode(at_home, "config.toml")) == (0o700, 0o600)
+    again = say("--json", "config", "set", "sessions.retention_days", "31")
+    assert json.loads(again.out) == {
+        "path": str(path),
+        "key": "sessions.retention_days",
+        "old": 30,
+        "value": 31,
+        "applied": True,
+    }
+
+
+def test_set_keeps_everything_else(at_home: Machine) -> None:
+    text = "# mine\ntrash_days = 3   # days\r\n\n[sessions]\nkeep_last=1\n# the end"
+    path = at_home.configure(text)
+    path.chmod(0o640)
+    link = at_home.root / "real.toml"
+    path.rename(link)
+    path.symlink_to(link)
+    assert say("config", "set", "trash_days", "4").code == 0
+    assert path.is_symlink()
+    assert link.read_bytes().decode() == text.replace("= 3 ", "= 4 ")
+    assert stat.S_IMODE(link.stat().st_mode) == 0o640
+    assert [each.name for each in at_home.root.iterdir() if each.name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("sessions.retention_day 3", 'did you mean "retention_days"?'),
+        ("retention_days 3", "it belongs in [sessions]"),
+        ("sessions.max_age_days 3", 'here it is "retention_days"'),
+        ("sessions.idle_minutes 0", "it would reset at once"),
+        ("checkpoints.enabled maybe", "expected true or false"),
+        ("trash_days 3 4", "takes one value"),
+        ("sessions 3", "is a section, not a key"),
+        ("a..b 3", "is not the name of a key"),
+        ("prices.some-model.input 3", 'a price needs "output"'),
+    ],
+)
+def test_a_wrong_set_changes_nothing(at_home: Machine, words: str, named: str) -> None:
+    path = at_home.configure("trash_days = 3\n")
+    said = say("config", "set", *words.split())
+    assert said.code == 2
+    assert named in said.text
+    assert path.read_text() == "trash_days = 3\n"
+
+
+def test_set_mends_what_was_wrong_and_refuses_what_stays_wrong(at_home: Machine) -> None:
+    path = at_home.configure("trash_days = 0\nlog_days = 1\n")
+    assert say("config", "set", "log_days", "2").code == 2
+    assert "trash_days = 0" in path.read_text()
+    said = say("config", "set", "trash_days", "2")
+    assert said.code == 0
+    assert path.read_text() == "trash_days = 2\nlog_days = 1\n"
+
+
+def test_what_the_environment_outranks_is_said(
+    at_home: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TRASH_DAYS", "9")
+    said = say("config", "set", "trash_days", "2")
+    assert "warning: HOLDFAST_TRASH_DAYS is set, and outranks config.toml." in said.text
+
+
+def test_get_prints_the_value_alone(at_home: Machine) -> None:
+    at_home.configure('[sessions]\npins = ["a", "b c"]\n[archive]\ncodec = "gzip"\n')
+    assert say("config", "get", "archive.codec").out == b"gzip\n"
+    assert say("config", "get", "sessions.pins").out == b"a\nb c\n"
+    assert say("config", "get", "checkpoints.enabled").out == b"false\n"
+    assert say("config", "get", "sessions.source.cron.keep_last").out == b""
+    several = say("config", "get", "archive.codec", "trash_days").out
+    assert several == b'archive.codec = "gzip"\ntrash_days = 7\n'
+    document = json.loads(say("--json", "config", "get", "archive.codec").out)
+    assert document == {"key": "archive.codec", "value": "gzip", "origin": "config.toml:4"}
+    assert say("config", "get", "archive.codek").code == 2
+
+
+def test_show_of_a_section(at_home: Machine) -> None:
+    shown = json.loads(say("--json", "config", "show", "cron", "archive").out)["settings"]
+    assert {each["key"].partition(".")[0] for each in shown} == {"cron", "archive"}
+    assert say("config", "show", "prices").code == 0
+    wrong = say("config", "show", "sesions")
+    assert wrong.code == 2
+    assert "Did you mean 'sessions'?" in wrong.text
+
+
+def test_edit(at_home: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EDITOR", raising=False)
+    assert "no terminal" in say("config", "edit").text
+    monkeypatch.setenv("EDITOR", "sed -i 's/^# trash_days = .*/trash_days = 5/'")
+    path = at_home.home / "config.toml"
+    assert f"Wrote {path}." in say("config", "edit").text.replace("\n", " ")
+    assert tomllib.loads(path.read_text())["trash_days"] == 5
+    assert "Nothing was changed." in say("config", "edit").text
+    before = path.read_text()
+    monkeypatch.setenv("EDITOR", "sed -i 's/^trash_days = 5/trash_days = 0/'")
+    wrong = say("config", "edit")
+    assert wrong.code == 2
+    assert "trash_days" in wrong.text
+    kept = Path(re.findall(r"Your text is in (\S+);", wrong.text)[0])
+    assert "trash_days = 0" in kept.read_text()
+    shutil.rmtree(kept.parent)
+    monkeypatch.setenv("EDITOR", "false")
+    assert say("config", "edit").code == 1
+    assert path.read_text() == before

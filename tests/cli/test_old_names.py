@@ -52,6 +52,10 @@ def test_a_command_from_elsewhere(group: str, old: str, new: str) -> None:
 )
 def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
     known = [name for param in COMMANDS[path].own_params for name in param.opts]
+    if not new.startswith("-"):  # a command of its own
+        assert new in COMMANDS
+        assert f"Here it is `holdfast {new}`." in say(*path.split(), old).text
+        return
     assert new.split(maxsplit=1)[0] in known
     assert old in known or f"Here it is {new}." in say(*path.split(), old).text
     assert not are_opposites(old, new.split(maxsplit=1)[0])
@@ -64,9 +68,42 @@ def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
         known = [name for param in entry.command.params for name in param.opts]
         if new.split(maxsplit=1)[0] in known and old not in known:
             own = suggestions.OPTIONS.get(path, {}).get(old, new)
-            assert f"Here it is {own}." in say(*path.split(), old).text
+            assert f"Here it is {own}." in _answer(path, old)
             asked += 1
     assert asked
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"), [(p, o, n) for p, t in suggestions.VALUES.items() for o, n in t.items()]
+)
+def test_a_word_from_elsewhere(path: str, old: str, new: str) -> None:
+    assert f"{old!r} is called {new!r} here." in say(*path.split(), "--sort", old).text
+
+
+@pytest.mark.parametrize("path", suggestions.NEEDLESS)
+def test_an_option_that_nobody_needs(path: str) -> None:
+    for old, why in suggestions.NEEDLESS[path].items():
+        assert f"No such option '{old}'. {why}: leave it out." in _answer(path, old)
+
+
+@pytest.mark.parametrize(
+    ("words", "never"),
+    [
+        ("sessions prune --since 2d", "--older-than"),
+        ("sessions list --until 2d", "--newer-than"),
+        ("sessions delete --keep", "--now"),
+        ("sessions gc --no-trash", "--keep"),
+    ],
+)
+def test_no_answer_is_the_opposite(words: str, never: str) -> None:
+    said = say(*words.split())
+    assert said.code == 2
+    assert never not in said.text
+
+
+def test_both_groups_are_named_where_both_have_it() -> None:
+    assert "There is also `holdfast checkpoints prune`." in say("prune").text
+    assert "There is also" not in say("search").text
 
 
 @pytest.mark.parametrize(
@@ -145,12 +182,15 @@ _AGES = [
 _DARING = {"--yes", "--now", "--force"}
 
 
-def _suggested(path: str, typed: str) -> set[str]:
+def _answer(path: str, typed: str) -> str:
     command, context = COMMANDS[path].command, COMMANDS[path].context
     with pytest.raises(click.ClickException) as caught:
         command.parse_args(context, [typed])
-    message = caught.value.format_message()
-    return set(re.findall(r"(--[\w-]+)", message.replace(typed, "")))
+    return caught.value.format_message()
+
+
+def _suggested(path: str, typed: str) -> set[str]:
+    return set(re.findall(r"(--[\w-]+)", _answer(path, typed).replace(typed, "")))
 
 
 @pytest.mark.parametrize("path", sorted(COMMANDS))
@@ -191,6 +231,16 @@ def test_include_files_is_what_prune_does(used: Machine) -> None:
     assert said["plan"]["items"] == plain["plan"]["items"]
     assert used.run("sessions", "prune", "--include-files", "--no-files").code == 2
     assert used.json("sessions", "prune", "--include-files", "-y")["report"]["removed"] == 5
+
+
+def test_the_page_has_every_word() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    for path, names in suggestions.VALUES.items():
+        for old, new in names.items():
+            assert f"| `{path} --sort {old}` | `--sort {new}` |" in page
+    for path, needless in suggestions.NEEDLESS.items():
+        for old in needless:
+            assert f"| `{path} {old}` | not needed |" in page
 
 
 def test_the_page_has_every_name() -> None:

@@ -51,7 +51,8 @@ def test_nothing_in_the_man_page_is_taken_for_a_request() -> None:
     page = man_page.render()
     requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
     assert requests == {'.\\"', ".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".nf", ".fi"}
-    assert set(re.findall(r"\\(.)", page)) <= {'"', "-", "e", "f", "&"}
+    assert set(re.findall(r"\\(.)", page)) <= {'"', "-", "e", "f", "&", "["}
+    assert page.isascii(), "groff reads nothing else without being told"
     for entry in ENTRIES.values():
         assert f'.SS "{entry.path}'.replace("-", r"\-") in page or entry.path == "holdfast"
 

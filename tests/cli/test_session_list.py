@@ -88,7 +88,7 @@ def test_the_document_of_a_list(stored_once: Machine) -> None:
         ("--sort messages", [DISK, CJK, CRON, EMPTY]),
         ("--sort tokens --limit 2", [DISK, CRON]),
         ("--sort cost --limit 1", [DISK]),
-        ("--sort bytes --limit 1 --offset 1", [CJK]),
+        ("--sort size --limit 1 --offset 1", [CJK]),
         ("--offset 3", [DISK]),
         ("--offset 99", []),
     ],
@@ -133,7 +133,7 @@ def test_a_list_for_people(stored_once: Machine) -> None:
         ("--limit 0", "--limit"),
         ("--offset -1", "--offset"),
         ("--min-messages -1", "--min-messages"),
-        ("--sort size", "--sort"),
+        ("--sort bytes", "is called 'size' here"),
         ("--sorce cron", "--source"),
     ],
 )
@@ -186,7 +186,7 @@ def test_without_a_home(machine: Machine, command: str) -> None:
 
 def test_the_documents_of_nothing(used: Machine) -> None:
     assert used.json("sessions", "list") == {"sessions": [], "total": 0}
-    assert used.json("sessions", "search", "disk") == {"hits": []}
+    assert used.json("sessions", "search", "disk") == {"hits": [], "problems": []}
     stats = used.json("sessions", "stats")
     assert stats["sessions"] is None
     assert stats["largest"] == []

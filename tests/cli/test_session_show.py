@@ -203,5 +203,5 @@ def test_a_title_that_is_no_text(stored: Machine) -> None:
 def test_pin_and_off(stored: Machine) -> None:
     assert stored.json("sessions", "pin", DISK)["session"]["pinned"] is True
     assert ids(stored, "--pinned") == [CJK, DISK]
-    assert "is no longer pinned" in stored.ok("sessions", "pin", DISK, "--off").out
+    assert "is no longer pinned" in stored.ok("sessions", "unpin", DISK).out
     assert ids(stored, "--pinned") == [CJK]

@@ -39,7 +39,6 @@ def test_a_slip_gets_a_suggestion(used: Machine, typed: str, meant: str) -> None
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        ("sessions", "Missing command"),
         ("apply", "PLAN"),
         ("completion", "SHELL"),
         ("log --limit 0", "--limit"),

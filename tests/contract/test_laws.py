@@ -15,7 +15,14 @@ from typing import TypeVar
 import pytest
 
 from holdfast import HomeReport
-from holdfast.errors import BusyError, HoldfastError, SchemaError, UnknownSessionError, UsageError
+from holdfast.errors import (
+    BusyError,
+    CannotUndoError,
+    HoldfastError,
+    SchemaError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.model.plan import Action
 from holdfast.model.report import Result
@@ -160,6 +167,46 @@ def test_undo_is_identity(bench: Bench) -> None:
     assert {each.result for each in back.outcomes} == {Result.BROUGHT_BACK}
     assert bench.look() == before
     assert bench.trash() == []
+
+
+@everything
+def test_redo_is_the_operation_again(bench: Bench) -> None:
+    before, going = bench.look(), bench.going()
+    report = bench.sample.plan(bench.home).apply()
+    left = bench.ids()
+    undone = report.undo()
+    again = bench.home.redo()
+    assert results(again, bench.sample.kind) == dict.fromkeys(going, Result.REMOVED)
+    assert bench.ids() == left
+    operation = bench.home.log.get(str(again.operation))
+    assert (operation.redoes, operation.undone_by) == (report.operation, ())
+    assert bench.home.log.get(str(report.operation)).redone_by == (again.operation,)
+    with pytest.raises(CannotUndoError, match="nothing to redo"):
+        bench.home.redo()
+    for number in (report.operation, undone.operation):
+        with pytest.raises(CannotUndoError, match=f"again, by operation {again.operation}"):
+            bench.home.redo(str(number))
+    assert {each.result for each in again.undo().outcomes} == {Result.BROUGHT_BACK}
+    assert bench.look() == before
+    assert bench.trash() == []
+
+
+@over(*WITH_TOUCH)
+def test_redo_leaves_what_changed_since_the_undo(bench: Bench) -> None:
+    name = bench.going()[0]
+    first = bench.sample.plan(bench.home).apply()
+    first.undo()
+    assert bench.sample.touch
+    bench.sample.touch(bench.home, name)
+    before = bench.look()
+    report = bench.home.redo()
+    assert name in bench.ids()
+    assert reasons(report)[name] == "changed since the plan was made"
+    # What is left of it can still be asked for by its number.
+    left = bench.home.plan_redo(first.operation).planned.removals
+    assert [each.id for each in left if each.kind == bench.sample.kind] == [name]
+    report.undo()
+    assert bench.look() == before
 
 
 @everything

@@ -55,6 +55,10 @@ def undo(sample: Sample, home: Home) -> None:
     home.undo_latest()
 
 
+def redo(sample: Sample, home: Home) -> None:
+    home.redo()
+
+
 def empty(sample: Sample, home: Home) -> None:
     home.trash.plan_empty().apply()
 
@@ -128,6 +132,7 @@ ALWAYS = {
     "prune": Scenario(killed=prune),
     "prune-then-prune": Scenario(killed=prune, verify=the_rest_goes),
     "undo": Scenario(killed=undo, before=(prune,)),
+    "redo": Scenario(killed=redo, before=(prune, undo)),
     "empty": Scenario(killed=empty, verify=only_the_trash_went, before=(prune,)),
 }
 #: For sessions.
@@ -135,6 +140,7 @@ SESSIONS = {
     "prune-now": Scenario(killed=prune_now, verify=each_is_whole),
     "archive": Scenario(killed=archive),
     "undo-archive": Scenario(killed=undo, before=(archive,)),
+    "redo-archive": Scenario(killed=redo, before=(archive, undo)),
     "restore": Scenario(killed=restore, before=(archive,)),
 }
 #: For homes in which a session can be ended for an agent that is gone.

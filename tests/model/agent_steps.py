@@ -141,7 +141,7 @@ def pin(run: Run, a: int, b: int, c: int) -> Step | None:
     step.changes[session] = [{"pinned": pinned}]
     if c % 2:
         return sure(run, step, run.ask("pin", session.id, pinned))
-    run.command("sessions", "pin", session.id, *([] if pinned else ["--off"]))
+    run.command("sessions", "pin" if pinned else "unpin", session.id)
     step.faulty = run.fault is not None
     return step
 

@@ -14,14 +14,20 @@ from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.registry import kind_of
-from holdfast.homes.transcripts import from_store, source_in
+from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Clock, Progress
+from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.services.exchange.session_export import ByteSink, ExportReport, export_sessions
+from holdfast.services.exchange.session_export import (
+    ByteSink,
+    ExportReport,
+    Form,
+    export_sessions,
+)
 from holdfast.services.exchange.session_import import ImportReport, import_lines
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
@@ -75,12 +81,19 @@ class SessionExchange(SessionView):
                 self.need_store(),
                 chosen,
                 sink.file,
-                form=_FORMS[form],
+                form=self._named(_FORMS[form]),
                 redactor=Redactor() if redact else None,
                 progress=progress,
             )
             sink.whole = not report.stopped
         return report
+
+    def _named(self, form: Form) -> Form:
+        """A copy says whose session it is: outside the home of its agent nothing else does."""
+        agent = agent_of(self._place.root)
+        if agent is None:
+            return form
+        return lambda session, messages: form(of_agent(session, agent), messages)
 
     def import_(
         self,
@@ -88,6 +101,7 @@ class SessionExchange(SessionView):
         *,
         sessions: Ids = (),
         replace: bool = False,
+        dry_run: bool = False,
         progress: Progress | None = None,
     ) -> SessionImport:
         """Store sessions from elsewhere: a JSONL file, one a line, as `export` writes them; a file
@@ -96,6 +110,7 @@ class SessionExchange(SessionView):
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
         session goes into the archive first. `sessions` picks some out of an agent's file or home.
+        With `dry_run` nothing is stored: the report says what would be.
         """
         place = self._place
         with contextlib.ExitStack() as stack:
@@ -103,6 +118,15 @@ class SessionExchange(SessionView):
                 source = stack.enter_context(import_source(source, sessions, clock=place.clock))
             if source.root is not None and source.root == place.root.resolve():
                 raise UsageError(f"{source.root} is the home that the sessions would go into.")
+            if dry_run:
+                report = import_lines(
+                    ImportTrial(self._store_to_try()),
+                    source.lines,
+                    replace=replace,
+                    now=place.clock(),
+                    progress=progress,
+                )
+                return SessionImport(report=report, agent=source.agent)
             home = place.own()
             store = home.create_session_store()
             kept = stack.enter_context(home.replacing(place.command("import"))) if replace else None
@@ -117,6 +141,13 @@ class SessionExchange(SessionView):
         if kept is None or kept.operation is None:
             return done
         return copied(done, kept_in=kept.folder, operation=kept.operation)
+
+    def _store_to_try(self) -> SqliteImport | None:
+        """The store that an import would go into; None when it would be made."""
+        if kind_of(self._place.root) is None:
+            return None
+        store = self._place.own().session_store()
+        return None if store is None else SqliteImport(store)
 
 
 @dataclass(slots=True)
@@ -205,7 +236,7 @@ def import_source(
     if path.is_dir():
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()
-            told = from_store(store, ids)
+            told = from_store(store, ids, agent=agent_of(place.root))
             kind = kind_of(place.root)
             agent = None if kind is None else kind.agent
             yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)

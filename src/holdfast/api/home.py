@@ -1,8 +1,8 @@
 """One object per home: everything that can be read from it or done to it is a method here.
 
 Opening, looking and planning change nothing. Methods that change something are in the log, and
-the reports of those that remove, archive or restore files can be undone. An undo is not undone, and
-neither is bringing archived sessions back: neither takes anything away.
+the reports of those that remove, archive or restore files can be undone. What was undone can be
+done again. Bringing archived sessions back is not undone: it takes nothing away.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
 from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
+from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
@@ -34,7 +35,7 @@ from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
-from holdfast.model.operation import Operation, Removal
+from holdfast.model.operation import MAINTAIN, Operation, Removal
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -55,12 +56,21 @@ from holdfast.value import dataclass, replace
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `foreseen` says what it would do to the files of
-    projects, by the key of each removal."""
+    projects, by the key of each removal. `since` is what a person did after that operation, the
+    latest first. `unexpected` means that nobody named it, and that a timer may have run it."""
 
     place: Place
     operation: Operation
     removals: Sequence[Removal]
     foreseen: Mapping[str, Foreseen]
+    since: Sequence[Operation] = ()
+    unexpected: bool = False
+
+    @property
+    def needs_asking(self) -> bool:
+        """Whether a person should agree first: it changes files of a working directory, or undoes
+        something other than what they did last."""
+        return bool(self.foreseen or self.since or self.unexpected)
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""
@@ -246,8 +256,14 @@ class Home(SessionRetention, SessionExchange):
         asked for. What agents did on their own is passed over."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
-        foreseen = undoing.foresee(self._place.home, removals)
-        return UndoPlan(place=self._place, operation=target, removals=removals, foreseen=foreseen)
+        return UndoPlan(
+            place=self._place,
+            operation=target,
+            removals=removals,
+            foreseen=undoing.foresee(self._place.home, removals),
+            since=undoing.done_since(self._place.home.log.read(), target),
+            unexpected=number is None and target.command == MAINTAIN,
+        )
 
     def undo(
         self, operation: OperationRef | None, *, progress: Progress | None = None
@@ -266,6 +282,18 @@ class Home(SessionRetention, SessionExchange):
         place = self._place
         target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
         return HomeReport(place=place, report=report, undone=target)
+
+    def plan_redo(self, operation: OperationRef | None = None) -> RedoPlan:
+        """What doing an undone operation again would do: by default, the one that was undone last.
+        `operation` is its number, or that of its undo."""
+        return plan_redo(self._place, None if operation is None else operation_id(operation))
+
+    def redo(
+        self, operation: OperationRef | None = None, *, progress: Progress | None = None
+    ) -> HomeReport:
+        """Do an undone operation again. What changed since it was undone stays as it is and is
+        reported. The redo is an operation of its own, which can be undone."""
+        return self.plan_redo(operation).apply(progress=progress)
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 

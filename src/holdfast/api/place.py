@@ -130,6 +130,10 @@ class Place:
         if not self._is_default():
             _ = self.settings
 
+    def overrides(self, variable: str) -> bool:
+        """Whether this variable outranks what config.toml says."""
+        return bool(self._environ.get(variable))
+
     def _is_default(self) -> bool:
         return "settings" not in self.__dict__ and is_default(self.config_file, self._environ)
 

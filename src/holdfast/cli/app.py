@@ -16,17 +16,17 @@ COMMANDS = {
     ),
     "sessions": Lazy("holdfast.cli.commands.sessions", "List, search and limit sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
-    "maintain": Lazy(
-        "holdfast.cli.commands.maintain", "Run maintenance, once or whenever it is due."
-    ),
+    "maintain": Lazy("holdfast.cli.commands.maintain", "Run maintenance, once or continuously."),
     "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),
     "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),
     "undo": Lazy("holdfast.cli.commands.operations", "Bring back what an operation removed."),
+    "redo": Lazy("holdfast.cli.commands.redo", "Do an operation again that was undone."),
     "trash": Lazy("holdfast.cli.commands.operations", "List or empty what undo can bring back."),
-    "config": Lazy("holdfast.cli.commands.config", "See, check or create the configuration."),
+    "config": Lazy("holdfast.cli.commands.config", "See, check or change the configuration."),
     "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and repair it."),
     "demo": Lazy("holdfast.cli.commands.demo", "Show what Holdfast does, on a sample home."),
     "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),
+    "help": Lazy("holdfast.cli.commands.help", "Show the help page of a command.", "help_"),
 }
 
 

@@ -15,6 +15,7 @@ CHANGING = frozenset(
         "sessions import",
         "sessions rename",
         "sessions pin",
+        "sessions unpin",
         "sessions end",
         "sessions prune",
         "sessions gc",
@@ -26,16 +27,39 @@ CHANGING = frozenset(
         "checkpoints watch",
         "checkpoints import",
         "checkpoints pin",
-        "checkpoints name",
+        "checkpoints unpin",
+        "checkpoints rename",
+        "checkpoints delete",
         "checkpoints prune",
         "checkpoints clear",
         "checkpoints clear-legacy",
         "maintain",
         "apply",
         "undo",
+        "redo",
         "trash empty",
         "config init",
+        "config set",
+        "config edit",
         "doctor",
+    }
+)
+#: These take --yes, so that a script may always pass it, and ask nothing; an undo rarely does.
+_ASK_NOTHING = frozenset(
+    {
+        "sessions import",
+        "sessions rename",
+        "sessions pin",
+        "sessions unpin",
+        "sessions end",
+        "sessions restore",
+        "checkpoints import",
+        "checkpoints pin",
+        "checkpoints unpin",
+        "checkpoints rename",
+        "config init",
+        "config set",
+        "undo",
     }
 )
 #: A flag that answers yes in advance. A person who is asked must have seen what it is about.
@@ -48,5 +72,5 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
         return False
     if command == "sessions export":
         return given["output"] is not None
-    asks = "yes" in given and command != "sessions restore" and given.get("repair", True)
+    asks = "yes" in given and command not in _ASK_NOTHING and given.get("repair", True)
     return not asks or any(given.get(flag) for flag in _AGREED) or bool(given.get("plan_out"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.completing import checkpoint_ids
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
 from holdfast.errors import UnknownCheckpointError
@@ -22,7 +23,10 @@ _Function = Callable[..., Any]
 _LOOKS_LIKE_AN_ID = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
 
 directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path())
-id_argument = click.argument("checkpoint", metavar="ID")
+id_argument = click.argument("checkpoint", metavar="ID", shell_complete=checkpoint_ids)
+ids_argument = click.argument(
+    "ids", nargs=-1, required=True, metavar="ID…", shell_complete=checkpoint_ids
+)
 
 
 def paths_argument(function: _Function) -> _Function:

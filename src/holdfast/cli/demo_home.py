@@ -50,8 +50,10 @@ _SENTENCES = (
     "Price of the watched item is unchanged since yesterday.",
 )
 
-#: A conversation that somebody looks for months later, and the word it is found by.
+#: A conversation that somebody looks for months later, and the word it is found by. Its id is the
+#: same in every sample, whenever it is made, so that what the docs say can be typed.
 MEMORABLE_WORD = "sourdough"
+MEMORABLE_ID = "20260214_093000_5ead00"
 _MEMORABLE_DAYS = 130
 _MEMORABLE = (
     "How often do I feed a sourdough starter that lives in the fridge?",
@@ -76,7 +78,8 @@ def memorable(chance: random.Random, now: float) -> Sampled:
     """The conversation with `MEMORABLE_WORD` in it, from telegram."""
     ended = now - _MEMORABLE_DAYS * DAY
     messages = _said(chance, _MEMORABLE, ended)
-    return _ended("telegram", messages, ended, _hexadecimal(chance), title="Bread")
+    made = _ended("telegram", messages, ended, _hexadecimal(chance), title="Bread")
+    return replace(made, session=replace(made.session, id=MEMORABLE_ID))
 
 
 def sampled(chance: random.Random, now: float, count: int) -> list[Sampled]:

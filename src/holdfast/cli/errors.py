@@ -20,7 +20,8 @@ _RED, _USUAL = "\x1b[31m\x1b[1m", "\x1b[0m"
 
 def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
     """Run a command; every error becomes a message and an exit code."""
-    voice = COMMAND_FLAG.set("")  # from here on, hints name commands
+    # From here on, hints name commands; click may learn later which home they need.
+    voice = COMMAND_FLAG.set(invocation.home_flag)
     try:
         result = command()
     except OutputError:
@@ -45,8 +46,8 @@ def as_holdfast_error(error: Exception) -> HoldfastError:
     if isinstance(error, HoldfastError):
         return error
     if isinstance(error, OSError):
-        place = f" {error.filename}" if error.filename else ""
-        return StorageError(f"The system refused{place}: {error.strerror or error}")
+        where = f"Cannot access {error.filename}" if error.filename else "The system failed"
+        return StorageError(f"{where}: {error.strerror or error}")
     if isinstance(error, MemoryError):
         return HoldfastError("Out of memory.")
     return HoldfastError(

@@ -17,9 +17,14 @@ class Flag:
     name: str
     parameter: str
     help: str
+    short: str | None = None
     metavar: str | None = None
     many: bool = False
     default: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,) if self.short is None else (self.name, self.short)
 
 
 COMMON = (
@@ -36,6 +41,12 @@ COMMON = (
         help="Only homes of this agent, by its name, such as codex.",
     ),
     Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
+    Flag(
+        name="--quiet",
+        short="-q",
+        parameter="quiet",
+        help="Print no notes or hints, and no report unless something failed.",
+    ),
     Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),
 )
 
@@ -54,13 +65,13 @@ def read(
         for flag in (*COMMON, *flags)
     }
     words: list[str] = []
-    known = {flag.name: flag for flag in COMMON}
+    known = {name: flag for flag in COMMON for name in flag.names}
     rest = iter(args)
     for word in rest:
         if not word.startswith("-"):
             words.append(word)
             if len(words) == len(command):
-                known |= {flag.name: flag for flag in flags}
+                known |= {name: flag for flag in flags for name in flag.names}
             continue
         name, is_joined, value = word.partition("=")
         flag = known.get(name)

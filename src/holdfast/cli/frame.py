@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.changing import is_told_to_change
+from holdfast.cli.changing import CHANGING, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.streams import outlive_reader
+from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held
+from holdfast.errors import COMMAND_FLAG
 from holdfast.value import dataclass
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _LARGEST = 2**63 - 1
+HELP = "help"
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
@@ -44,6 +49,29 @@ class _HomePath(click.Path):
             self.fail("the path is empty", param, ctx)
         return str(value)  # not a `Path`, which takes "./codex" for "codex"
 
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from holdfast.cli.completing import agents
+
+        return [*agents(incomplete)]
+
+
+class _AgentName(click.types.StringParamType):
+    """The name of an agent; the machine knows which there are."""
+
+    name = "agent"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from holdfast.cli.completing import agents
+
+        return [each for each in agents(incomplete) if each.type == "plain"]
+
+
+_TYPES = {"home": _HomePath(), "agent": _AgentName()}
+
 
 class Choice(click.Choice[str]):
     """One of a few words; a mistyped one gets a suggestion."""
@@ -51,17 +79,25 @@ class Choice(click.Choice[str]):
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         from difflib import get_close_matches
 
+        from holdfast.cli.suggestions import value_named
+
+        if (named := value_named(str(value), ctx)) in self.choices:
+            return f"{value!r} is called {named!r} here."
         near = get_close_matches(str(value), self.choices, n=1)
         also = f" Did you mean {near[0]!r}?" if near else ""
         return super().get_invalid_choice_message(value, ctx) + also
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Click lists the words on lines of their own; a message of ours is one line."""
+        return f"Choose one of: {', '.join(self.choices)}."
 
 
 def common_options() -> list[click.Parameter]:
     return [
         click.Option(
-            [flag.name],
+            [*flag.names],
             **_as_click(flag),
-            type=_HomePath() if flag.parameter == "home" else None,
+            type=_TYPES.get(flag.parameter),
             expose_value=False,
             callback=_store(flag.parameter),
         )
@@ -74,7 +110,7 @@ def options(flags: Sequence[Flag]) -> Callable[[_FunctionT], _FunctionT]:
 
     def decorate(function: _FunctionT) -> _FunctionT:
         for flag in reversed(flags):
-            function = click.option(flag.name, flag.parameter, **_as_click(flag))(function)
+            function = click.option(*flag.names, flag.parameter, **_as_click(flag))(function)
         return function
 
     return decorate
@@ -109,6 +145,9 @@ class _Framed(click.Command):
         super().__init__(*args, **kwargs)
         self.example = example
         self.params += common_options()
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return ["-h", "--help"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -152,16 +191,24 @@ class Command(_Framed):
 
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
-        if is_told_to_change(name, ctx.params):
+        COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
+        if name in CHANGING and not ctx.params.get("dry_run"):
+            may_change()
+        changes = is_told_to_change(name, ctx.params)
+        if changes:
             outlive_reader()
-        return super().invoke(ctx)
+        if ctx.ensure_object(Invocation).quiet:
+            be_quiet(silent=changes)
+        result = super().invoke(ctx)
+        tell_held(result)
+        return result
 
 
 class Group(_Framed, click.Group):
     """A group whose `lazy` commands are imported one by one, as they are needed."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
-        # Without a command: "Missing command", not the whole help text as an error message.
+        kwargs = {"invoke_without_command": True, **kwargs}
         super().__init__(*args, no_args_is_help=False, **kwargs)
         self.lazy = dict(lazy or {})
 
@@ -171,7 +218,12 @@ class Group(_Framed, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.lazy:
             return self.lazy[cmd_name].load(cmd_name)
-        return super().get_command(ctx, cmd_name)
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name == HELP:  # `sessions help prune`, as `help sessions prune`
+            from holdfast.cli.commands.help import help_
+
+            return help_
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -198,6 +250,13 @@ class Group(_Framed, click.Group):
             return self.lazy[name].short_help
         command = self.get_command(ctx, name)
         return command.get_short_help_str(limit=200) if command else ""
+
+
+def overview(ctx: click.Context) -> int:
+    """What a group does when no command follows and none is the usual one: it lists them."""
+    from holdfast.cli.commands.help import show
+
+    return show(ctx)
 
 
 def run_default(ctx: click.Context, group: Group, name: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import variables
-from holdfast.errors import NotAHomeError, UsageError
+from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Invocation:
     home: str | None = None
     agent: str | None = None
     json: bool = False
+    quiet: bool = False
     debug: bool = False
     _places: list[Place] = field(default_factory=list)
 
@@ -123,7 +124,7 @@ class Invocation:
         for flag in ("--home", "--agent"):
             while flag in words:
                 del words[(at := words.index(flag)) : at + 2]
-        noise = ("--json", "--debug", "--yes", "-y", "--all-homes")
+        noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
         return shlex.join(kept)
 
@@ -209,6 +210,8 @@ class Invocation:
     def choose(self, home: AgentHome) -> None:
         """Go on as if this home had been named; suggested commands name it."""
         self.home, self.chosen_home, self.home_path = home.name, home.path, home.path
+        if COMMAND_FLAG.get() is not None:
+            COMMAND_FLAG.set(self.home_flag)
 
     def choose_one(self) -> None:
         """Settle on one home to change: the named one, or the only one. Never on a guess."""
@@ -240,7 +243,13 @@ class Invocation:
 
     def at(self, home: AgentHome) -> Invocation:
         """The same command on one of several homes."""
-        made = Invocation(args=self.args, json=self.json, debug=self.debug, _places=self._places)
+        made = Invocation(
+            args=self.args,
+            json=self.json,
+            quiet=self.quiet,
+            debug=self.debug,
+            _places=self._places,
+        )
         made.now = self.now
         made.choose(home)
         return made

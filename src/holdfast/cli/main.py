@@ -14,9 +14,11 @@ import sys
 from holdfast.cli.streams import (
     OutputError,
     discard_output,
+    interrupted_words,
     output_errors,
     prepare,
     write,
+    write_error,
 )
 
 FAILED = 1
@@ -46,10 +48,20 @@ def run(args: list[str]) -> int:
         with output_errors():
             sys.stdout.flush()
     except KeyboardInterrupt:
+        write_error(interrupted_words(_home_flag(args)))
         return INTERRUPTED
     except OutputError as error:
         return _output_failed(error.cause)
     return code
+
+
+def _home_flag(args: list[str]) -> str:
+    """The home that was named, for a command to type next."""
+    import shlex
+
+    given = [args[at + 1] for at, each in enumerate(args[:-1]) if each == "--home"]
+    given += [each.partition("=")[2] for each in args if each.startswith("--home=")]
+    return f"--home {shlex.quote(given[-1])} " if given else ""
 
 
 def _output_failed(error: OSError) -> int:
@@ -67,7 +79,7 @@ def _quick(args: list[str]) -> int | None:
 
         write(f"holdfast {__version__}\n")
         return 0
-    if args == ["--help"] and _is_wide():
+    if args in (["--help"], ["-h"], ["help"]) and _is_wide():
         with open(__file__.removesuffix("main.py") + "help.txt", encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
             write(page.read())
         return 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
 from holdfast.cli.plain import Line
-from holdfast.cli.streams import output_errors, write, write_error
+from holdfast.cli.streams import hold, is_quiet, is_silent, output_errors, write, write_error
 from holdfast.model.text import one_line
 
 # Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from holdfast.cli.tables import Rows
+    from holdfast.model.item import Problem
+
+#: How many problems are told one by one.
+_MOST_PROBLEMS = 5
 
 #: Where output goes while it is not standard output: a pager.
 _elsewhere: ContextVar[Console | None] = ContextVar("holdfast_console", default=None)
@@ -95,6 +99,8 @@ def say_unfolded(line: Line) -> None:
 
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
+    if is_quiet():
+        return
     say_unfolded(name(f"  {command}", "bold green"))
 
 
@@ -105,6 +111,9 @@ def nothing_changed() -> None:
 
 
 def _show(lines: Iterable[Line]) -> None:
+    if is_silent():
+        hold("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
+        return
     if plain.is_enough():
         _write_now("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
         return
@@ -124,7 +133,18 @@ def _write_now(text: str) -> None:
 
 def note(message: str) -> None:
     """Not part of the output: on stderr, so that a pipe stays clean."""
+    if is_quiet() and not message.startswith("warning:"):
+        return
     write_error(one_line(message) + "\n")
+
+
+def warn_of(problems: Iterable[Problem]) -> None:
+    """What could not be read, on stderr: the first few, and how many more there are."""
+    found = list(problems)
+    for problem in found[:_MOST_PROBLEMS]:
+        note(f"warning: {problem.path}: {problem.reason}")
+    if len(found) > _MOST_PROBLEMS:
+        note(f"warning: and {len(found) - _MOST_PROBLEMS:,} more")
 
 
 def name(text: str, style: str = "") -> Line:

@@ -11,6 +11,12 @@ from collections.abc import Iterator
 
 class _State:
     outlives_reader = False
+    #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
+    only_reads = True
+    change_begun = False
+    quiet = False
+    #: What --quiet holds back, to be told if something fails.
+    held: list[str] | None = None
 
 
 _state = _State()
@@ -49,6 +55,56 @@ def outlive_reader() -> None:
     _state.outlives_reader = True
 
 
+def may_change() -> None:
+    """This command can change something, even where it shows no progress."""
+    _state.only_reads = False
+
+
+def change_begins() -> None:
+    """From now on an interrupt may leave something half done, which the log knows."""
+    _state.change_begun = True
+
+
+def interrupted_words(home_flag: str = "") -> str:
+    """What to say after Ctrl-C: what was done, and how to go on."""
+    if _state.change_begun:
+        return (
+            "Interrupted while changing this home. Nothing is lost: the next command that changes "
+            "it finishes what was begun, or takes it back.\n"
+            f"  `holdfast {home_flag}log` shows what was done. "
+            "To go on, run the same command again.\n"
+        )
+    return "Interrupted. Nothing was changed.\n" if _state.only_reads else "Interrupted.\n"
+
+
+def be_quiet(*, silent: bool) -> None:
+    """From now on no notes, hints and progress; if `silent`, no report of success either."""
+    _state.quiet = True
+    _state.held = [] if silent else None
+
+
+def is_quiet() -> bool:
+    return _state.quiet
+
+
+def is_silent() -> bool:
+    return _state.held is not None
+
+
+def hold(text: str) -> None:
+    """Keep what a silent command would print."""
+    if _state.held is not None:
+        _state.held.append(text)
+
+
+def tell_held(code: object) -> None:
+    """The end of a silent command. One that failed says on standard error what it would have
+    said."""
+    held, _state.held = _state.held, None
+    if held and isinstance(code, int) and code:
+        write_error("".join(held))
+
+
 def write(text: str) -> None:
     """Write text to standard output as it is."""
     with output_errors():
@@ -81,7 +137,9 @@ def prepare() -> None:
 
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
-    _state.outlives_reader = False
+    _state.outlives_reader = _state.quiet = False
+    _state.only_reads, _state.change_begun = True, False
+    _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

@@ -22,21 +22,36 @@ COMMANDS: dict[str, dict[str, str]] = {
         "checkpoint": "checkpoints",
         "list": "sessions list",
         "ls": "sessions list",
+        "ps": "sessions list",
         "show": "sessions show",
+        "cat": "sessions show",
+        "inspect": "sessions show",
         "search": "sessions search",
+        "find": "sessions search",
+        "grep": "sessions search",
         "stats": "sessions stats",
+        "usage": "sessions stats",
         "df": "status",
+        "du": "status",
+        "system": "status",
         "prune": "sessions prune",
         "forget": "sessions prune",
+        "purge": "sessions prune",
         "gc": "sessions gc",
         "clean": "sessions gc",
         "cleanup": "maintain",
         "archive": "sessions archive",
         "restore": "sessions restore",
         "export": "sessions export",
+        "dump": "sessions export",
         "import": "sessions import",
         "delete": "sessions delete",
+        "remove": "sessions delete",
         "rm": "sessions delete",
+        "rename": "sessions rename",
+        "pin": "sessions pin",
+        "unpin": "sessions unpin",
+        "end": "sessions end",
         "rollback": "checkpoints restore",
         "snapshot": "checkpoints take",
         "snapshots": "checkpoints list",
@@ -45,16 +60,29 @@ COMMANDS: dict[str, dict[str, str]] = {
         "diff": "checkpoints diff",
         "verify": "checkpoints verify",
         "fsck": "checkpoints verify",
+        "watch": "checkpoints watch",
         "check": "doctor",
         "repair": "doctor --repair",
+        "rebuild-index": "doctor --repair",
         "history": "log",
+        "reflog": "log",
         "revert": "undo",
         "optimize": "maintain",
         "vacuum": "maintain",
+        "init": "config init",
+        "set": "config set",
+        "get": "config get",
+        "settings": "config show",
     },
     "sessions": {
         "ls": "sessions list",
         "browse": "sessions list",
+        "view": "sessions show",
+        "cat": "sessions show",
+        "inspect": "sessions show",
+        "find": "sessions search",
+        "grep": "sessions search",
+        "usage": "sessions stats",
         "rm": "sessions delete",
         "remove": "sessions delete",
         "clean": "sessions gc",
@@ -62,73 +90,158 @@ COMMANDS: dict[str, dict[str, str]] = {
         "purge": "sessions prune",
         "forget": "sessions prune",
         "optimize": "maintain",
-        "unpin": "sessions pin --off",
         "unarchive": "sessions restore",
         "title": "sessions rename",
+        "name": "sessions rename",
+        "stop": "sessions end",
+        "close": "sessions end",
+        "dump": "sessions export",
+        "load": "sessions import",
     },
     "checkpoints": {
         "ls": "checkpoints list",
         "snapshots": "checkpoints list",
+        "history": "checkpoints list",
         "create": "checkpoints take",
         "save": "checkpoints take",
         "snapshot": "checkpoints take",
+        "backup": "checkpoints take",
         "rollback": "checkpoints restore",
         "revert": "checkpoints restore",
+        "checkout": "checkpoints restore",
+        "rm": "checkpoints delete",
+        "remove": "checkpoints delete",
+        "drop": "checkpoints delete",
         "gc": "checkpoints prune",
         "cleanup": "checkpoints prune",
+        "clean": "checkpoints prune",
+        "purge": "checkpoints prune",
         "forget": "checkpoints prune",
         "check": "checkpoints verify",
         "fsck": "checkpoints verify",
-        "rename": "checkpoints name",
-        "unpin": "checkpoints pin --off",
+        "stats": "checkpoints status",
+        "df": "checkpoints status",
+        "compare": "checkpoints diff",
+        "ignored": "checkpoints excluded",
+        "name": "checkpoints rename",
+        "tag": "checkpoints rename",
+        "label": "checkpoints rename",
     },
-    "trash": {"clear": "trash empty", "ls": "trash list", "restore": "undo"},
-    "config": {"validate": "config check", "print": "config show", "create": "config init"},
+    "trash": {
+        "clear": "trash empty",
+        "prune": "trash empty",
+        "purge": "trash empty",
+        "ls": "trash list",
+        "show": "trash list",
+        "restore": "undo",
+    },
+    "config": {
+        "validate": "config check",
+        "print": "config show",
+        "list": "config show",
+        "view": "config show",
+        "create": "config init",
+        "open": "config edit",
+    },
 }
 
-#: By command; "" is any. A name of this table that is an option of the command is that option.
+#: By command; "" is any. A name of this table that is an option of the command is that option. What
+#: does not begin with a dash is another command.
 OPTIONS: dict[str, dict[str, str]] = {
+    "sessions list": {"-n": "--limit", "--last": "--limit"},
+    "sessions search": {"-n": "--limit", "--last": "--limit"},
+    "sessions show": {"-n": "--last", "--limit": "--last", "--tail": "--last", "--full": "--whole"},
+    "sessions pin": {"--off": "sessions unpin", "--remove": "sessions unpin"},
     "sessions prune": {
         "--keep": "--keep-last",
+        "--keep-days": "--keep-within 14d",
+        "--max-size": "--max-total-size",
         "--max-size-mb": "--max-total-size 500MB",
         "--max-total-size-mb": "--max-total-size 500MB",
+        "--limit": "--max-count",
         "--db-only": "--no-files",
         "--sessions-only": "--no-files",
+        "--delete-files": "--include-files",
+        "--with-files": "--include-files",
+        "--type": "--kind",
     },
-    "sessions gc": {
-        "--days": "--trivial-days",
-        "--older-than": "--trivial-days",
-        "--min-messages": "--trivial-max",
-        "--max-messages": "--trivial-max",
-    },
+    "sessions gc": {"--min-messages": "--trivial-max", "--max-messages": "--trivial-max"},
+    "sessions export": {"--file": "--output", "--out": "--output"},
+    "checkpoints list": {"-n": "--limit", "--last": "--limit"},
+    "checkpoints pin": {"--off": "checkpoints unpin", "--remove": "checkpoints unpin"},
     "checkpoints prune": {
-        "--days": "--retention-days",
-        "--older-than": "--retention-days",
+        "--keep": "--keep-last",
+        "--keep-days": "--keep-within 14d",
+        "--max-size": "--max-total-size",
         "--max-total-size-mb": "--max-total-size 500MB",
         "--max-checkpoints": "--max-snapshots",
+        "--max-count": "--max-snapshots",
+        "--limit": "--max-snapshots",
         "--no-delete-orphans": "--keep-orphans",
     },
     "checkpoints take": {"--message": "--reason", "-m": "--reason"},
+    "log": {"-n": "--limit", "--last": "--limit"},
     "": {
         "--days": "--older-than 30d",
+        "--max-age": "--older-than 30d",
         "--older-than-days": "--older-than 30d",
         "--retention-days": "--older-than 30d",
         "--before": "--older-than",
+        "--until": "--older-than",
+        "--since": "--newer-than",
+        "--after": "--newer-than",
+        "--order-by": "--sort",
+        "--sort-by": "--sort",
+        "--platform": "--source",
+        "--exclude-source": "--not-source",
+        "--dir": "--cwd",
+        "--workdir": "--cwd",
+        "--count": "--limit",
+        "--top": "--limit",
         "--force": "--yes",
         "-f": "--yes",
         "--assume-yes": "--yes",
         "--no-confirm": "--yes",
+        "--no-prompt": "--yes",
         "--preview": "--dry-run",
+        "--pretend": "--dry-run",
         "--simulate": "--dry-run",
         "--what-if": "--dry-run",
         "--hermes-home": "--home",
         "--root": "--home",
+        "--repo": "--home",
         "--permanent": "--now",
+        "--no-trash": "--now",
+        "--silent": "--quiet",
         "--verbose": "--debug",
     },
 }
 
+#: Words that an option of a command takes, by command.
+VALUES: dict[str, dict[str, str]] = {
+    "sessions list": {
+        "last-active": "active",
+        "updated": "active",
+        "newest": "active",
+        "date": "active",
+        "created": "started",
+        "msgs": "messages",
+        "bytes": "size",
+        "largest": "size",
+    },
+}
 
+#: Options that say what these commands do anyway.
+_WITH_FILES = dict.fromkeys(
+    ("--include-files", "--delete-files", "--with-files"), "Files go with their sessions anyway"
+)
+NEEDLESS = dict.fromkeys(("sessions gc", "sessions delete", "sessions archive"), _WITH_FILES)
+
+
+#: Commands that sessions and checkpoints have.
+_IN_BOTH = frozenset(
+    {"list", "show", "prune", "delete", "restore", "import", "rename", "pin", "unpin"}
+)
 _NOT = ("no-", "not-", "non-", "without-", "skip-", "exclude-")
 _REMOVE = ("delete-", "remove-", "drop-", "prune-")
 _KEEP = "keep-"
@@ -144,6 +257,8 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:
         return click.UsageError(f"No such option '{error.option_name}'. Here it is {named}.", ctx)
+    if why := NEEDLESS.get(_path(ctx), {}).get(error.option_name):
+        return click.UsageError(f"No such option '{error.option_name}'. {why}: leave it out.", ctx)
     if error.option_name in OPTIONS[""]:  # a known word, for what this command lacks
         return click.NoSuchOption(error.option_name, ctx=ctx)
     left = [
@@ -154,12 +269,26 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     return click.NoSuchOption(error.option_name, possibilities=left, ctx=ctx)
 
 
+def value_named(value: str, ctx: click.Context | None) -> str | None:
+    """What a word that an option takes is called here."""
+    return None if ctx is None else VALUES.get(_path(ctx), {}).get(value)
+
+
 def command_error(name: str, known: Collection[str], ctx: click.Context) -> click.UsageError:
     """The error for a command that a group does not have."""
     new = COMMANDS.get(_path(ctx), {}).get(name)
     if new is not None:
-        return click.UsageError(f"No such command '{name}'. Here it is `holdfast {new}`.", ctx)
+        also = "".join(f" There is also `holdfast {each}`." for each in _also(new))
+        text = f"No such command '{name}'. Here it is `holdfast {new}`.{also}"
+        return click.UsageError(text, ctx)
     return click.NoSuchCommand(name, possibilities=_without_opposites(name, known), ctx=ctx)
+
+
+def _also(new: str) -> Iterable[str]:
+    """What the other group calls the same: `prune` may mean checkpoints."""
+    group, _, member = new.partition(" ")
+    if group == "sessions" and member in _IN_BOTH:
+        yield f"checkpoints {member}"
 
 
 def are_opposites(one: str, other: str) -> bool:
@@ -201,6 +330,8 @@ def _named(old: str, path: str, known: Collection[str]) -> str | None:
     """What an option is called here, if this command has it."""
     for table in (OPTIONS.get(path, {}), OPTIONS[""]):
         new = table.get(old)
+        if new is not None and not new.startswith("-"):
+            return f"`holdfast {new}`"
         if new is not None and new.split()[0] in known:
             return new
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.config.kinds import dotted
@@ -124,11 +124,21 @@ def _decode(data: bytes, where: str) -> str:
         ) from error
 
 
-def _parse(text: str, where: str) -> Mapping[str, object]:
+def parse(text: str) -> Mapping[str, object]:
+    """What TOML makes of a text; `ValueError` when it is not valid."""
     import tomllib  # noqa: PLC0415 - only paid when there is a file to read
 
+    return tomllib.loads(text)
+
+
+def document_of(text: str, where: str) -> Document:
+    """The document that a text is."""
+    return Document(text=text, tables=_parse(text, where))
+
+
+def _parse(text: str, where: str) -> Mapping[str, object]:
     try:
-        return tomllib.loads(text)
+        return parse(text)
     except RecursionError as error:
         raise _unreadable(where, "is not valid TOML: nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, or int() refusing thousands of digits
@@ -189,6 +199,70 @@ def key_lines(text: str) -> Lines:
         except _LostError:
             break
     return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A header or a key with its value, by its places in the text. `table` is the one it is in.
+    `end` is the end of its last line."""
+
+    is_header: bool
+    path: tuple[str, ...]
+    table: tuple[str, ...]
+    start: int
+    value_start: int
+    value_end: int
+    end: int
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """What a valid text with plain line ends says, as far as this scanner understands it."""
+    table: tuple[str, ...] = ()
+    at = _skip_gap(text, 0)
+    while at < len(text):
+        start = at
+        try:
+            if is_header := text[at] == "[":
+                path, at = _header(text, at)
+                table = path
+            else:
+                key, at = _key(text, at, "=")
+                path = (*table, *key)
+            begin = at + len(text[at:]) - len(text[at:].lstrip(" \t"))
+            end = _value_end(text, at)
+            value_end = begin if is_header else _before_comment(text, begin, end)
+        except _LostError:
+            return
+        yield Statement(
+            is_header=is_header,
+            path=path,
+            table=table,
+            start=start,
+            value_start=begin,
+            value_end=value_end,
+            end=end,
+        )
+        at = _skip_gap(text, end)
+
+
+def _before_comment(text: str, begin: int, end: int) -> int:
+    """Where a value ends whose last line ends at `end`: before a comment and the space there."""
+    depth, at, last = 0, begin, begin
+    while at < end and (match := _VALUE_PART.match(text, at)):
+        if depth == 0 and match[0].startswith("#"):
+            break
+        depth += bool(match["open"]) - bool(match["close"])
+        at = last = match.end()
+    return begin + len(text[begin:last].rstrip())
+
+
+def key_path(text: str) -> tuple[str, ...] | None:
+    """The parts of a dotted key that a person typed; None if it is no key."""
+    try:
+        path, at = _key(f"{text}=", 0, "=")
+    except _LostError:
+        return None
+    return path if at == len(text) + 1 else None
 
 
 def _mention(lines: Lines, path: tuple[str, ...], line: int) -> None:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from holdfast.config import NO_KEYS, VARIABLE_PREFIX, variables
-from holdfast.config.document import Problem, UnreadableError, key_lines, read_document
+from holdfast.config.document import (
+    Problem,
+    UnreadableError,
+    document_of,
+    key_lines,
+    parse,
+    read_document,
+)
 from holdfast.config.guard import NEEDED
 from holdfast.config.key import Key
 from holdfast.config.kinds import (
     LONGEST_NAME,
     Kind,
+    Patterns,
+    Percents,
+    Steps,
     Value,
     WrongValueError,
     cut,
+    dotted,
     found,
     nearest,
 )
@@ -36,7 +48,7 @@ from holdfast.config.settings import (
     Settings,
     build,
 )
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, UsageError
 from holdfast.model.text import one_line
 from holdfast.policy.prices import ANY
 from holdfast.value import dataclass, field
@@ -58,6 +70,76 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
             hint="Nothing was done. Correct this, then try: holdfast config check",
         )
     return build((*values, *more_values))
+
+
+def problems_in(text: str, where: str) -> tuple[Problem, ...]:
+    """What is wrong with the text of a configuration file; the environment is not looked at."""
+    try:
+        document = document_of(text, where)
+    except UnreadableError as error:
+        return (error.problem,)
+    return check(document.tables, document.text, where)[1]
+
+
+def value_of(path: tuple[str, ...], texts: Sequence[str]) -> object:
+    """What a person typed for a key, as TOML holds it. Raises `UsageError` for a key that there is
+    not, and for a value that the key cannot have."""
+    kind = key_kind(path)
+    typed = _typed(kind, texts, dotted(path))
+    try:
+        kind.read(typed)
+    except WrongValueError as error:
+        raise UsageError(_sentence(path, error)) from None
+    return typed
+
+
+def key_kind(path: tuple[str, ...]) -> Kind:
+    """What the value of a key may be; `UsageError` with a suggestion when there is no such key."""
+    if (kind := _kind_at(path)) is not None:
+        return kind
+    table: object = {}  # a section may be one; a key that is not known is wrong in any case
+    for name in reversed(path):
+        table = {name: table}
+    for place, what in _check((), table, _shape()):
+        if isinstance(what, WrongValueError) and "a price needs" not in what.reasons[0]:
+            raise UsageError(_sentence(place, what))
+    section = dotted(path)
+    raise UsageError(
+        f"{section} is a section, not a key.", hint=f"To see it: holdfast config show {section}"
+    )
+
+
+def _sentence(path: tuple[str, ...], error: WrongValueError) -> str:
+    said = f"{dotted(path)}: {'; '.join(error.reasons)}"
+    return said if said.endswith("?") else f"{said}."
+
+
+def _typed(kind: Kind, texts: Sequence[str], name: str) -> object:
+    takes_several = isinstance(kind, Patterns | Percents | Steps)
+    if len(texts) > 1 and not takes_several:
+        raise UsageError(f"{name} takes one value.")
+    if len(texts) > 1:
+        return [*texts] if isinstance(kind, Patterns) else kind.parse(",".join(texts))
+    [text] = texts
+    if takes_several and text.lstrip().startswith("["):
+        with suppress(ValueError):  # a list as it is in the file
+            return parse(f"value = {text}")["value"]
+    return kind.parse(text)
+
+
+def _kind_at(path: tuple[str, ...]) -> Kind | None:
+    """What the value of a key may be; None when there is no such key."""
+    shape: _Shape | Kind | None = _shape()
+    for name in path:
+        if not isinstance(shape, _Shape):
+            return None
+        if name in shape.tables:
+            shape = shape.tables[name]
+        elif shape.check_name is not None:
+            shape = shape.each
+        else:
+            shape = shape.keys[name].kind if name in shape.keys else None
+    return shape if isinstance(shape, Kind) else None
 
 
 def _from_file(path: Path, where: str) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:

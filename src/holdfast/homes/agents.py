@@ -32,6 +32,7 @@ def _kind(
     *,
     environment: str = "",
     name: str = "",
+    state: str = STATE,
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
     a folder with a sign loads the format, which then looks closely. Its name is that of the module,
@@ -61,12 +62,20 @@ def _kind(
         environment=environment,
         recognise=recognise,
         open=opened,
-        state=lambda root: root / STATE,
+        state=lambda root: root / state,
         transcripts=transcripts,
     )
 
 
 AGENTS = (
+    # Before Claude Code, whose layout it took over.
+    _kind(
+        "qwen:Qwen",
+        "Qwen Code",
+        ".qwen",
+        ("usage_record.jsonl", "output-language.md", "tip_history.json"),
+        environment="QWEN_HOME",
+    ),
     _kind(
         "claude_code:ClaudeCode",
         "Claude Code",
@@ -84,6 +93,29 @@ AGENTS = (
     _kind(
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
+    _kind(
+        "cline:Cline",
+        "Cline",
+        ".cline/data",
+        ("db/sessions.db",),
+        environment="CLINE_DATA_DIR",
+    ),
+    _kind(
+        "copilot:Copilot",
+        "Copilot CLI",
+        ".copilot",
+        ("session-state",),
+        environment="COPILOT_HOME",
+    ),
+    _kind(
+        "aider:Aider",
+        "aider",
+        ".aider",
+        (".aider.chat.history.md", "installs.json"),
+        state=".aider.holdfast",
+    ),
+    # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
+    _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
     _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
     _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),

@@ -303,13 +303,19 @@ class RollBack:
         """A rollback needs nothing."""
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._each(batch, lambda store, each: perform(store, each, now=self._clock())[0])
+        return self._each(batch, self._do)
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._settle)
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._undo)
+
+    def _do(self, store: CheckpointStore, removal: Removal) -> Outcome:
+        outcome, done = perform(store, removal, now=self._clock())
+        if isinstance(done, HoldfastError):
+            return outcome
+        return replace(outcome, written=done.written, deleted=done.deleted)
 
     def _settle(self, store: CheckpointStore, removal: Removal) -> Outcome:
         item = removal.item

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.homes import checkpoints
+from holdfast.homes import access, checkpoints
 from holdfast.homes.home import Ground
+from holdfast.homes.kind import LOG
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.model.checkup import Finding, Repair, Severity
@@ -44,6 +45,7 @@ class HomeCheckup:
     def __init__(self, ground: Ground, database: str, archive: Archive | None = None) -> None:
         """`database` is the name of one that lies in our own folder."""
         self._archive = archive
+        self._top = ground.root
         self._root = ground.state
         self._is_own = ground.state == ground.root
         self._database = database
@@ -51,6 +53,7 @@ class HomeCheckup:
         self._trash = ground.trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
+        yield access.look(self._top, self._written, is_own=self._is_own)
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
         if self._archive is not None:
@@ -65,6 +68,11 @@ class HomeCheckup:
         yield self._in_trash(view)
         yield _unfinished(view)
 
+    def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
+        """Before anything else: without it not even the lock can be taken."""
+        if any(each.check == access.CHECK and each.repairable for each in findings):
+            yield access.mend(self._top, self._written)
+
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
@@ -75,6 +83,11 @@ class HomeCheckup:
         yield from self._mend_store(wanted, now, progress)
         if _CHECKPOINTS in wanted:
             yield Repair(steps=(creation.mend(self._checkpoints),))
+
+    @property
+    def _written(self) -> tuple[Path, ...]:
+        """The folders whose files we write to, and do not only move or remove."""
+        return (self._root, self._root / LOG)
 
     def _look_at_permissions(self) -> Finding:
         """In the home of another agent only of our folder: that agent decides who may read its
@@ -111,7 +124,7 @@ class HomeCheckup:
             return _usable(self._checkpoints)
         return _warning(
             _CHECKPOINTS,
-            f"{self._checkpoints.store} is not finished: making it was interrupted",
+            f"{self._checkpoints.store} is incomplete: its creation was interrupted",
             advice="The next checkpoint that is taken finishes it, and so does "
             "`holdfast doctor --repair`.",
             repairable=True,
@@ -136,8 +149,7 @@ class HomeCheckup:
         first = missing[0]
         return _damage(
             "trash",
-            f"{what} in the log cannot be found, first {first.item.id} "
-            f"of operation {first.operation}",
+            f"{what} in the log are missing, first {first.item.id} of operation {first.operation}",
             "What is missing cannot be brought back from here. If you have a backup of the home, "
             "copy its trash folder from there.",
         )
@@ -180,14 +192,14 @@ class FormatCheckup(HomeCheckup):
             message=f"known; the files of {agent} are read, but never checked or repaired"
             if doubt is None
             else f"{doubt}; it can be read, but is never changed",
-            advice="" if doubt is None else "A later version of Holdfast may know it.",
+            advice="" if doubt is None else "A later version of Holdfast may support it.",
         )
         yield _index(store_checkup.check(self._mirror.database, progress))
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         if _INDEX in wanted:
             self._mirror.clear()
-            yield Repair(steps=("removed the index; the next command that reads makes a new one",))
+            yield Repair(steps=("removed the index; the next command that reads builds a new one",))
 
     def _without_copy(self, view: LogView) -> Iterator[Removal]:
         of_units = [each.removal for each in view.trash if each.removal.item.kind in _UNITS]
@@ -202,7 +214,7 @@ def _index(findings: Sequence[Finding]) -> Finding:
     return _warning(
         _INDEX,
         f"it is damaged ({wrong.check}): {wrong.message}",
-        advice="Nothing is lost: it is made from the files of the agent. "
+        advice="Nothing is lost: it is built from the agent's files. "
         "`holdfast doctor --repair` removes it.",
         repairable=True,
     )

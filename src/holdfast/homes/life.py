@@ -40,7 +40,7 @@ def running(programs: Sequence[str]) -> Running:
     for number, words, folder in _processes():
         if _is_one_of(words, programs):
             if folder is None:
-                unreadable = f"process {number} does not show where it works"
+                unreadable = f"process {number} hides its working directory"
             else:
                 found.folders[folder] = f"process {number} works there"
     return Running(folders=found.folders, unreadable=unreadable)

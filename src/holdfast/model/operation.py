@@ -17,6 +17,8 @@ RESET = "reset"
 DELIVER = "deliver"
 END_ABANDONED = "end abandoned"
 UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
+#: What the log calls maintenance: a person may have asked for it, or a timer.
+MAINTAIN = "maintain"
 
 _LONGEST_NAME = 255  # bytes, on every file system that matters
 
@@ -101,7 +103,8 @@ class Operation:
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
     `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what
-    was `removed`, `archived` went to the archive, and `archived_files` with that.
+    was `removed`, `archived` went to the archive, and `archived_files` with that. `redoes` is the
+    operation that this one did again, `redone_by` names those that did this one again.
     """
 
     id: str
@@ -112,6 +115,8 @@ class Operation:
     stopped: str | None = None
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
+    redoes: str | None = None
+    redone_by: tuple[str, ...] = ()
     removed: int = 0
     archived: int = 0
     archived_files: int = 0
@@ -148,7 +153,8 @@ class LogView:
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
     roll forward again, `ended` the sessions that it can reopen. None of these is trash: they do not
-    expire.
+    expire. `undone` is what an undo brought back and no redo has taken away again, with the space
+    that its operation gave back: what a redo does.
     """
 
     operations: tuple[Operation, ...]
@@ -156,4 +162,5 @@ class LogView:
     archived: tuple[TrashEntry, ...]
     rolled_back: tuple[TrashEntry, ...]
     ended: tuple[TrashEntry, ...]
+    undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]

@@ -11,6 +11,9 @@ from holdfast.errors import PlanFileError
 from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.value import dataclass
 
+#: How the reason of an item begins that a cap on bytes takes.
+OVER_THE_CAP = "over the cap of"
+
 
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
@@ -56,6 +59,11 @@ class PlanItem:
     def rule(self) -> str:
         """The reason without its detail, which many items share."""
         return self.reason.partition(":")[0]
+
+    @property
+    def gone_by_cap(self) -> bool:
+        """Whether a cap removes it for good: the trash counts towards a cap on bytes."""
+        return not self.undoable and self.reason.startswith(OVER_THE_CAP)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -129,13 +137,14 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The decisions of one run over one home."""
+    """The decisions of one run over one home. `redoes` is the operation that it does again."""
 
     home: str
     command: str
     made_at: float
     items: tuple[PlanItem, ...]
     shortfalls: tuple[Shortfall, ...] = ()
+    redoes: str = ""
 
     @property
     def steps(self) -> tuple[PlanItem, ...]:
@@ -162,7 +171,8 @@ class Plan:
         return sum(item.bytes for item in self.removals)
 
     def to_json(self) -> dict[str, Any]:
-        return fields_to_json(self, "bytes")
+        again = {"redoes": self.redoes} if self.redoes else {}
+        return fields_to_json(self, "bytes", without=("redoes",)) | again
 
     @classmethod
     def from_json(cls, value: object) -> Plan:
@@ -173,4 +183,5 @@ class Plan:
             made_at=read.number("made_at"),
             items=tuple(map(PlanItem.from_json, read.array("items"))),
             shortfalls=tuple(map(Shortfall.from_json, read.array("shortfalls"))),
+            redoes=read.text("redoes") if "redoes" in read else "",
         )

@@ -33,6 +33,8 @@ USED_MODEL = "holdfast_model"
 #: The extra field of a session whose parent is not in the store: that parent's id. In an exported
 #: line it is `parent_id`; an import that brings the parent links the two and drops this field.
 AWAITED_PARENT = "holdfast_awaited_parent"
+#: The extra field of a session that was imported from another agent: where it came from there.
+AGENT_SOURCE = "agent_source"
 #: How the names of extra fields begin that Holdfast itself keeps.
 OWN_FIELDS = "holdfast_"
 
@@ -285,14 +287,19 @@ class SessionChange:
 
 
 class SessionOrder(StrEnum):
-    """How a list is sorted; always the largest or latest first."""
+    """How a list is sorted; always the largest or latest first. The names are those of columns."""
 
-    LAST_ACTIVE = "last-active"
+    LAST_ACTIVE = "active"
     STARTED = "started"
     MESSAGES = "messages"
     TOKENS = "tokens"
     COST = "cost"
-    BYTES = "bytes"
+    BYTES = "size"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SessionOrder | None:
+        """What these two were called before."""
+        return {"last-active": cls.LAST_ACTIVE, "bytes": cls.BYTES}.get(str(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

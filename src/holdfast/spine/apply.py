@@ -36,7 +36,12 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
     with home.log.writing(plan.command) as log:
         settle(log, home, clock=clock)
         coming = _coming(home, steps)
-        with log.begin(action=OperationAction.REMOVE, command=plan.command, at=clock()) as journal:
+        with log.begin(
+            action=OperationAction.REMOVE,
+            command=plan.command,
+            at=clock(),
+            redoes=plan.redoes or None,
+        ) as journal:
             for doer, items in coming:
                 doer.prepare(items)
             return carry_out(

@@ -5,7 +5,8 @@
     {"outcome": [{"n": 0, "result": "removed", …}, …]}           the result of each
     {"finished_at": …, "stopped": null}                           the operation is complete
 
-An undo refers to items by their number in the operation that it undoes.
+An undo refers to items by their number in the operation that it undoes. A redo removes, so it has
+items of its own; its first line says which operation it does again.
 
 Write-order rule: a line is on the disk before the step that it announces starts. A kill can tear
 only the last line, and a torn line counts as never written: the step that it announced had not
@@ -48,6 +49,7 @@ class Record:
     command: str
     started_at: float
     undoes: str | None
+    redoes: str | None = None
     intended: dict[int, Removal] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     finished_at: float | None = None
@@ -116,7 +118,13 @@ class FileJournal:
 
 @contextlib.contextmanager
 def create(
-    path: Path, *, action: OperationAction, command: str, at: float, undoes: str | None
+    path: Path,
+    *,
+    action: OperationAction,
+    command: str,
+    at: float,
+    undoes: str | None,
+    redoes: str | None = None,
 ) -> Iterator[FileJournal]:
     header = {
         "format": FORMAT,
@@ -125,6 +133,7 @@ def create(
         "command": command,
         "started_at": at,
         "undoes": undoes,
+        **({"redoes": redoes} if redoes else {}),
     }
     with storage_errors(f"write the operation log {path}"):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -173,6 +182,7 @@ def _header(value: object, path: Path) -> Record:
     if read.text("operation") != path.stem:
         raise DamageError("it belongs to another operation")
     undoes = read.value("undoes")
+    redoes = read.value("redoes") if "redoes" in read else None
     return Record(
         path=path,
         operation=path.stem,
@@ -180,6 +190,7 @@ def _header(value: object, path: Path) -> Record:
         command=read.text("command"),
         started_at=read.number("started_at"),
         undoes=undoes if isinstance(undoes, str) else None,
+        redoes=redoes if isinstance(redoes, str) else None,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
-from holdfast.model.operation import LogView, Operation, OperationAction, TrashEntry
+from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
@@ -28,21 +28,34 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
     undoers_of: dict[str, list[str]] = defaultdict(list)
     for key, undoer in undone.items():
         undoers_of[key.partition("/")[0]].append(undoer)
+    redoers_of: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        if record.redoes is not None:
+            redoers_of[record.redoes].append(record.operation)
     return LogView(
         operations=tuple(
-            _summary(record, copies_of[record.operation], undoers_of[record.operation])
+            _summary(
+                record,
+                copies_of[record.operation],
+                undoers_of[record.operation],
+                redoers_of[record.operation],
+            )
             for record in records
         ),
         trash=tuple(trash),
         archived=tuple(archived),
         rolled_back=tuple(rolled_back),
         ended=tuple(ended),
+        undone=tuple(_to_redo(records)),
         problems=tuple(problems),
     )
 
 
 def _summary(
-    record: journal.Record, entries: Sequence[TrashEntry], undoers: Sequence[str]
+    record: journal.Record,
+    entries: Sequence[TrashEntry],
+    undoers: Sequence[str],
+    redoers: Sequence[str],
 ) -> Operation:
     report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
     removed = [
@@ -60,6 +73,8 @@ def _summary(
         stopped=record.stopped,
         undoes=record.undoes,
         undone_by=tuple(dict.fromkeys(undoers)),
+        redoes=record.redoes,
+        redone_by=tuple(redoers),
         removed=report.removed,
         archived=len(leaving),
         archived_files=sum(each.item.goes_with in leaving for each in removed),
@@ -93,6 +108,33 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
         for number, outcome in record.outcomes.items()
         if outcome.result is Result.BROUGHT_BACK
     }
+
+
+def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
+    """What is back in its place through an undo, operation by operation in the order in which it
+    had left. What left again since, through a redo or otherwise, belongs to that later operation.
+    """
+    undone = _undone(records)
+    if not undone:
+        return
+    left = {
+        (outcome.kind, outcome.id): int(record.operation)
+        for record in records
+        for outcome in record.outcomes.values()
+        if outcome.result in _DONE
+    }
+    for record in records:
+        back = {
+            number
+            for number, removal in record.intended.items()
+            if record.action is OperationAction.REMOVE
+            and (undoer := undone.get(removal.key)) is not None
+            and int(undoer) > left[removal.item.kind, removal.item.id]
+        }
+        for number, removal in record.intended.items() if back else ():
+            # Giving space back is never undone: it follows a removal each time.
+            if number in back or removal.item.action is Action.RECLAIM:
+                yield removal
 
 
 def _restored(records: Sequence[journal.Record]) -> dict[str, str]:

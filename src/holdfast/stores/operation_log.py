@@ -102,10 +102,18 @@ class FileLogWriter:
         return tuple(record for record in self._records if record.finished_at is None)
 
     def begin(
-        self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
+        self,
+        *,
+        action: OperationAction,
+        command: str,
+        at: float,
+        undoes: str | None = None,
+        redoes: str | None = None,
     ) -> AbstractContextManager[journal.FileJournal]:
         path = self._folder / f"{self._next()}.jsonl"
-        return journal.create(path, action=action, command=command, at=at, undoes=undoes)
+        return journal.create(
+            path, action=action, command=command, at=at, undoes=undoes, redoes=redoes
+        )
 
     def forget(self, *, before: float) -> int:
         view = self.read()

@@ -1,5 +1,5 @@
-"""OpenClaw 2026.9.6: two sessions, the first one used twice, and then killed in the middle of an
-answer: its lock files name a process that is gone."""
+"""OpenClaw 2026.9.6: three sessions, the first one used twice, the last one with an event that is
+long enough to be compressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast checkpoints restore`, `pin`, `name` and `import`."""
+"""`holdfast checkpoints restore`, `pin`, `unpin`, `rename` and `import`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
     id_argument,
+    ids_argument,
     paths_argument,
 )
-from holdfast.cli.errors import print_error
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
-from holdfast.cli.output import name, print_json, say, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
     not_captured_json,
@@ -72,7 +73,9 @@ def restore(
     the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are.
     """
     checkpoints = invocation.checkpoints()
-    planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
+    with progress("comparing the project with the checkpoint"):
+        target = chosen(checkpoints, checkpoint)
+        planned = checkpoints.plan_restore(target, paths, hash_all=hash_all)
     target, foreseen = planned.checkpoint, planned.preview
     if not invocation.json:
         _show_restore(target, foreseen, all_items=all_items)
@@ -82,9 +85,9 @@ def restore(
     declined = None if yes else _ask(target, foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
-    with progress() as shown:
+    with progress("restoring", changes=True) as shown:
         report = planned.apply(progress=shown)
     done, left = report.rollback, report.left
     _document_restore(invocation, done, left, applied=True)
@@ -103,7 +106,7 @@ def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) ->
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
         but = ", apart from paths that are left alone" if foreseen.kept else ""
-        say(name(f"{target.workdir} is as in {known}{but}. There is nothing to restore."))
+        say(name(f"{target.workdir} already matches {known}{but}. There is nothing to restore."))
     else:
         say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
     show_foreseen(target.workdir, foreseen, all_items=all_items)
@@ -152,36 +155,66 @@ def _document_restore(
 
 
 @click.command("pin", cls=Command, example="holdfast checkpoints pin 3f2a1b9c")
-@id_argument
-@click.option("--off", is_flag=True, help="Remove the pin.")
+@ids_argument
+@edit_options
 @click.pass_obj
-def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
-    """Pin a checkpoint: no rule, no limit and no newer checkpoint ever removes it."""
+def pin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
+    """Pin checkpoints so that no rule, no limit and no newer checkpoint removes them."""
+    return _pin(invocation, ids, pinned=True, dry_run=dry_run)
+
+
+@click.command("unpin", cls=Command, example="holdfast checkpoints unpin 3f2a1b9c")
+@ids_argument
+@edit_options
+@click.pass_obj
+def unpin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
+    """Remove the pin from checkpoints. From then on rules and limits apply to them again."""
+    return _pin(invocation, ids, pinned=False, dry_run=dry_run)
+
+
+def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
     checkpoints = invocation.checkpoints()
-    changed = checkpoints.pin(chosen(checkpoints, checkpoint), not off)
-    return _tell_edit(invocation, changed, "is no longer pinned" if off else "is pinned")
+    found = [chosen(checkpoints, each) for each in ids]  # all of them, before anything changes
+    if dry_run:
+        what = "would be pinned" if pinned else "would lose its pin"
+    else:
+        found = [checkpoints.pin(each, pinned) for each in found]
+        what = "is pinned" if pinned else "is no longer pinned"
+    return _tell_edit(invocation, found, what, dry_run=dry_run)
 
 
 @click.command(
-    "name", cls=Command, example='holdfast checkpoints name 3f2a1b9c "works on all machines"'
+    "rename", cls=Command, example='holdfast checkpoints rename 3f2a1b9c "works on all machines"'
 )
 @id_argument
-@click.argument("text", metavar="TEXT")
+@click.argument("text", metavar="NAME")
+@edit_options
 @click.pass_obj
-def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
+def rename(invocation: Invocation, checkpoint: str, text: str, *, dry_run: bool) -> int:
     """Give a checkpoint a name, which protects it like a pin; an empty name ("") removes it."""
-    wanted = stored_text(text, "The name")
+    wanted = stored_text(text, "The name").strip()
     checkpoints = invocation.checkpoints()
-    changed = checkpoints.rename(chosen(checkpoints, checkpoint), wanted)
-    named = f"is now called {changed.name!r}" if changed.name else "has no name now"
-    return _tell_edit(invocation, changed, named)
-
-
-def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int:
-    if invocation.json:
-        print_json({"checkpoint": checkpoint_json(checkpoint)})
+    found = chosen(checkpoints, checkpoint)
+    if dry_run:
+        named = f"would be called {wanted!r}" if wanted else "would lose its name"
     else:
-        say(f"Checkpoint {short(checkpoint.id)} {what}.")
+        found = checkpoints.rename(found, wanted)
+        named = f"is now called {found.name!r}" if found.name else "has no name now"
+    return _tell_edit(invocation, [found], named, dry_run=dry_run)
+
+
+def _tell_edit(
+    invocation: Invocation, changed: Sequence[Checkpoint], what: str, *, dry_run: bool
+) -> int:
+    if invocation.json:
+        documents = [checkpoint_json(each) for each in changed]
+        one = {"checkpoint": documents[0]} if len(documents) == 1 else {}
+        print_json({**one, "checkpoints": documents, "applied": not dry_run})
+        return 0
+    for each in changed:
+        say(f"Checkpoint {short(each.id)} {what}.")
+    if dry_run:
+        nothing_changed()
     return 0
 
 
@@ -194,7 +227,7 @@ def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int
 )
 @click.argument("source", metavar="[PATH]", required=False, type=click.Path())
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
-@click.option("--dry-run", "-n", is_flag=True, help="Show what would be imported.")
+@edit_options
 @click.pass_obj
 def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_run: bool) -> int:
     """Import the checkpoints that Hermes took into Holdfast's own store, with times and reasons.
@@ -211,7 +244,7 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     if named is not None and has_checkpoints_to_import(named):
         home, workdir = named, None
     place = invocation.checked_place(invocation.home_path)
-    with progress(stoppable=True) as shown:
+    with progress("importing", stoppable=True) as shown:
         done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)
     if invocation.json:
         print_json(_document_import(home.resolve(), done, dry_run=dry_run))

@@ -11,9 +11,10 @@ import click
 from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
-    id_argument,
+    ids_argument,
     take_command,
 )
+from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
@@ -70,7 +71,7 @@ def status(invocation: Invocation, *, limit: int | None = None, all_items: bool 
     never removes them by itself. This command only reads.
     """
     place = invocation.open_place()
-    with progress():
+    with progress("measuring the checkpoints"):
         found = invocation.checkpoints().status()
     base = place.home.root / _FOLDER
     if invocation.json:
@@ -130,7 +131,7 @@ def _show_status(
         say("There are no checkpoints of the current layout yet. To see those of the older one:")
         suggest(f"{holdfast} list --all-projects")
     else:
-        say("There are no checkpoints yet. Take the first of a directory with:")
+        say("There are no checkpoints yet. To take the first one:")
         suggest(take_command(invocation, None))
 
 
@@ -155,7 +156,12 @@ def _figures(found: CheckpointStatus) -> str:
 )
 @directory_argument
 @click.option("--all-projects", is_flag=True, help="List the checkpoints of every project.")
-@click.option("--session", metavar="ID", help="Only checkpoints of this session.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=session_ids,
+    help="Only checkpoints of this session.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -181,7 +187,8 @@ def list_(
         raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
-    everything = checkpoints.list(workdir)
+    with progress("reading the checkpoints"):
+        everything = checkpoints.list(workdir)
     found = [each for each in everything if session in (None, each.session)][:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
@@ -208,9 +215,9 @@ def _say_none(
 ) -> None:
     """A user who asks about a directory without checkpoints may mean another project."""
     if workdir is None or not elsewhere:
-        say("There are no checkpoints yet. Take the first of a directory with:")
+        say("There are no checkpoints yet. To take the first one:")
     else:
-        say(name(f"There are no checkpoints of {workdir} yet. Take the first with:"))
+        say(name(f"There are no checkpoints of {workdir} yet. To take the first one:"))
     suggest(take_command(invocation, directory))
     if not elsewhere:
         return
@@ -232,20 +239,29 @@ def _say_none(
     cls=Command,
     example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all",
 )
-@id_argument
+@ids_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.pass_obj
-def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
-    """Show a checkpoint: when and why it was taken, its files, and what was left out.
+def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> int:
+    """Show checkpoints: when and why each was taken, its files, and what was left out.
 
     The start of an id is enough while it is unique.
     """
     checkpoints = invocation.checkpoints()
-    found, captured = checkpoints.show(chosen(checkpoints, checkpoint))
+    with progress("reading the checkpoint"):
+        found = [checkpoints.show(chosen(checkpoints, each)) for each in ids]
     if invocation.json:
-        print_json(_document_show(found, captured))
+        documents = [_document_show(*each) for each in found]
+        print_json(documents[0] if len(documents) == 1 else {"checkpoints": documents})
         return 0
+    for number, each in enumerate(found):
+        if number:
+            say()
+        _show(*each, all_items=all_items)
+    return 0
 
+
+def _show(found: Checkpoint, captured: Captured, *, all_items: bool) -> None:
     show_checkpoint(found)
     paths = _entries(captured)
     show_paths(
@@ -255,7 +271,6 @@ def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
         all_items=all_items,
     )
     show_not_captured(found.not_captured, all_items=all_items)
-    return 0
 
 
 def _entries(captured: Captured) -> list[tuple[str, Entry]]:
@@ -296,7 +311,8 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
     anyway, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
-    found = invocation.capture().excluded(workdir)
+    with progress("looking at the directory"):
+        found = invocation.capture().excluded(workdir)
     if invocation.json:
         print_json(
             {
@@ -337,7 +353,8 @@ def verify(invocation: Invocation) -> int:
     The command only reads; agents may take checkpoints meanwhile. The exit code is 5 when it finds
     damage. Every checkpoint that it does not name is intact and can be restored.
     """
-    found = invocation.checkpoints().verify()
+    with progress("verifying the checkpoints"):
+        found = invocation.checkpoints().verify()
     if invocation.json:
         print_json(found.to_json())
     else:

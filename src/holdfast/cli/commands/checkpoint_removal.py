@@ -1,4 +1,4 @@
-"""`holdfast checkpoints prune`, `clear` and `clear-legacy`."""
+"""`holdfast checkpoints prune`, `delete`, `clear` and `clear-legacy`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.arguments import size
+from holdfast.cli.checkpoint_options import chosen, ids_argument
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled
@@ -19,6 +20,7 @@ from holdfast.cli.removal import (
     keep_options,
     removal_options,
     remove,
+    trash_options,
 )
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, LEGACY
@@ -41,16 +43,16 @@ _now = click.option(
     "prune",
     cls=Command,
     example="holdfast checkpoints prune --dry-run\n"
-    "holdfast checkpoints prune --retention-days 30 --keep-orphans\n"
+    "holdfast checkpoints prune --older-than 30d --keep-orphans\n"
     "holdfast checkpoints prune --keep-last 5 --keep-daily 14 --yes\n"
     "holdfast checkpoints prune --max-total-size 200MB",
 )
 @click.option(
-    "--retention-days",
-    type=click.FloatRange(min=0),
-    metavar="N",
-    help="Remove projects untouched for N days; 0 keeps them.",
+    "--older-than",
+    metavar="WHEN",
+    help="Remove projects untouched since: 30d, 2w, a date.",
 )
+@click.option("--retention-days", type=click.FloatRange(min=0), hidden=True)
 @click.option(
     "--keep-orphans/--delete-orphans",
     default=None,
@@ -68,7 +70,7 @@ _now = click.option(
     metavar="N",
     help="The same limit in MB: --max-size-mb 500.",
 )
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@trash_options
 @removal_options
 @click.pass_obj
 def prune(
@@ -77,7 +79,7 @@ def prune(
     *,
     keep_orphans: bool | None,
     legacy: bool,
-    skip_trash: bool,
+    trash: dict[str, bool],
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
@@ -90,28 +92,45 @@ def prune(
 
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
     A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
-    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back.
+    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. What
+    only the size cap removes is gone at once, because the trash counts towards the cap; with
+    --use-trash it goes to the trash like the rest.
 
     Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
     size.
     """
     checkpoints = invocation.checkpoints()
-    days = flags.pop("retention_days")
+    age = _asked_age(invocation, flags)
     cap = _asked_size(flags)
-    with progress():
+    with progress("measuring the checkpoints"):
         planned = checkpoints.plan_prune(
-            older_than=None if days is None else _age(days),
+            older_than=age,
             max_total_size=cap,
             keep_orphans=keep_orphans,
             legacy=legacy,
-            use_trash=not skip_trash,
+            use_trash=trash["use_trash"],
+            caps_use_trash=trash["caps_use_trash"],
             pack=not how.dry_run and how.plan_out is None,
             **flags,
         )
     return remove(invocation, planned, how)
 
 
-def _age(days: float) -> timedelta:
+def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | None:
+    text: str | None = flags.pop("older_than")
+    days = flags.pop("retention_days")  # what older documents call it
+    if text is not None and days is not None:
+        raise UsageError("--older-than and --retention-days are the same limit: give only one.")
+    if text is not None:
+        age = invocation.now - invocation.moment(text)
+        if age <= 0:
+            raise UsageError(
+                f"--older-than {text} would remove every project.",
+                hint="To remove all checkpoints: holdfast checkpoints clear",
+            )
+        return timedelta(seconds=age)
+    if days is None:
+        return None
     try:
         return timedelta(days=days)
     except (OverflowError, ValueError):
@@ -121,10 +140,35 @@ def _age(days: float) -> timedelta:
 def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
-        raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
+        raise UsageError("--max-total-size and --max-size-mb are the same limit: give only one.")
     if megabytes is not None:
         return size(int(megabytes * _MEGABYTE), "--max-size-mb")
     return None if text is None else size(text, "--max-total-size")
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    example="holdfast checkpoints delete 3f2a1b9c\n"
+    "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes",
+)
+@ids_argument
+@_now
+@removal_options
+@click.pass_obj
+def delete(
+    invocation: Invocation, /, ids: tuple[str, ...], *, skip_trash: bool, how: RemovalFlags
+) -> int:
+    """Remove checkpoints by id, or by a unique start of an id.
+
+    A pin or a name does not protect a checkpoint that you name here. It stays in the trash for a
+    week (trash_days), and `holdfast undo` brings it back, unless you pass --now. The other
+    checkpoints of the project keep everything that they have.
+    """
+    checkpoints = invocation.checkpoints()
+    found = [chosen(checkpoints, each) for each in ids]
+    planned = checkpoints.plan_delete(found, use_trash=not skip_trash)
+    return remove(invocation, planned, how)
 
 
 @click.command(
@@ -150,7 +194,8 @@ def clear(
     if _has_no_home(invocation):
         return 0
     checkpoints = invocation.checkpoints()
-    planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
     if not invocation.json:
         left = () if legacy else checkpoints.status().legacy
         _warn(invocation, planned.plan, left, len(planned.names), skip_trash=skip_trash)
@@ -219,5 +264,6 @@ def clear_legacy(
     """
     if _has_no_home(invocation):
         return 0
-    planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
     return remove(invocation, planned, replace(how, yes=how.yes or force))

@@ -1,47 +1,171 @@
-"""`holdfast config`: see, check and create the configuration."""
+"""`holdfast config`: see, check and change the configuration."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.completing import keys as known_keys
+from holdfast.cli.completing import sections as known_sections
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, table
-from holdfast.cli.streams import write_path
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
+from holdfast.cli.streams import write, write_path
+from holdfast.model.text import printable
+
+if TYPE_CHECKING:
+    from holdfast.api.configure import SettingChange
 
 
 @click.group(
     cls=Group,
     invoke_without_command=True,
-    example="holdfast config init\nholdfast config check",
+    example="holdfast config show sessions\nholdfast config set sessions.retention_days 30",
 )
 @click.pass_context
 def config(ctx: click.Context) -> int | None:
-    """See, check or create the configuration. Without a command, this is `config show`."""
+    """See, check or change the configuration. Without a command, this is `config show`."""
     return run_default(ctx, config, "show") if ctx.invoked_subcommand is None else None
 
 
-@config.command("show", cls=Command, example="holdfast config show\nholdfast config show --json")
+@config.command(
+    "show",
+    cls=Command,
+    example="holdfast config show\nholdfast config show checkpoints\nholdfast config show --json",
+)
+@click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
 @click.pass_obj
-def show(invocation: Invocation) -> int:
-    """Show every setting in effect, and where it comes from."""
-    entries = list(invocation.settings(invocation.home_path).entries())
+def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
+    """Show every setting in effect, and where it comes from: all, or those of some sections."""
+    from holdfast.api.configure import settings_of
+
+    entries = settings_of(invocation.checked_place(invocation.home_path), sections)
     if invocation.json:
         print_json(
             {
                 "path": str(_path(invocation)),
                 "settings": [
-                    {"key": key, "value": value, "origin": origin} for key, value, origin in entries
+                    {"key": each.key, "value": each.value, "origin": each.origin}
+                    for each in entries
                 ],
             }
         )
         return 0
     rows = table("setting", "value", "from")
-    for key, value, origin in entries:
-        rows.add_row(name(key), name(_toml(value)), name(origin))
+    for each in entries:
+        rows.add_row(name(each.key), name(_toml(each.value)), name(each.origin))
     say(rows)
+    return 0
+
+
+@config.command(
+    "get",
+    cls=Command,
+    example="holdfast config get sessions.retention_days\n"
+    "holdfast config get checkpoints.enabled checkpoints.exclude",
+)
+@click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
+@click.pass_obj
+def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
+    """Print the value of a setting, and nothing else: for scripts. Of several, with their keys.
+
+    A text is printed without quotes, a list with one item on a line, and nothing for a setting that
+    is not set.
+    """
+    from holdfast.api.configure import setting
+
+    place = invocation.checked_place(invocation.home_path)
+    found = [setting(place, each) for each in keys]
+    if invocation.json:
+        documents = [{"key": e.key, "value": e.value, "origin": e.origin} for e in found]
+        print_json(documents[0] if len(found) == 1 else {"settings": documents})
+        return 0
+    for each in found:
+        if len(found) > 1:
+            write(f"{each.key} = {_toml(each.value)}\n")
+        elif each.value is not None:
+            items = each.value if isinstance(each.value, tuple) else (each.value,)
+            write("".join(f"{_bare(item)}\n" for item in items))
+    return 0
+
+
+@config.command(
+    "set",
+    cls=Command,
+    example="holdfast config set sessions.retention_days 30\n"
+    "holdfast config set checkpoints.exclude '*.parquet' data/\n"
+    "holdfast config set sessions.source.cron.retention_days 7 --dry-run",
+)
+@click.argument("key", metavar="KEY", shell_complete=known_keys)
+@click.argument("values", nargs=-1, required=True, metavar="VALUE…")
+@edit_options
+@click.pass_obj
+def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> int:
+    """Set one key in config.toml, and show its old and its new value.
+
+    The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
+    Everything else in the file stays as it is, comments too. A list takes several values; []
+    empties it. The file is created if there is none.
+    """
+    from holdfast.api.configure import plan_set
+
+    planned = plan_set(invocation.place(invocation.home_path), key, values)
+    if not dry_run:
+        planned.change.apply()
+    if invocation.json:
+        print_json(
+            {
+                "path": str(planned.change.file),
+                "key": planned.key,
+                "old": None if planned.old is None else planned.old.value,
+                "value": planned.value,
+                "applied": not dry_run,
+            }
+        )
+    else:
+        _tell_set(planned, dry_run=dry_run)
+    if planned.outranked_by is not None:
+        note(f"warning: {planned.outranked_by} is set, and outranks config.toml.")
+    return 0
+
+
+def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
+    old = planned.old
+    was = "(wrong)" if old is None else _toml(old.value)
+    if old is not None and old.origin == "default" and old.value is not None:
+        was += " (default)"
+    say(name(f"{planned.key}: {was} → {_toml(planned.value)}"))
+    if dry_run:
+        nothing_changed()
+    elif planned.changes_nothing:
+        say(name(f"{planned.change.file} already has this value."))
+    else:
+        say(name(f"Wrote {planned.change.file}."))
+
+
+@config.command("edit", cls=Command, example="holdfast config edit")
+@click.pass_obj
+def edit(invocation: Invocation) -> int:
+    """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).
+
+    You edit a copy. It replaces config.toml when you leave the editor and everything in it is
+    right; if not, the errors are shown and you can go on. Without a config.toml you begin with the
+    text that `config init` writes.
+    """
+    from holdfast.cli.config_editor import edited
+
+    place = invocation.place(invocation.home_path)
+    change = edited(place, json=invocation.json)
+    done = change is not None
+    if change is not None:
+        change.apply()
+    if invocation.json:
+        print_json({"path": str(place.config_file), "applied": done})
+    else:
+        say(name(f"Wrote {place.config_file}.") if done else "Nothing was changed.")
     return 0
 
 
@@ -71,16 +195,25 @@ def path(invocation: Invocation) -> int:
 
 
 @config.command("init", cls=Command, example="holdfast config init")
+@edit_options
 @click.pass_obj
-def init(invocation: Invocation) -> int:
+def init(invocation: Invocation, *, dry_run: bool) -> int:
     """Write a config.toml with every key and its default as a comment; create the home if needed.
 
     An existing file stays as it is.
     """
 
-    path = invocation.place(invocation.home_path).create_config()
+    place = invocation.place(invocation.home_path)
+    if dry_run and place.config_file.exists():
+        say(name(f"{place.config_file} already exists; it would be left alone."))
+        nothing_changed()
+        return 0
+    path = place.config_file if dry_run else place.create_config()
     if invocation.json:
-        print_json({"path": str(path), "created": True})
+        print_json({"path": str(path), "created": not dry_run})
+    elif dry_run:
+        say(name(f"This would write {path}."))
+        nothing_changed()
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
     return 0
@@ -97,6 +230,10 @@ def _toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return str(value)
+
+
+def _bare(value: object) -> str:
+    return printable(value) if isinstance(value, str) else _toml(value)

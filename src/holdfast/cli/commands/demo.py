@@ -40,6 +40,7 @@ class _Step:
     about: str
     words: tuple[str, ...]
     shows: str = ""
+    enters_project: bool = False
     agent_works: bool = False
 
 
@@ -89,7 +90,7 @@ def _build_only(invocation: Invocation, root: Path) -> int:
             f"{root} is already there.", hint="Name a folder that does not exist yet."
         ) from None
     except OSError as error:
-        raise UsageError(f"Cannot make {root}: {error.strerror}.") from None
+        raise UsageError(f"Cannot create {root}: {error.strerror}.") from None
     build(root, invocation.now)
     if invocation.json:
         print_json({"home": str(root), "project": None, "steps": []})
@@ -146,6 +147,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Another job: before an agent changes files, take a checkpoint of the project.",
             words=("checkpoints", "take", "--reason", "before the agent"),
+            enters_project=True,
         ),
         _Step(
             about="The agent rewrote one file and deleted another. What did it do?",
@@ -200,6 +202,8 @@ def _run(
     if not invocation.json:
         _say()
         _say(f"{number}. {step.about}", bold=True)
+        if step.enters_project:
+            _say(f"$ cd {quoted(project)}", fg="green")
         _say(f"$ {shlex.join([program(), *flags, *words])}", fg="green")
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", *flags, *words],
@@ -248,8 +252,7 @@ def program() -> str:
     script = Path(sys.executable).with_name("holdfast")
     if not script.is_file():
         return f"{shlex.quote(sys.executable)} -m holdfast"
-    here = Path.cwd()
-    return quoted(script.relative_to(here) if script.is_relative_to(here) else script)
+    return quoted(script)
 
 
 def _farewell(root: Path, project: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
@@ -36,7 +37,7 @@ _EXAMPLES = 5
     example="holdfast sessions archive 20260325_112518_6995d1\n"
     "holdfast sessions archive --source telegram --older-than 180d --dry-run",
 )
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @filter_options
 @click.option("--codec", type=Choice(list(_CODECS)), help="How to compress, for this run.")
 @removal_options
@@ -68,7 +69,7 @@ def archive(
 
     def archive_here(here: Invocation, ids: Sequence[str]) -> int:
         home = here.open_home()
-        with progress() as shown:
+        with progress("looking at the sessions") as shown:
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
         before = {each.file for each in home.archive.find()}
         code = remove(here, planned, how)

@@ -1,66 +1,125 @@
-"""`holdfast sessions rename`, `pin` and `end`: what a person can change about a session."""
+"""`holdfast sessions rename`, `pin`, `unpin` and `end`: what a person can change about sessions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.completing import session_ids
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
-from holdfast.cli.homes import home_json
+from holdfast.cli.homes import home_json, where_they_are
 from holdfast.cli.invocation import Invocation, stored_text
-from holdfast.cli.output import print_json, say
+from holdfast.cli.output import nothing_changed, print_json, say
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.model.session import Session
 
+_ids = click.argument(
+    "sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids
+)
+
 
 @click.command(
     "rename", cls=Command, example='holdfast sessions rename 20260325_112518 "Disk clean-up"'
 )
-@click.argument("session", metavar="ID")
+@click.argument("session", metavar="ID", shell_complete=session_ids)
 @click.argument("title", metavar="TITLE")
+@edit_options
 @click.pass_obj
-def rename(invocation: Invocation, session: str, title: str) -> int:
+def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -> int:
     """Give a session a title; an empty title ("") removes it."""
     wanted = stored_text(title, "The title").strip() or None
-    home = invocation.home_of(session, surely=True)
-    changed = home.need_store().rename(home.resolve(session), wanted)
-    named = f"is now called {changed.title!r}" if changed.title else "has no title now"
-    return _tell(invocation, home, changed, named)
+    return _each(
+        invocation,
+        [session],
+        lambda home, one: home.need_store().rename(one, wanted),
+        f"is now called {wanted!r}" if wanted else "has no title now",
+        f"would be called {wanted!r}" if wanted else "would lose its title",
+        dry_run=dry_run,
+    )
 
 
 @click.command("pin", cls=Command, example="holdfast sessions pin 20260325_112518")
-@click.argument("session", metavar="ID")
-@click.option("--off", is_flag=True, help="Remove the pin.")
+@_ids
+@edit_options
 @click.pass_obj
-def pin(invocation: Invocation, session: str, *, off: bool) -> int:
-    """Pin a session: no rule and no cap ever removes it."""
-    home = invocation.home_of(session, surely=True)
-    changed = home.need_store().pin(home.resolve(session), not off)
-    return _tell(invocation, home, changed, "is no longer pinned" if off else "is pinned")
+def pin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -> int:
+    """Pin sessions so that no rule and no cap removes them."""
+    return _pin(invocation, sessions, pinned=True, dry_run=dry_run)
+
+
+@click.command("unpin", cls=Command, example="holdfast sessions unpin 20260325_112518")
+@_ids
+@edit_options
+@click.pass_obj
+def unpin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -> int:
+    """Remove the pin from sessions. From then on rules and caps apply to them again."""
+    return _pin(invocation, sessions, pinned=False, dry_run=dry_run)
+
+
+def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: bool) -> int:
+    return _each(
+        invocation,
+        ids,
+        lambda home, one: home.need_store().pin(one, pinned),
+        "is pinned" if pinned else "is no longer pinned",
+        "would be pinned" if pinned else "would lose its pin",
+        dry_run=dry_run,
+    )
 
 
 @click.command("end", cls=Command, example="holdfast sessions end 20260325_112518")
-@click.argument("session", metavar="ID")
+@_ids
 @click.option("--reason", default="ended", metavar="WORD", help="Why it ended [ended].")
+@edit_options
 @click.pass_obj
-def end(invocation: Invocation, session: str, *, reason: str) -> int:
-    """End a session that its agent left open. From then on retention applies to it.
+def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_run: bool) -> int:
+    """End sessions that their agent left open. From then on retention applies to them.
 
     A session that a process holds stays open.
     """
     wanted = stored_text(reason, "The reason").strip()
-    home = invocation.home_of(session, surely=True)
-    changed = home.end_session(session, wanted)
-    why = "" if changed.end_reason == "ended" else f" ({changed.end_reason})"
-    return _tell(invocation, home, changed, f"has ended{why}")
+    why = "" if wanted == "ended" else f" ({wanted})"
+    return _each(
+        invocation,
+        sessions,
+        lambda home, one: home.end_session(one, wanted),
+        f"has ended{why}",
+        f"would end{why}",
+        dry_run=dry_run,
+    )
 
 
-def _tell(invocation: Invocation, home: Home, session: Session, what: str) -> int:
-    if invocation.json:
-        print_json({**home_json(invocation, home), "session": session.to_json()})
-    else:
-        say(f"Session {session.id} {what}.")
-    return 0
+def _each(
+    invocation: Invocation,
+    ids: Sequence[str],
+    change: Callable[[Home, str], Session],
+    did: str,
+    would: str,
+    *,
+    dry_run: bool,
+) -> int:
+    """Change sessions, in whichever home they are. Nothing changes before every id is found."""
+
+    def change_here(here: Invocation, ids: Sequence[str]) -> int:
+        home = here.open_home()
+        store = home.need_store()
+        names = list(dict.fromkeys(map(home.resolve, ids)))
+        done = [store.get(each) if dry_run else change(home, each) for each in names]
+        if here.json:
+            documents = [each.to_json() for each in done]
+            one = {"session": documents[0]} if len(documents) == 1 else {}
+            document = {**home_json(here, home), **one, "sessions": documents}
+            print_json({**document, "applied": not dry_run})
+            return 0
+        for session in done:
+            say(f"Session {session.id} {would if dry_run else did}.")
+        if dry_run:
+            nothing_changed()
+        return 0
+
+    return where_they_are(invocation, ids, change_here)

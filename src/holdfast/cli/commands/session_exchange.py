@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.values import ExportReport
+from holdfast.cli.completing import files_and_agents, session_ids
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import name, print_json, say, styled, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -24,6 +26,7 @@ from holdfast.model.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.api.home import Home
     from holdfast.api.machine import UnreadHome
     from holdfast.api.values import ImportReport
     from holdfast.model.session import SessionFilter
@@ -39,7 +42,7 @@ _SHOWN = 20
     example="holdfast sessions export --all --output sessions.jsonl\n"
     "holdfast sessions export 20260325_112518 --format markdown --redact",
 )
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @click.option("--all", "everything", is_flag=True, help="Every session.")
 @filter_options
 @click.option(
@@ -111,7 +114,8 @@ def _export(
 ) -> tuple[ExportReport, Sequence[UnreadHome]]:
     machine = invocation.several()
     source = invocation.open_home() if machine is None else machine
-    with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
+    steps = progress(stoppable=True, changes=False)
+    with steps as shown, output_errors() if output is None else nullcontext():
         done = source.export(
             sys.stdout.buffer if output is None else output,
             ids or None,
@@ -144,7 +148,12 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     "holdfast sessions import codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
 )
-@click.argument("source", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument(
+    "source",
+    metavar="FILE",
+    type=click.Path(path_type=Path, allow_dash=True),
+    shell_complete=files_and_agents,
+)
 @click.option(
     "--session",
     "sessions",
@@ -153,9 +162,15 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     help="Only this session and its subagents, out of the file or home of an agent; repeatable.",
 )
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
+@edit_options
 @click.pass_obj
 def import_(
-    invocation: Invocation, source: Path, *, sessions: tuple[str, ...], replace: bool
+    invocation: Invocation,
+    source: Path,
+    *,
+    sessions: tuple[str, ...],
+    replace: bool,
+    dry_run: bool,
 ) -> int:
     """Store sessions from elsewhere in a Holdfast home.
 
@@ -167,42 +182,48 @@ def import_(
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
     session goes into the archive instead: `sessions list --archived` shows it, and `sessions
     restore` brings it back after you remove the new one. The home is created if there is none. What
-    is read is never changed.
+    is read is never changed. With --dry-run nothing is stored.
     """
     from holdfast.api.exchange import import_source
 
     named = sys.stdin.buffer if str(source) == "-" else str(source)
     with import_source(named, sessions, clock=invocation.clock) as opened:
-        home = invocation.create_home()
-        with progress(stoppable=True) as shown:
-            done = home.import_(opened, replace=replace, progress=shown)
+        home = _home(invocation) if dry_run else invocation.create_home()
+        with progress("importing", stoppable=True, changes=not dry_run) as shown:
+            done = home.import_(opened, replace=replace, dry_run=dry_run, progress=shown)
     report = done.report
     kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
     if invocation.json:
-        print_json({**report.to_json(), "agent": done.agent, **kept})
+        print_json({**report.to_json(), "agent": done.agent, **kept, "applied": not dry_run})
     else:
-        _tell_import(report, done.agent, kept["operation"], invocation.home_flag)
+        _tell_import(report, done.agent, kept["operation"], invocation.home_flag, dry_run=dry_run)
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
 
 
+def _home(invocation: Invocation) -> Home:
+    """The home that an import would go into, whether it is there or not."""
+    from holdfast.api.home import Home
+
+    return Home(invocation.checked_place(invocation.home_path))
+
+
 def _tell_import(
-    report: ImportReport, agent: str | None, operation: str | None, home_flag: str
+    report: ImportReport,
+    agent: str | None,
+    operation: str | None,
+    home_flag: str,
+    *,
+    dry_run: bool,
 ) -> None:
     stored = format_count(report.imported + report.replaced, "session")
     of = f" of {agent}" if agent else ""
-    say(name(f"Stored {stored}{of} with {format_count(report.messages, 'message')}."))
-    if report.replaced:
-        say(
-            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
-            f"(operation {operation}):"
-        )
-        suggest(f"holdfast {home_flag}sessions list --archived")
-    if report.skipped:
-        there = "was" if len(report.skipped) == 1 else "were"
-        count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; --replace takes the new ones.")
+    did = "This would store" if dry_run else "Stored"
+    say(name(f"{did} {stored}{of} with {format_count(report.messages, 'message')}."))
+    if report.stopped:
+        say("It was stopped. To import the rest, run the same command again.")
+    _tell_known(report, operation, home_flag, dry_run=dry_run)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
@@ -217,7 +238,27 @@ def _tell_import(
             say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))
         if not (agent or report.imported or report.replaced or report.skipped):
             say(
-                "No line of it is a session that Holdfast wrote, and it is not a file of an agent "
-                "that Holdfast knows. A transcript of an agent is read from its file, not from a "
-                "pipe."
+                "This is neither an export of Holdfast nor a file of an agent that Holdfast knows. "
+                "To import the transcript of an agent, name its file; a pipe does not work."
             )
+    if dry_run:
+        nothing_changed()
+
+
+def _tell_known(
+    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool
+) -> None:
+    """What becomes of sessions whose id is in the store."""
+    if report.replaced and dry_run:
+        say(f"{report.replaced:,} of them would replace a session with the same id.")
+    elif report.replaced:
+        say(
+            f"{report.replaced:,} of them replaced a session with the same id; the old ones are in "
+            f"the archive (operation {operation}):"
+        )
+        suggest(f"holdfast {home_flag}sessions list --archived")
+    if report.skipped:
+        one, several = ("is", "are") if dry_run else ("was", "were")
+        there = one if len(report.skipped) == 1 else several
+        count = format_count(len(report.skipped), "session")
+        say(f"{count} {there} already stored; to replace them, use --replace.")

@@ -11,7 +11,8 @@ from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
+from holdfast.cli.output import joined, name, note, print_json, say, styled, table, warn_of, width
+from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
@@ -48,7 +49,7 @@ _WIDE = 100
     type=Choice([order.value for order in SessionOrder]),
     default=SessionOrder.LAST_ACTIVE.value,
     show_default=True,
-    help="The largest or latest first.",
+    help="The largest or latest first, by this column.",
 )
 @click.option(
     "--limit",
@@ -75,21 +76,24 @@ def command(
     most = limit if given or not invocation.json else None
     machine = invocation.several()
     if machine is not None:
-        page = machine.list_sessions(
-            wanted,
-            order_by=order,
-            limit=most,
-            offset=offset,
-            archived=archived,
-            openings=not invocation.json,
-        )
+        with progress("reading the sessions of all homes"):
+            page = machine.list_sessions(
+                wanted,
+                order_by=order,
+                limit=most,
+                offset=offset,
+                archived=archived,
+                openings=not invocation.json,
+            )
         return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
-    found = SessionView(place).list_sessions(
-        wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
-    )
+    with progress("reading the sessions"):
+        found = SessionView(place).list_sessions(
+            wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
+        )
+    warn_of(found.problems)
     if invocation.json:
         _print_json(found, [session.to_json() for session in found.sessions])
     else:
@@ -116,9 +120,7 @@ def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, of
     """The sessions of all homes in one list."""
     from holdfast.cli.homes import failed_json, tell_unread
 
-    for _, part in page.looked.seen:
-        for problem in getattr(part, "problems", ()):
-            note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(problem for _, part in page.looked.seen for problem in part.problems)
     if invocation.json:
         documents = [
             {
@@ -158,9 +160,9 @@ def _list_archived(
     from holdfast.api.archive import ArchivedSessions
 
     archive = ArchivedSessions(place)
-    page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
-    for problem in page.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    with progress("reading the archive"):
+        page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
+    warn_of(page.problems)
     if invocation.json:
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():
@@ -219,7 +221,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     unknown = sum(each.page.full_cost(each.session) is None for each in found)
     if order is SessionOrder.COST and unknown:
         say(
-            f"What {unknown:,} of these cost is not known in full: set [prices] in the "
+            f"The full cost of {unknown:,} of these is unknown: set [prices] in the "
             "configuration, or use --sort tokens."
         )
 

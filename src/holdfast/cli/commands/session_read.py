@@ -13,22 +13,25 @@ import click
 
 from holdfast.api.session_view import SearchResult
 from holdfast.cli import plain
+from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
+    collecting,
     console,
     joined,
     name,
-    note,
     print_json,
     say,
     styled,
     suggest,
     table,
+    warn_of,
     when,
 )
 from holdfast.cli.pager import paged
+from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.item import Problem
     from holdfast.model.session import Hit, Json, Message, Session
 
 
@@ -52,26 +56,52 @@ _LONGEST_SHOWN = 4_000
     example="holdfast sessions show 20260325_112518\n"
     "holdfast sessions show 20260325_112518 --last 5",
 )
-@click.argument("session", metavar="ID")
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
 @click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
 @click.pass_obj
 def show(
-    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+    invocation: Invocation,
+    sessions: tuple[str, ...],
+    *,
+    last: int | None,
+    whole: bool,
+    taken_back: bool,
 ) -> int:
-    """Read a session like a conversation. The start of an id is enough while it is unique.
+    """Read sessions like conversations. The start of an id is enough while it is unique.
 
-    It is found in whichever home of the machine it is, or in the one that --home names.
+    A session is found in whichever home of the machine it is, or in the one that --home names.
 
     Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
     terminal a long session opens in your pager.
 
     Messages that the user took back in the agent are counted, and shown only with --taken-back.
     """
-    home = invocation.home_of(session)
-    store = home.need_store()
-    found = store.get(home.resolve(session))
+    if len(sessions) == 1:
+        return _show(invocation, sessions[0], last=last, whole=whole, taken_back=taken_back)
+    machine = invocation.several()
+    with collecting() as documents:
+        for number, each in enumerate(sessions):
+            child = invocation
+            if machine is not None:
+                child = invocation.at(machine.resolve(each).home)
+                child.machine = machine
+            if number and not invocation.json:
+                say()
+            _show(child, each, last=last, whole=whole, taken_back=taken_back)
+    if invocation.json:
+        print_json({"sessions": documents})
+    return 0
+
+
+def _show(
+    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+) -> int:
+    with progress("looking for the session"):
+        home = invocation.home_of(session)
+        store = home.need_store()
+        found = store.get(home.resolve(session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
     marks = home.checkpoints.list(session=found.id)[::-1]
@@ -118,7 +148,7 @@ class _Said:
 def _tell_taken_back(count: int) -> None:
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
-    say(name(f"{what}. To see that too: --taken-back", "dim"))
+    say(name(f"{what}. To see them too: --taken-back", "dim"))
 
 
 def _document_show(message: Message) -> dict[str, Any]:
@@ -303,14 +333,16 @@ def search(
     )
     machine = invocation.several()
     if machine is not None:
-        everywhere = machine.search_sessions(asked, archived=archived)
+        with progress("searching all homes"):
+            everywhere = machine.search_sessions(asked, archived=archived)
         return _tell_all(invocation, everywhere, words, archived=archived, part=part)
     home = invocation.open_home()
-    found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
-    for problem in found.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    with progress("searching"):
+        found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+    warn_of(found.problems)
     if invocation.json:
-        print_json({"hits": [_document_search(hit) for hit in found.hits]})
+        hits = [_document_search(hit) for hit in found.hits]
+        print_json({"hits": hits, "problems": _document_problems(found.problems)})
     elif found.hits:
         _show_hits([(None, hit) for hit in found.hits])
     else:
@@ -329,14 +361,15 @@ def _tell_all(
 ) -> int:
     """What a search in all homes found."""
     results = [result for _, result in found.looked.seen]
-    for problem in (each for result in results for each in result.problems):
-        note(f"warning: {problem.path}: {problem.reason}")
+    problems = [each for result in results for each in result.problems]
+    warn_of(problems)
     if invocation.json:
         hits = [
             {"agent": home.agent, "home": str(home.path), **_document_search(hit)}
             for home, hit in found.hits
         ]
-        print_json({"hits": hits, "failed": failed_json(found.looked.unread)})
+        failed = failed_json(found.looked.unread)
+        print_json({"hits": hits, "problems": _document_problems(problems), "failed": failed})
     elif found.hits:
         _show_hits([(home.label, hit) for home, hit in found.hits])
     else:
@@ -348,6 +381,10 @@ def _tell_all(
         where = "--archived " if archived else ""
         _show_nothing(words, together, f"holdfast sessions search {where}", part)
     return tell_unread(found.looked.unread)
+
+
+def _document_problems(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"path": each.path, "reason": each.reason} for each in problems]
 
 
 def _document_search(hit: Hit) -> dict[str, Any]:

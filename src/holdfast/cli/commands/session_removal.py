@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.arguments import size
+from holdfast.cli.completing import session_ids
+from holdfast.cli.completing import sources as known_sources
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
@@ -19,6 +21,7 @@ from holdfast.cli.removal import (
     keep_options,
     removal_options,
     remove,
+    trash_options,
 )
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
@@ -44,6 +47,8 @@ _KNOBS = (
     "max_count",
 )
 _TIME = click.FloatRange(min=0, max=1_000_000)
+_HOUR, _DAY = 3_600, 86_400
+_LONGEST = 1_000_000 * _HOUR
 
 
 @click.command(
@@ -69,7 +74,7 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
 @click.option("--archived", is_flag=True, help="Prune the archive, by its own retention.")
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@trash_options
 @removal_options
 @click.pass_obj
 @all_homes_option()
@@ -82,7 +87,7 @@ def prune(
     files_only: bool,
     no_files: bool,
     archived: bool,
-    skip_trash: bool,
+    trash: dict[str, bool],
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
@@ -97,7 +102,8 @@ def prune(
     session that was archived in its agent stays too, unless --agent-archived asks for those. Files
     without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
-    undo` brings them back. What only a size cap removes is gone at once: trash counts towards it.
+    undo` brings them back. What only a size cap removes is gone at once, because the trash counts
+    towards the cap; with --use-trash it goes to the trash like the rest.
 
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
@@ -115,11 +121,11 @@ def prune(
     cap = flags["max_total_size"]
     knobs = {
         "wanted": wanted,
-        "use_trash": not skip_trash,
+        **trash,
         "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         if archived:
             plan = home.archive.plan_prune(**knobs)
         else:
@@ -157,6 +163,11 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
     "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
 )
 @click.option(
+    "--older-than",
+    metavar="WHEN",
+    help="Remove both kinds when last active before: 5h, 2d, a date.",
+)
+@click.option(
     "--empty-hours", type=_TIME, metavar="H", help="Remove empty sessions after H hours [24]."
 )
 @click.option(
@@ -171,7 +182,14 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
 @click.option(
     "--keep-titled/--titled-too", default=None, help="Keep sessions that have a title, or do not."
 )
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=known_sources,
+    help="From this source.",
+)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -180,23 +198,24 @@ def gc(
     invocation: Invocation,
     /,
     *,
-    empty_hours: float | None,
-    trivial_days: float | None,
     trivial_max: int | None,
     keep_titled: bool | None,
     sources: tuple[str, ...],
     skip_trash: bool,
     how: RemovalFlags,
+    **ages: Any,
 ) -> int:
     """Remove sessions without messages, or with only a few.
 
     Empty sessions are removed after a day without activity, sessions of up to five messages after a
-    week; 0 turns a rule off. Pinned and open sessions stay. A title does not protect a session,
-    because agents give titles by themselves, unless you pass --keep-titled. A longer session that
-    came from one of these stays and loses its parent. config.toml has the defaults.
+    week; 0 turns a rule off, and --older-than sets both ages. Pinned and open sessions stay. A
+    title does not protect a session, because agents give titles by themselves, unless you pass
+    --keep-titled. A longer session that came from one of these stays and loses its parent.
+    config.toml has the defaults.
     """
+    empty_hours, trivial_days = _ages(invocation, ages)
     home = invocation.one_home()
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         plan = home.plan_gc(
             empty_hours=empty_hours,
             trivial_days=trivial_days,
@@ -209,13 +228,26 @@ def gc(
     return remove(invocation, plan, how)
 
 
+def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, float | None]:
+    """After how many hours an empty session goes, and after how many days a trivial one."""
+    when, hours, days = ages["older_than"], ages["empty_hours"], ages["trivial_days"]
+    if when is None:
+        return hours, days
+    if hours is not None or days is not None:
+        raise UsageError("--older-than sets both ages: leave out --empty-hours and --trivial-days.")
+    age = invocation.now - invocation.moment(when)
+    if not 0 < age <= _LONGEST:
+        raise UsageError(f"--older-than {when} is not a time in the past, or too long ago.")
+    return age / _HOUR, age / _DAY
+
+
 @click.command(
     "delete",
     cls=Command,
     example="holdfast sessions delete 20260325_112518_6995d1\n"
     "holdfast sessions delete 20260325 20260326_09 --yes",
 )
-@click.argument("sessions", nargs=-1, required=True, metavar="ID…")
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj

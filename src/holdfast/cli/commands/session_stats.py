@@ -52,7 +52,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
     if cost:
         return _show_cost(invocation)
     home = invocation.open_home()
-    with progress() as shown:
+    with progress("counting") as shown:
         seen = home.stats(progress=shown)
     if invocation.json:
         print_json(seen.to_json())
@@ -63,7 +63,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
 
 def _show_all(invocation: Invocation, machine: Machine) -> int:
     """A line for each home, and their sum."""
-    with progress() as shown:
+    with progress("counting") as shown:
         looked = machine.stats(progress=shown)
     if invocation.json:
         homes = [{"agent": home.agent, **seen.to_json()} for home, seen in looked.seen]
@@ -90,7 +90,8 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
 
 
 def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
-    looked = machine.costs()
+    with progress("counting"):
+        looked = machine.costs()
     if invocation.json:
         homes = [
             {"agent": home.agent, "home": str(home.path), "kind": home.agent} | seen.to_json()
@@ -109,20 +110,21 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
 def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
     if seen:
         say()
-        say("One of them in full:")
+        say("To see one of them in full:")
         suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
 
 
 def _show_cost(invocation: Invocation) -> int:
     home = invocation.open_home()
-    totals = home.costs()
+    with progress("counting"):
+        totals = home.costs()
     if invocation.json:
         print_json({"home": str(home.path), "kind": home.kind} | totals.to_json())
         return 0
     if totals.by_source:
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        say("Nothing was used yet: no message reported tokens or cost.")
+        say("No usage yet: no message reported tokens or a cost.")
     return 0
 
 
@@ -191,11 +193,11 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
         in_rows = seen.store is not None and seen.store.database_bytes
-        where = " of the database, and files beside it" if in_rows else ""
+        where = " of the database, plus files" if in_rows else ""
         say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to be removed. The trash still holds some:")
+        say("No session is old or small enough to be removed. Some are still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     else:
         say("No session is old or small enough to be removed. To see the rules:")
@@ -211,9 +213,13 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     say(styled(f"All-time usage, including removed sessions: {used}", style="bold"))
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(styled(f"{priced} of it by the prices in the configuration", style="dim"))
+        say(
+            styled(
+                f"{priced} of that is computed from the prices in the configuration", style="dim"
+            )
+        )
     say()
-    _show("day (UTC)", totals.by_day[:days], "outside all days")
+    _show("day (UTC)", totals.by_day[:days], "no valid date")
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
     if totals.by_task:

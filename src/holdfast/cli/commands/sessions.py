@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Group, Lazy
+from holdfast.cli.frame import Group, Lazy, overview
 
 _HERE = "holdfast.cli.commands.session_"
 
@@ -16,8 +16,9 @@ COMMANDS = {
     "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
     "import": Lazy(_HERE + "exchange", "Store sessions from an export or an agent.", "import_"),
     "rename": Lazy(_HERE + "edit", "Give a session a title.", "rename"),
-    "pin": Lazy(_HERE + "edit", "Pin one so that no policy removes it.", "pin"),
-    "end": Lazy(_HERE + "edit", "End a session that its agent left open.", "end"),
+    "pin": Lazy(_HERE + "edit", "Pin sessions so that no policy removes them.", "pin"),
+    "unpin": Lazy(_HERE + "edit", "Remove the pin from sessions.", "unpin"),
+    "end": Lazy(_HERE + "edit", "End sessions that their agent left open.", "end"),
     "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
     "gc": Lazy(_HERE + "removal", "Remove empty and trivial sessions.", "gc"),
     "delete": Lazy(_HERE + "removal", "Remove sessions by id.", "delete"),
@@ -32,5 +33,7 @@ COMMANDS = {
     example="holdfast sessions list --source cron\n"
     "holdfast sessions prune --older-than 30d --dry-run",
 )
-def sessions() -> None:
+@click.pass_context
+def sessions(ctx: click.Context) -> int | None:
     """List, search and limit sessions and their files."""
+    return overview(ctx) if ctx.invoked_subcommand is None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import click
 from holdfast.api.values import HomeStatus
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
     bar,
     joined,
@@ -25,22 +25,23 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
+from holdfast.cli.show_machine import agent_label, show_machine, trash_bytes
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.guard import Near, Nearness
-from holdfast.model.item import SESSION, Inventory, SessionFile
+from holdfast.model.item import SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, UnreadHome
+    from holdfast.api.values import CheckpointCount
     from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
-_NARROW = 6
 _UNITS: dict[str, str] = {
     Budget.TOKENS: "tokens",
     Budget.TOKENS_IN: "tokens in",
@@ -74,7 +75,7 @@ def status(invocation: Invocation) -> int:
     elif len(seen) > 1:
         show_machine([(home, each) for home, each in seen if home is not None])
     elif seen:
-        show_status(seen[0][1], home_flag=invocation.home_flag)
+        show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
     elif not unread:
         show_nothing_found(places)
     return tell_unread(unread)
@@ -86,97 +87,22 @@ def _look(
     """The homes to show, those that cannot be, and the places that were looked at."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
-        with progress() as shown:
+        with progress("looking at the home") as shown:
             return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
     invocation.warn()
     machine = invocation.machine
-    with progress() as shown:
+    with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
     return looked.seen, looked.unread, machine.looked_at
 
 
-def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
-    """The homes of a machine, one line each, the largest first; and what helps most."""
-    seen = sorted(seen, key=lambda each: -each[1].inventory.total_bytes)
-    numbers = ("sessions", "in use", "size", "in trash", "policy frees")
-    rows = table("agent", *numbers, "", right=numbers, whole=("agent",), drops=("in use",))
-    lines = [(_agent(home.label, status), _figures(status)) for home, status in seen]
-    sums = tuple(map(sum, zip(*(figures for _, figures in lines), strict=True)))
-    for label, (sessions, in_use, size, trash, frees) in [*lines, ("together", sums)]:
-        rows.add_row(
-            name(label, "bold" if label == "together" else "cyan"),
-            f"{sessions:,}",
-            f"{in_use:,}" if in_use else "",
-            format_bytes(size),
-            format_bytes(trash) if trash else "",
-            format_bytes(frees) if frees else "",
-            bar(size / sums[2] if sums[2] else 0.0, _NARROW) if label != "together" else "",
-        )
-    say(rows)
-    say()
-    for home, status in seen:
-        if troubles := len(status.problems) + len(status.unfinished):
-            count = format_count(troubles, "problem")
-            say(name(f"{home.label}: {count}; see holdfast --home {home.name} status", "yellow"))
-    _show_what_helps(seen)
-
-
-def _figures(status: HomeStatus) -> tuple[int, int, int, int, int]:
-    """Sessions, those in use now, bytes, bytes in the trash, bytes that the policy frees."""
-    inventory = status.inventory
-    sessions = [item for item in inventory.items if item.kind == SESSION]
-    return (
-        status.store.sessions if status.store else len(sessions),
-        sum(item.alive is not None and item.abandoned is None for item in sessions),
-        inventory.total_bytes,
-        _trash_bytes(inventory),
-        status.outlook.bytes if status.outlook else 0,
-    )
-
-
-def _trash_bytes(inventory: Inventory) -> int:
-    return sum(item.bytes for item in inventory.trash) + inventory.loose_trash_bytes
-
-
-def _show_what_helps(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
-    """The one command that gives back most, by bytes."""
-    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
-    trash = {home: _trash_bytes(status.inventory) for home, status in seen}
-    if sum(frees.values()) >= sum(trash.values()) and any(frees.values()):
-        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
-        say(
-            f"The policy would remove {format_count(removals, 'item')} and free "
-            f"{format_bytes(sum(frees.values()))}. Have a look first:"
-        )
-        suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("It stays in the trash for a while; to free the space at once, add --now.")
-    elif any(trash.values()):
-        size = format_bytes(sum(trash.values()))
-        say(f"{size} are in the trash. To free the space now, for good:")
-        suggest(f"holdfast trash empty {_where(trash)}")
-    elif seen:
-        home = seen[0][0]
-        say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort bytes")
-
-
-def _where(sizes: Mapping[AgentHome, int]) -> str:
-    """The flag for the homes in which there is something to free."""
-    homes = [home for home, size in sizes.items() if size]
-    return f"--home {quoted(homes[0].name)}" if len(homes) == 1 else "--all-homes"
-
-
-def _agent(label: str, status: HomeStatus) -> str:
-    return label + (f" {status.version}" if status.version else "")
-
-
-def show_status(status: HomeStatus, *, home_flag: str) -> None:
+def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     inventory = status.inventory
     say(
         joined(
-            (f"{_agent(status.kind, status)} home ", "bold"),
+            (f"{agent_label(status.kind, status)} home ", "bold"),
             name(inventory.home, "bold cyan"),
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
@@ -186,10 +112,22 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
     if inventory.items:
         show_shares("last active", status.by_age, "items")
         show_shares("source", _main_sources(status.by_source), "items")
+    _show_checkpoints(status.checkpoints, now, home_flag)
     show_near(status.nearness, home_flag)
     _show_large_files(status.large_files, home_flag)
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
+
+
+def _show_checkpoints(found: CheckpointCount, now: float, home_flag: str) -> None:
+    if found.last_touch is None:
+        return
+    count = format_count(found.count, "checkpoint")
+    projects = format_count(found.projects, "project")
+    ago = format_duration(max(0.0, now - found.last_touch))
+    say(f"{count} of {projects}, the last used {ago} ago:")
+    suggest(f"holdfast {home_flag}checkpoints")
+    say()
 
 
 def _what(status: HomeStatus) -> list[Share]:
@@ -201,10 +139,15 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(
             name="trash",
             count=len(inventory.trash),
-            bytes=_trash_bytes(inventory),
+            bytes=trash_bytes(inventory),
         ),
         Share(name="unused space", count=0, bytes=unused),
-        Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
+        Share(
+            name="checkpoints",
+            count=status.checkpoints.count,
+            bytes=inventory.checkpoint_bytes - inventory.legacy_bytes,
+        ),
+        Share(name="older checkpoints", count=0, bytes=inventory.legacy_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
         Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),

@@ -1,0 +1,174 @@
+"""Reading single settings, and changing config.toml: one key, or the whole text."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.api.place import Place
+from holdfast.config.document import LARGEST, key_path, read_document
+from holdfast.config.document import UnreadableError as Unreadable
+from holdfast.config.edit import with_value
+from holdfast.config.kinds import Value, dotted, nearest
+from holdfast.config.reader import key_kind, problems_in, value_of
+from holdfast.config.settings import KEYS, TABLES
+from holdfast.errors import ConfigError, StorageError, UsageError
+from holdfast.homes.kind import LOG
+from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.lock import exclusive
+from holdfast.value import dataclass
+
+_WAIT = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A key with the value in effect and where that comes from."""
+
+    key: str
+    value: Value | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConfigChange:
+    """Another text for config.toml, checked as a whole. `before` is what it was made from."""
+
+    place: Place
+    file: Path
+    before: str | None
+    after: str
+
+    def apply(self) -> None:
+        """Write it: completely or not at all, and only over the text that it was made from."""
+        if self.after == self.before:
+            return
+        self.place.create_state()
+        file = self.file.resolve()  # a link stays one
+        with storage_errors(f"write {self.file}"):
+            make_private_dir(self.place.state / LOG)
+            lock = self.place.state / LOG / "lock"
+            with exclusive(lock, holder="config set", wait=_WAIT):
+                if text_of(self.file) != self.before:
+                    raise StorageError(
+                        f"{self.file} changed in the meantime; it was left alone.",
+                        hint="Try again.",
+                    )
+                mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
+                replace(file, self.after.encode())
+                if mode is not None:
+                    os.chmod(file, mode)  # noqa: PTH101 - as it was
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SettingChange:
+    """One key set in config.toml. `old` is the value in effect before, with its origin;
+    `outranked_by` the environment variable that still wins over the file."""
+
+    key: str
+    old: Setting | None
+    value: object
+    change: ConfigChange
+    outranked_by: str | None = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.change.after == self.change.before
+
+
+def settings_of(place: Place, names: Sequence[str] = ()) -> Sequence[Setting]:
+    """All settings in effect; with names of sections or keys, only these."""
+    found = [
+        Setting(key=key, value=value, origin=origin)
+        for key, value, origin in place.settings.entries()
+    ]
+    if not names:
+        return found
+    wanted: list[Setting] = []
+    for name in names:
+        mine = [each for each in found if each.key == name or each.key.startswith(f"{name}.")]
+        if not mine and name not in TABLES:
+            raise _unknown(name)
+        wanted += mine
+    return wanted
+
+
+def setting(place: Place, name: str) -> Setting:
+    """One setting in effect. A key of a source or a model that is not set has no value."""
+    path = _path(name)
+    key = dotted(path)
+    for each in settings_of(place):
+        if each.key == key:
+            return each
+    key_kind(path)
+    return Setting(key=key, value=None, origin="default")
+
+
+def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
+    """A key with another value. Raises `UsageError` for an unknown key or a wrong value, and
+    `ConfigError` when anything else in the file is wrong."""
+    path = _path(name)
+    value = value_of(path, values)
+    file = place.config_file
+    before = text_of(file)
+    change = plan_text(place, with_value(before or "", path, value), before=before)
+    variable = next((key.variable for key in KEYS if key.path == path), None)
+    outranked = variable if variable is not None and place.overrides(variable) else None
+    return SettingChange(
+        key=dotted(path), old=_old(place, path), value=value, change=change, outranked_by=outranked
+    )
+
+
+def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
+    """Another text for the whole file; raises `ConfigError` with everything that is wrong in it."""
+    file = place.config_file
+    problems = problems_in(text, file.name)
+    if len(text.encode()) > LARGEST:
+        raise UsageError("The configuration would be larger than 1 MiB.")
+    if problems:
+        raise ConfigError(
+            "\n".join(map(str, problems)),
+            hint="Nothing was changed. To correct it yourself: holdfast config edit",
+        )
+    return ConfigChange(place=place, file=file, before=before, after=text)
+
+
+def text_of(file: Path) -> str | None:
+    """The text of a configuration file; None when there is none."""
+    try:
+        document = read_document(file, file.name)
+    except Unreadable as error:
+        if error.problem.line is None:
+            raise ConfigError(str(error.problem)) from None
+        # It is text, but no TOML: whoever edits it may mend it.
+        return file.read_bytes().decode("utf-8", "strict")
+    return document.text if document.text or file.exists() else None
+
+
+def _old(place: Place, path: tuple[str, ...]) -> Setting | None:
+    """None where the configuration so far is wrong: then nothing was in effect."""
+    try:
+        return setting(place, dotted(path))
+    except ConfigError:
+        return None
+
+
+def _path(name: str) -> tuple[str, ...]:
+    path = key_path(name)
+    if path is None:
+        raise UsageError(
+            f"{name!r} is not the name of a key.",
+            hint="Keys look like sessions.retention_days: `holdfast config show` lists them.",
+        )
+    return path
+
+
+def _unknown(name: str) -> UsageError:
+    near = nearest(name, TABLES)
+    also = f"Did you mean {near!r}? " if near else ""
+    return UsageError(
+        f"There is no section {name!r} in the configuration.",
+        hint=f"{also}The sections are {', '.join(TABLES)}.",
+    )

@@ -1,0 +1,134 @@
+"""`holdfast redo`: do again what an undo took back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.completing import operations
+from holdfast.cli.frame import Command
+from holdfast.cli.homes import all_homes_option
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import (
+    RemovalFlags,
+    asked,
+    exit_code,
+    print_declined,
+    removal_options,
+    remove,
+)
+from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen
+from holdfast.errors import UsageError
+from holdfast.model.report import Result
+from holdfast.model.text import format_count
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.api.redo import RedoPlan
+    from holdfast.api.values import Foreseen
+    from holdfast.errors import DeclinedError
+    from holdfast.model.report import Report
+
+
+@click.command(cls=Command, example="holdfast redo --dry-run\nholdfast redo 12 --yes")
+@click.argument("operation", required=False, shell_complete=operations)
+@removal_options
+@click.pass_obj
+@all_homes_option(operation="The number of an operation")
+def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) -> int:
+    """Do an operation again that was undone: by default, the one that was undone last.
+
+    OPERATION is its number, or the number of its undo. The command shows what it will do and asks.
+    It takes exactly what the undo brought back. An item that changed since, or that is in use,
+    stays and is reported; restoring a checkpoint again leaves files that changed since. A redo has
+    its own number in the log, and `holdfast undo` takes it back.
+    """
+    planned = invocation.one_home().plan_redo(operation)
+    if not invocation.json:
+        target = planned.operation
+        say(name(f"Doing operation {target.id} again: {target.command}"))
+    if not planned.foreseen:
+        return remove(invocation, planned.planned, how)
+    return _restore(invocation, planned, how)
+
+
+def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> int:
+    """A restore of a checkpoint: it removes no item, but changes files of a project."""
+    if not invocation.json:
+        for project in planned.foreseen.values():
+            _show(project, all_items=how.all_items)
+    if how.plan_out is not None:
+        raise UsageError("--plan-out saves what a plan removes; restoring files is not saved.")
+    if how.dry_run:
+        _document(invocation, planned, None)
+        if not invocation.json:
+            nothing_changed()
+        return 0
+    declined = None if how.yes else _ask(planned)
+    if declined is not None:
+        _document(invocation, planned, None)
+        print_declined(declined)
+        return declined.exit_code
+    with progress(stoppable=True) as shown:
+        report = planned.apply(progress=shown).report
+    _document(invocation, planned, report)
+    if not invocation.json:
+        _tell(invocation, report)
+    return exit_code(report)
+
+
+def _tell(invocation: Invocation, report: Report) -> None:
+    written = sum(len(each.written) for each in report.outcomes)
+    deleted = sum(len(each.deleted) for each in report.outcomes)
+    say(f"{written:,} written, {deleted:,} deleted.")
+    for each in report.outcomes:
+        if each.reason:
+            say(name(f"{each.reason[0].upper()}{each.reason[1:]}."))
+    if report.count(Result.ROLLED_BACK):
+        say("To undo this:")
+        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+
+
+def _ask(planned: RedoPlan) -> DeclinedError | None:
+    previews = [each.preview for each in planned.foreseen.values() if each.preview]
+    written = sum(len(each.written) for each in previews)
+    deleted = sum(len(each.deleted) for each in previews)
+    gone = f", {deleted:,} of them deleted" if deleted else ""
+    places = ", ".join(each.workdir for each in planned.foreseen.values())
+    paths = format_count(written + deleted, "path")
+    return asked(f"Restore {paths} of {places} again{gone}? It can be undone.", "restored")
+
+
+def _show(project: Foreseen, *, all_items: bool) -> None:
+    if project.preview is None:
+        say(name(f"{project.workdir} cannot be restored again: {project.problem}"))
+        return
+    show_foreseen(project.workdir, project.preview, all_items=all_items)
+
+
+def _document(invocation: Invocation, planned: RedoPlan, report: Report | None) -> None:
+    if not invocation.json:
+        return
+    print_json(
+        {
+            "plan": planned.planned.plan.to_json(),
+            "projects": [_project_json(each) for each in planned.foreseen.values()],
+            "applied": report is not None,
+            "report": None if report is None else report.to_json(),
+        }
+    )
+
+
+def _project_json(project: Foreseen) -> dict[str, Any]:
+    found = project.preview
+    return {
+        "workdir": project.workdir,
+        "written": list(found.written) if found else [],
+        "deleted": list(found.deleted) if found else [],
+        "kept": not_captured_json(found.kept if found else ()),
+        "problem": project.problem or None,
+    }

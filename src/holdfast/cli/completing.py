@@ -1,0 +1,134 @@
+"""What a shell offers for the word at the cursor.
+
+It is asked at every press of the tab key: so it is quick, changes nothing, and an error in the
+middle of a line helps nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.invocation import Invocation, here
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+    from holdfast.api.offers import Offer
+
+
+def session_ids(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    """Sessions of the chosen home, or of all."""
+    with suppress(Exception):
+        from holdfast.api import offers
+
+        return _items(
+            each for root in _homes(_invocation(ctx)) for each in offers.sessions(root, incomplete)
+        )
+    return []
+
+
+def sources(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    with suppress(Exception):
+        from holdfast.api import offers
+
+        return _items(
+            each for root in _homes(_invocation(ctx)) for each in offers.sources(root, incomplete)
+        )
+    return []
+
+
+def checkpoint_ids(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    with suppress(Exception):
+        from holdfast.api import offers
+
+        invocation = _invocation(ctx)
+        try:
+            return _items(offers.checkpoints(invocation.open_place(), incomplete, here()))
+        finally:
+            invocation.close()
+    return []
+
+
+def operations(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    """Numbers of operations; of the one home that was named, or of our own."""
+    with suppress(Exception):
+        from holdfast.api import offers
+
+        invocation = _invocation(ctx)
+        try:
+            return _items(offers.operations(invocation.open_place(), incomplete))
+        finally:
+            invocation.close()
+    return []
+
+
+def files_and_agents(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    return agents(incomplete, type_="file")
+
+
+def agents(incomplete: str, *, type_: str = "dir") -> Sequence[CompletionItem]:
+    """Names of agents that have a home here; and folders, as the shell completes them."""
+    from click.shell_completion import CompletionItem
+
+    folders = CompletionItem(incomplete, type=type_)
+    with suppress(Exception):
+        from holdfast.api import offers
+
+        return [folders, *_items(offers.agents(Path.home(), os.environ, incomplete))]
+    return [folders]
+
+
+def keys(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Sequence[CompletionItem]:
+    """Keys of the configuration."""
+    from holdfast.api.offers import Offer
+    from holdfast.config.kinds import dotted
+    from holdfast.config.settings import KEYS
+
+    names = (Offer(dotted(key.path), " ".join(key.about)) for key in KEYS)
+    return _items(each for each in names if each.word.startswith(incomplete))
+
+
+def sections(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    from holdfast.api.offers import Offer
+    from holdfast.config.settings import TABLES
+
+    return _items(Offer(each) for each in TABLES if each.startswith(incomplete))
+
+
+def _invocation(ctx: click.Context) -> Invocation:
+    return ctx.find_root().ensure_object(Invocation)
+
+
+def _homes(invocation: Invocation) -> Sequence[Path]:
+    from holdfast.api import offers
+
+    if invocation.chosen_home is not None:
+        return [invocation.chosen_home]
+    return offers.homes(invocation.user_home, os.environ)
+
+
+def _items(offered: Iterable[Offer]) -> Sequence[CompletionItem]:
+    """Each word once. What a word is about is shown on its line, so it has none of its own."""
+    from click.shell_completion import CompletionItem
+
+    from holdfast.model.text import one_line
+
+    words = {each.word: one_line(each.about) for each in offered if each.word.isprintable()}
+    return [CompletionItem(word, help=about or None) for word, about in words.items()]

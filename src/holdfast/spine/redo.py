@@ -1,0 +1,115 @@
+"""Do again what an undo took back.
+
+A redo is a plan of the items that the undo brought back, judged on the versions that they had when
+they first left. So it goes through `apply` like every removal: it has a number in the log, a killed
+one is settled, an undo takes it back, and what changed since stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
+from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
+from holdfast.model.plan import Action, Plan
+from holdfast.ports import Home
+from holdfast.spine.undo import Foreseen
+
+
+def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
+    """The operation to do again, by default the one that was undone last, and the plan for it."""
+    view = home.log.read()
+    target = choose(view, operation_id)
+    plan = Plan(
+        home=str(home.root),
+        command=f"redo {target.id}",
+        made_at=now,
+        items=tuple(each.item for each in _of(view, target.id)),
+        redoes=target.id,
+    )
+    return target, plan
+
+
+def foresee(home: Home, plan: Plan) -> Mapping[str, Foreseen]:
+    """What restores that are done again would do to their projects, by the id of each project."""
+    wanted = [each for each in plan.steps if each.action is Action.ROLL_BACK]
+    store = home.checkpoint_store() if wanted else None
+    if store is None:
+        return {}
+    known = {each.id: each.workdir for each in store.projects()}
+    found = {}
+    for item in wanted:
+        workdir = known.get(item.id, item.id)
+        try:
+            preview = store.preview_undo(item.target, item.version, paths=item.paths or None)
+        except HoldfastError as error:
+            found[item.id] = Foreseen(workdir=workdir, problem=error.message)
+        else:
+            found[item.id] = Foreseen(workdir=workdir, preview=preview)
+    return found
+
+
+def choose(log: LogView, operation_id: str | None) -> Operation:
+    """The operation asked for, or the one whose undo is the latest that nobody has redone.
+
+    The latest is tried once: if something of it could not be done again, the next plain redo goes
+    on to the undo before it. By its number an operation can be redone for what is left of it.
+    """
+    if operation_id is not None:
+        chosen = _meant(log, operation_id)
+        _check(log, chosen)
+        return chosen
+    by_id = {each.id: each for each in log.operations}
+    left = {each.operation for each in log.undone}
+    for undo in reversed(log.operations):
+        target = by_id.get(undo.undoes or "")
+        if undo.action is not OperationAction.UNDO or target is None or target.id not in left:
+            continue
+        if all(int(redo) < int(undo.id) for redo in target.redone_by):
+            return target
+    raise CannotUndoError(
+        "There is nothing to redo in this home: nothing that was undone is still undone.",
+        hint="`holdfast log` lists what was done.",
+    )
+
+
+def _meant(log: LogView, operation_id: str) -> Operation:
+    """By its own number, or by that of the undo."""
+    by_id = {each.id: each for each in log.operations}
+    found = by_id.get(operation_id)
+    if found is None:
+        if any(Path(each.path).stem == operation_id for each in log.problems):
+            raise DamageError(f"Operation {operation_id} cannot be redone, its record is damaged.")
+        raise UsageError(
+            f"There is no operation {operation_id!r} in this home.",
+            hint="`holdfast log` lists them.",
+        )
+    return by_id.get(found.undoes or "", found)
+
+
+def _check(log: LogView, operation: Operation) -> None:
+    if any(_of(log, operation.id)):
+        return
+    number = operation.id
+    if operation.redone_by:
+        by = operation.redone_by[-1]
+        raise CannotUndoError(f"Operation {number} was already done again, by operation {by}.")
+    if operation.undone_by:
+        raise CannotUndoError(
+            f"Operation {number} was undone, and what came back has left again since.",
+            hint="`holdfast log` lists what was done.",
+        )
+    if operation.state is OperationState.UNFINISHED:
+        raise CannotUndoError(
+            f"Operation {number} did not finish, and was not undone.",
+            hint="The next command that changes this home settles it.",
+        )
+    raise CannotUndoError(
+        f"Operation {number} was not undone, so there is nothing to do again.",
+        hint=f"To undo it: holdfast undo {number}",
+    )
+
+
+def _of(log: LogView, operation: str) -> Sequence[Removal]:
+    return [each for each in log.undone if each.operation == operation]

@@ -1,0 +1,155 @@
+"""`holdfast redo`: an undone operation is done again, asked for and in the log like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from tests.cli.checkpoint_bench import change, contents, taken
+from tests.cli.every_command import Said, say
+from tests.cli.machine import Machine, age, entries
+from tests.cli.session_bench import fill
+
+
+@pytest.fixture(autouse=True)
+def _at_home(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(machine.user))
+
+
+def _run(*words: str, code: int = 0) -> Said:
+    said = say(*words)
+    assert said.code == code, said
+    return said
+
+
+def _document(*words: str, code: int = 0) -> Any:
+    return json.loads(_run("--json", *words, code=code).out)
+
+
+def _undo(machine: Machine) -> None:
+    with holdfast.open(machine.home) as home:
+        assert home.undo_latest().failed == 0
+
+
+@pytest.fixture
+def one(machine: Machine) -> Path:
+    """A transcript that was pruned by operation 1 and brought back by operation 2."""
+    path = machine.transcript()
+    machine.transcript(days=1)
+    _run("sessions", "prune", "--yes")
+    _undo(machine)
+    assert path.exists()
+    return path
+
+
+def test_it_shows_what_it_will_do_and_asks(machine: Machine, one: Path) -> None:
+    before = entries(machine.home)
+    dry, refused = _run("redo", "--dry-run"), _run("redo", code=3)
+    for said in (dry, refused):
+        assert "Doing operation 1 again: sessions prune" in said.text
+        assert "The plan removes 1 item" in said.text
+    assert entries(machine.home) == before
+
+
+def test_it_is_an_operation_like_any_other(machine: Machine, one: Path) -> None:
+    done = _document("redo", "--yes")
+    assert (done["plan"]["redoes"], done["report"]["operation"]) == ("1", "3")
+    assert not one.exists()
+    redo, undo, first = _document("log")["operations"]
+    assert (redo["command"], redo["redoes"], redo["removed"]) == ("redo 1", "1", 1)
+    assert (undo["undoes"], first["redone_by"]) == ("1", ["3"])
+    _undo(machine)
+    assert one.exists()
+    _run("redo", "3", "--yes")
+    assert not one.exists()
+
+
+def test_a_saved_redo_is_one_too(tmp_path: Path, one: Path) -> None:
+    _run("redo", "--plan-out", str(tmp_path / "plan.json"))
+    _run("apply", str(tmp_path / "plan.json"), "--yes")
+    assert not one.exists()
+    assert _document("log")["operations"][0]["redoes"] == "1"
+
+
+def test_undo_undo_redo_redo_ends_where_it_began(machine: Machine) -> None:
+    first, second = machine.transcript(source="cron"), machine.transcript(source="cli")
+    for source in ("cron", "cli"):
+        _run("sessions", "prune", "--source", source, "--yes")
+    seen = []
+    for number in range(4):
+        if number < 2:
+            _undo(machine)
+        else:
+            _run("redo", "--yes")
+        seen.append((first.exists(), second.exists()))
+    assert seen == [(False, True), (True, True), (False, True), (False, False)]
+    assert "nothing to redo" in _run("redo", "--yes", code=1).text
+
+
+def test_what_changed_since_stays(one: Path) -> None:
+    one.write_text("more was said")
+    age(one, 1)
+    said = _run("redo", "--yes", code=1)
+    assert "changed since the plan was made" in said.text
+    assert one.read_text() == "more was said"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "why"),
+    [
+        ("9", 2, "There is no operation '9'"),
+        ("3", 1, "Operation 3 was not undone"),
+        ("1", 0, "Doing operation 1 again"),
+        ("2", 0, "Doing operation 1 again"),  # by the number of the undo
+    ],
+)
+def test_by_number(machine: Machine, one: Path, number: str, code: int, why: str) -> None:
+    other = machine.transcript(source="telegram")
+    _run("sessions", "prune", "--source", "telegram", "--yes")
+    assert not other.exists()
+    assert why in _run("redo", number, "--yes", code=code).text
+
+
+def test_what_left_again_since_belongs_to_the_later_operation(one: Path) -> None:
+    _run("sessions", "prune", "--yes")
+    assert "has left again since" in _run("redo", "1", "--yes", code=1).text
+
+
+def test_archived_again(machine: Machine) -> None:
+    fill(machine.home)
+    _run("sessions", "archive", "20260101", "--yes")
+    _undo(machine)
+    assert _document("sessions", "list", "--archived")["total"] == 0
+    _run("redo", "--yes")
+    assert _document("sessions", "list", "--archived")["total"] == 1
+    _undo(machine)
+    assert _document("sessions", "list", "--archived")["total"] == 0
+
+
+def test_a_restore_is_done_again_and_leaves_what_changed(machine: Machine, project: Path) -> None:
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    changed = contents(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    assert contents(project) == changed
+    dry = _run("redo", "--dry-run")
+    assert "src/main.py" in dry.text
+    assert "Nothing was changed." in dry.text
+    _run("redo", code=3)
+    assert contents(project) == changed
+    done = _document("redo", "--yes")
+    assert "src/main.py" in done["projects"][0]["written"]
+    assert contents(project) == captured
+    _undo(machine)
+    assert contents(project) == changed
+    (project / "src" / "main.py").write_text("mine\n")
+    said = _run("redo", "--yes")
+    assert "src/main.py" in said.text
+    assert (project / "src" / "main.py").read_text() == "mine\n"
+    assert (project / "with space").exists()
