@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from tests.compat.agents.installed import node, program
@@ -28,7 +30,10 @@ class KimiCode(Lab):
         return {**usual, "PATH": f"{node()}:{usual['PATH']}"}
 
     def settings(self) -> Mapping[str, str]:
+        workspace = f"wd_project_{sha256(str(self.project).encode()).hexdigest()[:12]}"
+        trusted = {"root": str(self.project), "trustedAt": 1_794_800_000_000}
         return {
+            f".kimi-code/workspace-trust/{workspace}": json.dumps(trusted),
             ".kimi-code/config.toml": f"""\
 default_model = "here"
 telemetry = false
@@ -40,7 +45,7 @@ api_key = "none"
 provider = "here"
 model = "a-model"
 max_context_size = 128000
-"""
+""",
         }
 
     def variables(self) -> Mapping[str, str]:
