@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast import Home
+from holdfast.homes import life
 from holdfast.homes.life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
@@ -92,7 +93,8 @@ def test_a_lock_file_of_a_process(process: int, began: str, alive: bool, tmp_pat
         assert bool(home.plan_prune(older_than="90d").removals) is not alive
 
 
-def test_logs_of_goose_go_and_return(tmp_path: Path) -> None:
+def test_logs_of_goose_go_and_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "_processes", lambda: iter(()))  # a Goose of this machine
     root = tmp_path / ".local/share/goose"
     root.parent.mkdir(parents=True)
     goose.make(root)
