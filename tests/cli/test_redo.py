@@ -64,7 +64,8 @@ def test_it_is_an_operation_like_any_other(machine: Machine, one: Path) -> None:
     assert (undo["undoes"], first["redone_by"]) == ("1", ["3"])
     _undo(machine)
     assert one.exists()
-    _run("redo", "3", "--yes")
+    again = _run("redo", "3", "--yes")
+    assert "Doing operation 3 again: sessions prune" in again.text
     assert not one.exists()
 
 
