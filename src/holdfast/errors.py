@@ -58,6 +58,7 @@ _FLAGS = (
     (r"with --plan-out FILE", "with `plan.save(path)`"),
     (r"It ran with --now\.", "It ran with `use_trash=False`."),
     (r"without undo copies: --now\.", "without undo copies: `use_trash=False`."),
+    (r"With --use-trash,", "With `caps_use_trash=True`,"),
     (r"--files-only and --no-files", "`files`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
@@ -112,8 +113,10 @@ def _method(found: re.Match[str]) -> str:
 
 
 def _with_flag(hint: str, flag: str) -> str:
-    """A hint whose command lines can be copied: those in backticks are only names of commands."""
-    return re.sub(rf"(?<!`)holdfast (?={_names()})", f"holdfast {flag}", hint) if flag else hint
+    """A hint whose commands work on the same home when they are copied. The demo has its own."""
+    return (
+        re.sub(rf"holdfast (?=(?!demo)(?:{_names()}))", f"holdfast {flag}", hint) if flag else hint
+    )
 
 
 def in_voice(hint: str) -> str:

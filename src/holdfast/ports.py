@@ -198,6 +198,9 @@ class Checkup(Protocol):
     def look(self, progress: Progress) -> Iterator[Finding]:
         """One finding for each check. Creates and changes nothing."""
 
+    def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
+        """Let the owner read and write what the findings say is closed to them. Needs no lock."""
+
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:

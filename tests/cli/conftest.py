@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.checkpoint_bench import taken
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.session_bench import fill
 
@@ -124,3 +125,9 @@ def stored_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 def stored(tmp_path: Path, stored_once: Machine) -> Machine:
     """Four sessions in a store, see session_bench.py."""
     return _copy(stored_once, tmp_path)
+
+
+@pytest.fixture
+def inside(machine: Machine) -> Inside:
+    """Commands on `machine`, in this process."""
+    return Inside(machine)

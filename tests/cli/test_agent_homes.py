@@ -254,7 +254,7 @@ def test_maintain(bench: Bench) -> None:
     config.write_text("[sessions]\nauto_prune = true\n")
     bench.ok("maintain", "--force")
     assert not bench.sessions()
-    bench.ok("undo")
+    bench.ok("undo", "--yes")
     assert bench.look() == before
 
 

@@ -253,7 +253,7 @@ def test_undo_passes_over_an_archive_that_came_back_piece_by_piece(kept: Machine
     kept.ok("sessions", "delete", OLDER, "--yes")
     kept.ok("sessions", "archive", OLD, "--yes")
     kept.ok("sessions", "restore", OLD)
-    assert "Undoing operation 1" in kept.ok("undo").words
+    assert "Undoing operation 1" in kept.ok("undo", "--yes").words
     assert OLDER in listed(kept)
 
 

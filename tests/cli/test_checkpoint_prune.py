@@ -95,7 +95,7 @@ def test_prune_shows_its_plan_asks_removes_and_can_be_undone(
     going = [each for each in document["plan"]["items"] if each["action"] == "remove"]
     assert [(each["kind"], each["id"]) for each in going] == [("checkpoint", first)]
     assert [each.id for each in listed(machine, project)] == [second]
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert [each.id for each in listed(machine, project)] == [second, first]
 
 
@@ -146,7 +146,7 @@ def test_clear_takes_all_of_them_with_force_and_undo_brings_them_back(
     ok(machine, "clear", "-f")
     assert not listed(machine, project)
     assert "There are no checkpoints yet" in ok(machine, "status").words
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert listed(machine, project)[0].id == first
     ok(machine, "clear", "--force", "--now")
     assert not listed(machine, project)
@@ -186,7 +186,7 @@ def test_checkpoints_of_an_older_layout_are_listed_compared_and_restored(
     assert (project / "kept.tmp").exists()
     assert (project / "empty").is_dir()
     assert not (project / "new.txt").exists()
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert contents(project) == changed
     assert [each.reason for each in listed(machine, project)][-1] == "older"
 
@@ -206,7 +206,7 @@ def test_clear_legacy_clears_what_an_older_layout_left(
     ok(machine, "clear-legacy", "--force")
     assert machine.json("checkpoints")["legacy_archives"] == []
     assert len(ok(machine, "list", str(project)).lines) == 3
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert len(ok(machine, "list", str(project)).lines) == 4
     assert len(machine.json("checkpoints")["legacy_archives"]) == 1
 
@@ -223,7 +223,7 @@ def test_what_only_an_older_layout_left_is_shown(machine: Machine, project: Path
     assert (known["name"], known["workdir"]) == (old.name, str(project))
     assert machine.json("checkpoints", "prune", "--legacy", "--yes")["report"]["removed"] == 1
     assert not old.exists()
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert old.is_dir()
 
 
@@ -310,7 +310,7 @@ def test_clear_warns_and_with_legacy_takes_everything(
     assert not old.exists()
     assert machine.json("checkpoints")["projects"] == []
     assert machine.json("checkpoints")["legacy_archives"] == []
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert old.is_dir()
     assert listed(machine, project)[0].id == first
 

@@ -155,7 +155,7 @@ def test_restore_previews_then_restores_and_undo_takes_it_back(
     assert "3 written, 1 deleted." in done.words
     assert "  holdfast undo 1" in done.lines
 
-    machine.ok("undo", "1")
+    machine.ok("undo", "1", "--yes")
     assert contents(project) == {name: each.content for name, each in changed.items()}
     assert "checkpoints restore" in machine.ok("log").words
 
@@ -280,7 +280,7 @@ def test_undo_of_a_restore_shows_the_same_paths_before_and_after(
     assert foreseen["problem"] is None
     assert entries(project) == restored
 
-    undone = machine.json("undo", code=1)["report"]["items"][0]
+    undone = machine.json("undo", "--yes", code=1)["report"]["items"][0]
     assert (undone["written"], undone["deleted"]) == (["new.txt"], ["with space"])
     assert not (project / "with space").exists()
 
@@ -290,7 +290,7 @@ def test_the_report_of_an_undone_restore_names_what_it_wrote_and_deleted(
 ) -> None:
     change(project)
     ok(machine, "restore", first, "--yes")
-    undone = machine.ok("undo")
+    undone = machine.ok("undo", "--yes")
     assert "2 written, 1 deleted (operation 2)" in undone.words
     assert "Written (2) new.txt src/main.py" in undone.words
     assert "Deleted (1) with space" in undone.words
@@ -303,7 +303,7 @@ def test_undo_of_a_restore_leaves_what_changed_after_it(
     change(project)
     ok(machine, "restore", first, "--yes")
     (project / "src" / "main.py").write_text("after the restore\n")
-    undone = machine.run("undo", "1")
+    undone = machine.run("undo", "1", "--yes")
     assert undone.code == 1
     assert "src/main.py (changed since the safety checkpoint)" in undone.words
     assert (project / "src" / "main.py").read_text() == "after the restore\n"

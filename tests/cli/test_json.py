@@ -35,7 +35,7 @@ _RUNS: list[tuple[str, int, set[str]]] = [
     ("log", 0, {"operations", "problems"}),
     ("log --limit 0", 2, _ERROR),
     ("undo", 0, {"undone", "applied", "report"}),
-    ("undo --dry-run", 0, {"undone", "applied", "items"}),
+    ("undo --dry-run", 0, {"undone", "applied", "items", "since"}),
     ("undo 99", 2, _ERROR),
     ("trash", 0, {"trash", "bytes"}),
     ("trash list", 0, {"trash", "bytes"}),

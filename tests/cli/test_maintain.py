@@ -76,7 +76,7 @@ def test_with_auto_prune_it_prunes_and_says_how_to_undo(used: Machine) -> None:
     assert "5 removed" in result.words
     assert "auto_prune is off" not in result.words
     assert "holdfast undo 1" in result.words
-    used.ok("undo")
+    used.ok("undo", "--yes")
     assert used.names() == before
     assert "maintain" in used.ok("log").words
 

@@ -105,7 +105,11 @@ def test_ctrl_c_while_it_looks(half: Machine) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     finally:
         os.close(journal)
-    assert (process.returncode, out, err) == (130, b"", b"\n")
+    assert (process.returncode, out, err) == (
+        130,
+        b"",
+        b"\nInterrupted. Nothing was changed.\n",
+    )
 
 
 def test_yes_does_not_ask(used: Machine) -> None:

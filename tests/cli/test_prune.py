@@ -337,7 +337,7 @@ def test_trash_empty(used: Machine) -> None:
     result = used.run("undo", "1")
     assert result.code == 1
     assert "has been removed since" in result.err
-    assert used.json("undo", "2")["report"]["brought_back"] == 3
+    assert used.json("undo", "2", "--yes")["report"]["brought_back"] == 3
 
 
 def test_trash_empty_older_than(used: Machine) -> None:

@@ -712,7 +712,7 @@ def test_an_interrupted_prune_says_so_and_the_next_one_finishes(many: Machine) -
     again = many.json("sessions", "prune", "--yes")["report"]
     assert again["removed"] == 1_500 - gone
     assert many.json("undo")["report"]["brought_back"] == 1_500 - gone
-    assert many.json("undo")["report"]["brought_back"] == gone
+    assert many.json("undo", "--yes")["report"]["brought_back"] == gone
     check_whole(many.home)
 
 

@@ -40,7 +40,8 @@ def test_undo_twice(machine: Machine, one: Path) -> None:
     by_id, by_default, the_undo = (machine.run("undo", *args) for args in (["1"], [], ["2"]))
     assert by_id.code == by_default.code == the_undo.code == 1
     assert "was already undone, by operation 2" in by_id.err
-    assert "nothing to undo" in by_default.err
+    assert "nothing left to undo" in by_default.err
+    assert "operation 1 (sessions prune), undone by operation 2" in " ".join(by_default.err.split())
     assert "is itself an undo, of operation 1" in the_undo.err
     assert entries(machine.home) == before
 
@@ -51,7 +52,7 @@ def test_undo_takes_the_latest(machine: Machine) -> None:
     machine.ok("sessions", "prune", "--source", "cli", "--yes")
     machine.ok("undo")
     assert (first.exists(), second.exists()) == (False, True)
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert (first.exists(), second.exists()) == (True, True)
 
 
@@ -184,7 +185,7 @@ def test_log_names_the_damage_and_lists_the_rest(damaged: Machine) -> None:
 def test_other_operations_can_still_be_undone(damaged: Machine) -> None:
     content = _damage(damaged).read_bytes()
     assert damaged.json("undo")["undone"] == "3"
-    assert damaged.json("undo", "1")["report"]["brought_back"] == 1
+    assert damaged.json("undo", "1", "--yes")["report"]["brought_back"] == 1
     assert _damage(damaged).read_bytes() == content
     assert len(list(damaged.trash.rglob("*.json"))) == 1
 

@@ -275,5 +275,5 @@ def test_the_commands_work_on_a_home_of_hermes(tmp_path: Path) -> None:
     done = holdfast(tmp_path, *flag, "checkpoints", "restore", ident, "--yes")
     assert "a.txt" in done["written"]
     assert (site / "a.txt").read_text() == "0\n"
-    holdfast(tmp_path, *flag, "undo")
+    holdfast(tmp_path, *flag, "undo", "--yes")
     assert (site / "a.txt").read_text() == "mine\n"

@@ -82,7 +82,7 @@ def test_a_project_that_is_gone_with_all_around_it_may_be_on_some_disk(tmp_path:
     workdir = bench.project("disk/project")
     target = bench.take(workdir)
     shutil.rmtree(workdir.parent)
-    assert [each.state for each in bench.store.projects()] == [ProjectState.UNMOUNTED]
+    assert [each.state for each in bench.store.projects()] == [ProjectState.UNKNOWN]
     assert not bench.plan(CheckpointPolicy(stale_after=60.0)).removals
     assert bench.store.take(workdir, reason="x", now=bench.now).outcome is TakeOutcome.SKIPPED
     with pytest.raises(StorageError, match="is gone, too"):

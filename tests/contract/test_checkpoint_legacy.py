@@ -283,8 +283,8 @@ def test_one_on_a_disk_that_may_come_back_is_not_gone(
     for workdir, state in (
         (disk / "site", ProjectState.UNMOUNTED),
         ("/mnt/usb/site", ProjectState.UNMOUNTED),
-        (bench.root / "gone" / "with everything", ProjectState.UNMOUNTED),
-        ("relative", ProjectState.UNMOUNTED),
+        (bench.root / "gone" / "with everything", ProjectState.UNKNOWN),
+        ("relative", ProjectState.UNKNOWN),
         (bench.root / "site", ProjectState.MISSING),
         (bench.root, ProjectState.LIVE),
     ):

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable
 from pathlib import Path
 
@@ -204,9 +204,18 @@ def test_an_unreadable_message_is_taken_out_and_named(path: Path, everything: Co
     execute(path, "UPDATE messages SET body = zeroblob(9), form = 2 WHERE number IN (5, 6, 900)")
     result = mend(path)
     assert problems(path) == []
-    assert [loss.to_json() for loss in result.losses] == [
-        {"what": "message", "count": 3, "exact": True, "ranges": [[5, 6], [900, 900]]}
-    ]
+    [loss] = result.losses
+    document = loss.to_json()
+    lost = Counter(everything[1][number][0] for number in (5, 6, 900))
+    assert {each["session"]: each["count"] for each in document.pop("sessions")} == lost
+    assert document == {
+        "what": "message",
+        "count": 3,
+        "exact": True,
+        "ranges": [[5, 6], [900, 900]],
+    }
+    for session, count in lost.items():
+        assert f"{count} of session {session}" in loss.describe()
     assert content(path)[1].keys() == everything[1].keys() - {5, 6, 900}
 
 

@@ -56,7 +56,7 @@ def _everything_comes_back(run: Run, copy: World, chance: random.Random) -> None
 def _bring_all_back(copy: World, chance: random.Random, noted: set[str]) -> None:
     waiting = {each["operation"] for each in _trash(copy)} - noted
     for operation in chance.sample(sorted(waiting), len(waiting)):
-        copy.holdfast("undo", operation)
+        copy.holdfast("undo", operation, "--yes")
     copy.holdfast("sessions", "restore", "--all")
 
 

@@ -136,7 +136,7 @@ def take_back(run: Run, a: int, _b: int, _c: int) -> Step | None:
     project = run.world.project(rollback.project)
     present = captured(project)
     step = _taking(run, rollback.project)
-    said = run.command("undo", operation, codes=(0, 1, 2))
+    said = run.command("undo", operation, "--yes", codes=(0, 1, 2))
     after = captured(project)
     if run.fault is not None:
         _check_mixed(present, rollback.before, after)

@@ -184,7 +184,9 @@ def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
     step = Step(faulty=run.fault is not None)
     come = _bring_back(run, step, operation)
     taken = come and len(step.must) < len(step.moves)
-    run.command("undo", operation, codes=(0, 1) if taken else (0,) if come else (0, 1, 2, 5))
+    run.command(
+        "undo", operation, "--yes", codes=(0, 1) if taken else (0,) if come else (0, 1, 2, 5)
+    )
     return step
 
 

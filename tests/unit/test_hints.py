@@ -62,7 +62,8 @@ def test_a_command_line_in_a_hint_works_on_the_same_home() -> None:
     voice = COMMAND_FLAG.set("--home /srv/a ")
     try:
         assert error.hint == (
-            "Bring it back: holdfast --home /srv/a undo 7. `holdfast log` lists others."
+            "Bring it back: holdfast --home /srv/a undo 7. "
+            "`holdfast --home /srv/a log` lists others."
         )
     finally:
         COMMAND_FLAG.reset(voice)

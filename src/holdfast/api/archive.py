@@ -198,6 +198,7 @@ class ArchivedSessions:
         *,
         wanted: SessionFilter | None = None,
         use_trash: bool = True,
+        caps_use_trash: bool = False,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
         """What is removed from the archive. The age of a session is its time there.
@@ -205,7 +206,9 @@ class ArchivedSessions:
         Without arguments, [archive] of config.toml applies. The rules are those of
         `Home.plan_prune`.
         """
-        base = self._place.settings.archive_policy(use_trash=use_trash)
+        base = replace(
+            self._place.settings.archive_policy(use_trash=use_trash), caps_use_trash=caps_use_trash
+        )
         return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -39,6 +40,7 @@ from holdfast.stores.checkpoints.watch import following
 from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
+_SHORT = 12
 #: A checkpoint, by its id, by the start of one, or as it was listed.
 Which: TypeAlias = str | Checkpoint
 
@@ -199,6 +201,7 @@ class Checkpoints(Capture):
         with store.reading():  # nothing else holds the tree of a look
             tree = new.tree if new else store.look(Path(old.workdir)).tree
             changes = [each for each in store.changes(old.tree, tree) if _is_below(each, wanted)]
+            _refuse_unknown(store, old, tree, wanted, changes)
             return Difference(
                 store=store, old=old, new=new, new_tree=tree, paths=wanted, changes=changes
             )
@@ -310,6 +313,7 @@ class Checkpoints(Capture):
         keep_orphans: bool | None = None,
         legacy: bool = False,
         use_trash: bool = True,
+        caps_use_trash: bool = False,
         pack: bool = False,
         **rules: Unpack[KeepRules],
     ) -> HomePlan:
@@ -319,7 +323,8 @@ class Checkpoints(Capture):
         `keep_within`, `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly`
         replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
         that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
-        go; it removes nothing.
+        go; it removes nothing. What the cap on bytes takes is gone at once, because the trash
+        counts towards it, unless `caps_use_trash`.
 
         A take hides the oldest checkpoints beyond `max_snapshots`; `list` does not show them, and
         they wait for their place in the trash. A prune puts them there, and an undo brings back all
@@ -331,6 +336,7 @@ class Checkpoints(Capture):
         policy = replace(
             base,
             legacy=legacy,
+            caps_use_trash=caps_use_trash,
             rules=base.rules if own.empty else own,
             max_count=base.max_count if caps.max_count is None else caps.max_count,
             max_bytes=base.max_bytes if caps.max_bytes is None else caps.max_bytes,
@@ -435,6 +441,34 @@ class Checkpoints(Capture):
                 raise
             error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
             raise
+
+
+def _refuse_unknown(
+    store: CheckpointStore,
+    old: Checkpoint,
+    new_tree: str,
+    wanted: Sequence[str],
+    changes: Sequence[Change],
+) -> None:
+    """Raise for a path that is nowhere: "no difference" would hide a typo."""
+    for path in wanted:
+        if not path or any(_is_below(each, (path,)) for each in changes):
+            continue
+        if os.path.lexists(Path(old.workdir, path)):
+            continue
+        if not any(_has(store.captured(tree), path) for tree in {old.tree, new_tree}):
+            raise UsageError(
+                f"There is no {path!r} in checkpoint {old.known_id[:_SHORT]}, and none in "
+                f"{old.workdir}.",
+                hint=f"`holdfast checkpoints show {old.known_id[:_SHORT]}` lists its files.",
+            )
+
+
+def _has(captured: Captured, path: str) -> bool:
+    below = f"{path}/"
+    return any(
+        each == path or each.startswith(below) for each in (*captured.files, *captured.directories)
+    )
 
 
 def _is_below(change: Change, wanted: Sequence[str]) -> bool:

@@ -35,7 +35,7 @@ from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
-from holdfast.model.operation import Operation, Removal
+from holdfast.model.operation import MAINTAIN, Operation, Removal
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -56,12 +56,21 @@ from holdfast.value import dataclass, replace
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `foreseen` says what it would do to the files of
-    projects, by the key of each removal."""
+    projects, by the key of each removal. `since` is what a person did after that operation, the
+    latest first. `unexpected` means that nobody named it, and that a timer may have run it."""
 
     place: Place
     operation: Operation
     removals: Sequence[Removal]
     foreseen: Mapping[str, Foreseen]
+    since: Sequence[Operation] = ()
+    unexpected: bool = False
+
+    @property
+    def needs_asking(self) -> bool:
+        """Whether a person should agree first: it changes files of a working directory, or undoes
+        something other than what they did last."""
+        return bool(self.foreseen or self.since or self.unexpected)
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""
@@ -247,8 +256,14 @@ class Home(SessionRetention, SessionExchange):
         asked for. What agents did on their own is passed over."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
-        foreseen = undoing.foresee(self._place.home, removals)
-        return UndoPlan(place=self._place, operation=target, removals=removals, foreseen=foreseen)
+        return UndoPlan(
+            place=self._place,
+            operation=target,
+            removals=removals,
+            foreseen=undoing.foresee(self._place.home, removals),
+            since=undoing.done_since(self._place.home.log.read(), target),
+            unexpected=number is None and target.command == MAINTAIN,
+        )
 
     def undo(
         self, operation: OperationRef | None, *, progress: Progress | None = None

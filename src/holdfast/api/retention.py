@@ -40,6 +40,7 @@ class SessionRetention(SessionView):
         kinds: str | Collection[str] | None = None,
         files: str = Files.WITH,
         use_trash: bool = True,
+        caps_use_trash: bool = False,
         progress: Progress | None = None,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
@@ -50,9 +51,12 @@ class SessionRetention(SessionView):
         rules for this plan, `max_total_size` and `max_count` its caps. `kinds` are "session",
         "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
         "with" their sessions, "only" the files, or "none" of them. A session that has not ended,
-        that a process holds, or that is pinned always stays.
+        that a process holds, or that is pinned always stays. What a cap on bytes takes is gone at
+        once, because the trash counts towards it, unless `caps_use_trash`.
         """
-        base = self._place.settings.policy(use_trash=use_trash)
+        base = replace(
+            self._place.settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash
+        )
         return self.plan_policy(
             own_policy(base, rules, self._place.clock()),
             wanted=wanted_sessions(wanted, source),

@@ -5,12 +5,13 @@ from holdfast.services.doctor import Diagnosis
 from holdfast.services.exchange.session_export import ExportReport
 from holdfast.services.exchange.session_import import ImportReport
 from holdfast.services.stats import HomeStats
-from holdfast.services.status import HomeStatus
+from holdfast.services.status import CheckpointCount, HomeStatus
 from holdfast.services.upkeep import StepPlan
 from holdfast.services.watch import Step as WatchStep
 from holdfast.spine.undo import Foreseen
 
 __all__ = [
+    "CheckpointCount",
     "CheckpointStatus",
     "Diagnosis",
     "ExportReport",

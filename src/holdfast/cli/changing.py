@@ -44,7 +44,7 @@ CHANGING = frozenset(
         "doctor",
     }
 )
-#: These take --yes, so that a script may always pass it, and ask nothing.
+#: These take --yes, so that a script may always pass it, and ask nothing; an undo rarely does.
 _ASK_NOTHING = frozenset(
     {
         "sessions import",
@@ -59,6 +59,7 @@ _ASK_NOTHING = frozenset(
         "checkpoints rename",
         "config init",
         "config set",
+        "undo",
     }
 )
 #: A flag that answers yes in advance. A person who is asked must have seen what it is about.

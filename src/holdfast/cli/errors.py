@@ -20,7 +20,8 @@ _RED, _USUAL = "\x1b[31m\x1b[1m", "\x1b[0m"
 
 def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
     """Run a command; every error becomes a message and an exit code."""
-    voice = COMMAND_FLAG.set("")  # from here on, hints name commands
+    # From here on, hints name commands; click may learn later which home they need.
+    voice = COMMAND_FLAG.set(invocation.home_flag)
     try:
         result = command()
     except OutputError:

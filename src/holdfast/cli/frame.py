@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.changing import is_told_to_change
+from holdfast.cli.changing import CHANGING, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.streams import be_quiet, outlive_reader, tell_held
+from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held
+from holdfast.errors import COMMAND_FLAG
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -174,6 +175,9 @@ class Command(_Framed):
 
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
+        COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
+        if name in CHANGING and not ctx.params.get("dry_run"):
+            may_change()
         changes = is_told_to_change(name, ctx.params)
         if changes:
             outlive_reader()

@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import DEFAULT_HOME, Invocation, quoted
 from holdfast.cli.output import name, note, print_json, say
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.cli.streams import write
 from holdfast.errors import BusyError, StorageError, UsageError
 from holdfast.stores.files import replace, storage_errors
@@ -93,7 +92,7 @@ def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> i
     if dry_run or declined is not None:
         _document(invocation, scheduler, installed=False)
         if declined is not None:
-            print_error(declined, as_json=False)
+            print_declined(declined)
             return declined.exit_code
         return 0
     code = scheduler.install()

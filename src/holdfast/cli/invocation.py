@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import variables
-from holdfast.errors import NotAHomeError, UsageError
+from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ class Invocation:
     def choose(self, home: AgentHome) -> None:
         """Go on as if this home had been named; suggested commands name it."""
         self.home, self.chosen_home, self.home_path = home.name, home.path, home.path
+        if COMMAND_FLAG.get() is not None:
+            COMMAND_FLAG.set(self.home_flag)
 
     def choose_one(self) -> None:
         """Settle on one home to change: the named one, or the only one. Never on a guess."""

@@ -14,9 +14,11 @@ import sys
 from holdfast.cli.streams import (
     OutputError,
     discard_output,
+    interrupted_words,
     output_errors,
     prepare,
     write,
+    write_error,
 )
 
 FAILED = 1
@@ -46,10 +48,20 @@ def run(args: list[str]) -> int:
         with output_errors():
             sys.stdout.flush()
     except KeyboardInterrupt:
+        write_error(interrupted_words(_home_flag(args)))
         return INTERRUPTED
     except OutputError as error:
         return _output_failed(error.cause)
     return code
+
+
+def _home_flag(args: list[str]) -> str:
+    """The home that was named, for a command to type next."""
+    import shlex
+
+    given = [args[at + 1] for at, each in enumerate(args[:-1]) if each == "--home"]
+    given += [each.partition("=")[2] for each in args if each.startswith("--home=")]
+    return f"--home {shlex.quote(given[-1])} " if given else ""
 
 
 def _output_failed(error: OSError) -> int:

@@ -1,4 +1,8 @@
-"""Progress on a terminal for work over a second, and signals that stop work between two batches."""
+"""Progress on a terminal for work over a second, and signals that stop work between two batches.
+
+Work that reports its steps is shown with them. Work that reports none shows its label and a bar
+that moves, from its second second on.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +16,56 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from holdfast.cli.streams import change_begins, is_quiet
+
 if TYPE_CHECKING:
+    from threading import Timer
+
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
 _QUIET_SECONDS = 1.0
+_STOPPING = "Stopping after the current batch. Press Ctrl-C again to end at once.\n"
 
 
 class TerminalProgress:
     """Shows nothing for the first second, and nothing at all when stderr is not a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
         self._started = time.monotonic()
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr.isatty() and not is_quiet()
         self._stop = False
         self._shown: RichProgress | None = None
         self._task: TaskID | None = None
+        self._timer = self._start_timer(label) if label and self._wanted else None
+
+    def _start_timer(self, label: str) -> Timer:
+        """So that something shows although no step is reported."""
+        from threading import Timer
+
+        timer = Timer(_QUIET_SECONDS, self._show, (label,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _show(self, label: str) -> None:
+        if self._shown is None:
+            self._shown, self._task = _start()
+            self._shown.update(self._task, description=label)
 
     def step(self, label: str, done: int, total: int | None) -> None:
         if not self._wanted or time.monotonic() - self._started < _QUIET_SECONDS:
             return
+        self._cancel_timer()
         if self._shown is None or self._task is None:
             self._shown, self._task = _start()
         self._shown.update(self._task, description=label, completed=done, total=total)
+
+    def _cancel_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            timer.join()  # it may be about to show itself
 
     def stop_requested(self) -> bool:
         return self._stop
@@ -43,6 +74,7 @@ class TerminalProgress:
         self._stop = True
 
     def close(self) -> None:
+        self._cancel_timer()
         if self._shown is not None:
             self._shown.stop()
 
@@ -63,17 +95,25 @@ def _start() -> tuple[RichProgress, TaskID]:
 
 
 @contextlib.contextmanager
-def progress(*, stoppable: bool = False) -> Iterator[TerminalProgress]:
+def progress(
+    label: str = "", *, stoppable: bool = False, changes: bool | None = None
+) -> Iterator[TerminalProgress]:
     """Around work that can stop between two batches, the first Ctrl-C asks it to and the second
-    ends it at once. Around work that only looks, the first one ends it.
+    ends it at once. Around work that only looks, the first one ends it. After an interrupt of work
+    that `changes` something, the command says how to go on; most work that can be stopped does.
     """
-    shown = TerminalProgress()
+    shown = TerminalProgress(label)
     before = signal.getsignal(signal.SIGINT)
+    if stoppable if changes is None else changes:
+        change_begins()
 
     def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
         if shown.stop_requested():
             raise KeyboardInterrupt
         shown.request_stop()
+        # Not through `sys.stderr`, which may be in the middle of a write.
+        with contextlib.suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), _STOPPING.encode())
 
     if stoppable:
         signal.signal(signal.SIGINT, on_interrupt)

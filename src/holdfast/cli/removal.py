@@ -16,7 +16,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import amount, is_archiving, show_plan, show_report, what_undo_can
-from holdfast.errors import DamageError, DeclinedError, HoldfastError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
 from holdfast.model.text import one_line
@@ -65,6 +65,27 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether what goes is kept in the trash; the command gets `use_trash` and `caps_use_trash`."""
+
+    @functools.wraps(function)
+    def with_flags(*args: Any, skip_trash: bool, caps_use_trash: bool, **rest: Any) -> Any:
+        if skip_trash and caps_use_trash:
+            raise UsageError("--now and --use-trash contradict each other.")
+        trash = {"use_trash": not skip_trash, "caps_use_trash": caps_use_trash}
+        return function(*args, trash=trash, **rest)
+
+    decorated = click.option(
+        "--use-trash",
+        "caps_use_trash",
+        is_flag=True,
+        help="Move what a size cap removes to the trash too; emptying it frees the space.",
+    )(with_flags)
+    return click.option(
+        "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
+    )(decorated)
+
+
 def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags of the keep rules, which count in each group or project."""
 
@@ -109,9 +130,9 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
     declined = None if how.yes or not plan.removals else _ask(plan)
     if declined is not None:
         _document(invocation, plan, None)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
-    with progress(stoppable=True) as shown:
+    with progress("working", stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
     if not invocation.json:
@@ -148,6 +169,14 @@ def asked(
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
     return None if _confirmed(question) else DeclinedError(f"Nothing was {done}.")
+
+
+def print_declined(declined: DeclinedError) -> None:
+    """Somebody who says no made no error. Without a terminal nobody could say anything."""
+    if declined.hint is None:
+        note(declined.message)
+    else:
+        print_error(declined, as_json=False)
 
 
 def _confirmed(question: str) -> bool:

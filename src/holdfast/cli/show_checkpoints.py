@@ -21,6 +21,7 @@ _STATES = {
     ProjectState.LIVE: "green",
     ProjectState.STALE: "yellow",
     ProjectState.UNMOUNTED: "yellow",
+    ProjectState.UNKNOWN: "yellow",
     ProjectState.MISSING: "red",
 }
 _COLUMNS = ("project", "state", "checkpoints", "last used", "size")

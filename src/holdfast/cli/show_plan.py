@@ -64,11 +64,23 @@ def for_good(items: Sequence[PlanItem]) -> str:
     return f"{amount(final)} of it cannot be undone."
 
 
+def by_cap(items: Sequence[PlanItem]) -> str:
+    """Why a cap removes for good, and how to keep it from doing so; empty when none does."""
+    if not any(each.gone_by_cap for each in items):
+        return ""
+    return (
+        "A size cap does not use the trash, because the trash counts towards the cap. "
+        "--use-trash moves what the cap removes to the trash."
+    )
+
+
 def what_undo_can(items: Sequence[PlanItem]) -> str:
     """What can be undone and what cannot, as a sentence: for a question."""
     warning = for_good(items)
     if not warning:
         return "`holdfast undo` can bring it all back until the trash is emptied."
+    if any(each.gone_by_cap for each in items):
+        warning += " A size cap does not use the trash."
     if all(not item.undoable for item in items):
         return warning
     return f"{warning} `holdfast undo` can bring back the rest."
@@ -93,6 +105,8 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         show_items(removals, plan.made_at, all_items=all_items)
         if warning := for_good(removals):
             say(styled(warning, style="yellow"))
+        if why := by_cap(removals):
+            say(styled(why, style="yellow"))
     elif not plan.ends:
         say("Nothing to remove.")
     _show_ends(plan.ends, all_items=all_items)
@@ -233,6 +247,7 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
     _show_notes(report)
     if report.stopped:
         say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
+        say("To go on, run the same command again.")
 
 
 def _summary(report: Report, plan: Plan | None) -> Line:

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 
 class _State:
     outlives_reader = False
+    #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
+    only_reads = True
+    change_begun = False
     quiet = False
     #: What --quiet holds back, to be told if something fails.
     held: list[str] | None = None
@@ -50,6 +53,28 @@ def _failed(error: OSError) -> None:
 def outlive_reader() -> None:
     """From now on a reader that goes away ends nothing; what it would have read is thrown away."""
     _state.outlives_reader = True
+
+
+def may_change() -> None:
+    """This command can change something, even where it shows no progress."""
+    _state.only_reads = False
+
+
+def change_begins() -> None:
+    """From now on an interrupt may leave something half done, which the log knows."""
+    _state.change_begun = True
+
+
+def interrupted_words(home_flag: str = "") -> str:
+    """What to say after Ctrl-C: what was done, and how to go on."""
+    if _state.change_begun:
+        return (
+            "Interrupted while changing this home. Nothing is lost: the next command that changes "
+            "it finishes what was begun, or takes it back.\n"
+            f"  `holdfast {home_flag}log` shows what was done. "
+            "To go on, run the same command again.\n"
+        )
+    return "Interrupted. Nothing was changed.\n" if _state.only_reads else "Interrupted.\n"
 
 
 def be_quiet(*, silent: bool) -> None:
@@ -113,6 +138,7 @@ def prepare() -> None:
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
     _state.outlives_reader = _state.quiet = False
+    _state.only_reads, _state.change_begun = True, False
     _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

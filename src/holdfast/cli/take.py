@@ -6,6 +6,8 @@ command line is a plain one; for all others click parses the same flags, and com
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, print_json, say, suggest
-from holdfast.cli.streams import be_quiet, outlive_reader
+from holdfast.cli.streams import be_quiet, may_change, outlive_reader
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.text import format_count, one_line
@@ -66,6 +68,7 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
 
     def run() -> int:
         outlive_reader()
+        may_change()
         if invocation.quiet:
             be_quiet(silent=True)
         return take(invocation, arguments[0] if arguments else None, **given)
@@ -90,16 +93,26 @@ def take(
     reason, session_id, turn_name = (
         stored_text(text, flag).strip() for flag, text in texts.items()
     )
-    taking = invocation.capture().take(
-        workdir,
-        reason=reason,
-        session=session_id or None,
-        turn=turn_name or None,
-        paths=paths,
-        hash_all=hash_all,
-    )
+    with _progress():
+        taking = invocation.capture().take(
+            workdir,
+            reason=reason,
+            session=session_id or None,
+            turn=turn_name or None,
+            paths=paths,
+            hash_all=hash_all,
+        )
     _tell(invocation, workdir, taking, all_items=all_items)
     return 0 if taking.id else HoldfastError.exit_code
+
+
+def _progress() -> AbstractContextManager[object]:
+    """Only a person sees progress. An agent must not wait for what shows it to load."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from holdfast.cli.progress import progress
+
+    return progress("taking a checkpoint")
 
 
 def short(checkpoint_id: str) -> str:
@@ -135,4 +148,5 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
         show_not_captured(taking.not_captured, all_items=all_items)
     if taking.excluded:
         left = format_count(taking.excluded, "file or folder", "files and folders")
-        note(f"{left} left out by default: `holdfast checkpoints excluded` lists them")
+        flag = invocation.home_flag
+        note(f"{left} left out by default: `holdfast {flag}checkpoints excluded` lists them")

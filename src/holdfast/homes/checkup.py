@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.homes import checkpoints
+from holdfast.homes import access, checkpoints
 from holdfast.homes.home import Ground
+from holdfast.homes.kind import LOG
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.model.checkup import Finding, Repair, Severity
@@ -44,6 +45,7 @@ class HomeCheckup:
     def __init__(self, ground: Ground, database: str, archive: Archive | None = None) -> None:
         """`database` is the name of one that lies in our own folder."""
         self._archive = archive
+        self._top = ground.root
         self._root = ground.state
         self._is_own = ground.state == ground.root
         self._database = database
@@ -51,6 +53,7 @@ class HomeCheckup:
         self._trash = ground.trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
+        yield access.look(self._top, self._written, is_own=self._is_own)
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
         if self._archive is not None:
@@ -65,6 +68,11 @@ class HomeCheckup:
         yield self._in_trash(view)
         yield _unfinished(view)
 
+    def give_access(self, findings: Sequence[Finding]) -> Iterator[Repair]:
+        """Before anything else: without it not even the lock can be taken."""
+        if any(each.check == access.CHECK and each.repairable for each in findings):
+            yield access.mend(self._top, self._written)
+
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
@@ -75,6 +83,11 @@ class HomeCheckup:
         yield from self._mend_store(wanted, now, progress)
         if _CHECKPOINTS in wanted:
             yield Repair(steps=(creation.mend(self._checkpoints),))
+
+    @property
+    def _written(self) -> tuple[Path, ...]:
+        """The folders whose files we write to, and do not only move or remove."""
+        return (self._root, self._root / LOG)
 
     def _look_at_permissions(self) -> Finding:
         """In the home of another agent only of our folder: that agent decides who may read its

@@ -7,6 +7,7 @@ disk says. Links are not followed, and what a folder itself takes is not counted
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -92,7 +93,9 @@ def counted(
         return sum(bytes_below(top, without, problems) for top in tops)
 
     log = below(places.log)
-    checkpoints = below(*places.checkpoints)
+    older = [each for folder in places.checkpoints for each in _older_layouts(folder)]
+    legacy = below(*older)
+    checkpoints = below(*places.checkpoints, without=older) + legacy
     fitted, loose_trash = _fitted(
         (each for each in found.trash if not each.capped_elsewhere), below(places.trash)
     )
@@ -128,12 +131,22 @@ def counted(
         + log
         + empty_database,
         checkpoint_bytes=checkpoints,
+        legacy_bytes=legacy,
         archive_bytes=in_archive,
         log_bytes=log,
         loose_trash_bytes=loose_trash,
         database_bytes=database,
         empty_database_bytes=empty_database,
     )
+
+
+def _older_layouts(folder: Path) -> list[Path]:
+    """What an older layout left in a folder of checkpoints, moved aside or not."""
+    try:
+        found = list(folder.iterdir())
+    except OSError:
+        return []  # the walk over the folder says why
+    return [each for each in found if re.fullmatch(r"legacy-.+|[0-9a-f]{16}", each.name)]
 
 
 def bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) -> int:

@@ -104,11 +104,13 @@ def origin_parts(origin: str | None) -> tuple[str, str]:
 
 
 class ProjectState(StrEnum):
-    """The state of a working directory that has checkpoints."""
+    """The state of a working directory that has checkpoints. `UNKNOWN`: nobody knows where it is,
+    or the folder around it is gone too, so that it may have been moved."""
 
     LIVE = "live"
     MISSING = "missing"
     UNMOUNTED = "unmounted"
+    UNKNOWN = "unknown"
     STALE = "stale"
 
 

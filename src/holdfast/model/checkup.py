@@ -61,33 +61,59 @@ class Verification:
         return fields_to_json(self, "ok")
 
 
-_MOST_RANGES = 3
+_MOST_SESSIONS = 5
+#: What the loss of a row means, for rows that people do not know by their name.
+_MEANING = {
+    "session row": "titles, ends and settings are lost; the messages were saved",
+    "routing key": "a chat that was mapped to a session starts a new one",
+    "lease": "sessions that are open now take a new one",
+    "guard's record": "budgets of open sessions start to count again",
+    "usage total": "all-time usage counts only the messages that are left",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostFrom(JsonValue):
+    """How much one session lost."""
+
+    session: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss(JsonValue):
     """Rows that could not be saved. If it is not `exact`, the data that would say which rows is
     damaged too: `count` is then what other rows suggest, or 0, and `ranges` are the ids between
-    which the rows were."""
+    which the rows were. `sessions` are those that lost some, as far as that is known."""
 
     what: str
     count: int
     exact: bool = True
     ranges: tuple[tuple[int, int], ...] = ()
+    sessions: tuple[LostFrom, ...] = ()
 
     def describe(self) -> str:
+        """`4 messages: 3 of session a, 1 of session b`."""
         if self.exact:
             amount = format_count(self.count, self.what)
         elif self.count:
             amount = f"about {format_count(self.count, self.what)}"
         else:
             amount = f"an unknown number of {self.what}s"
-        places = ", ".join(
-            str(first) if first == last else f"{first}–{last}"  # noqa: RUF001 - a range
-            for first, last in self.ranges[:_MOST_RANGES]
+        known = [self._of(each) for each in self.sessions[:_MOST_SESSIONS]]
+        more = len(self.sessions) - len(known)
+        if more > 0:
+            known.append(f"the rest of {format_count(more, 'other session')}")
+        if not known and self.what == "message":
+            known = ["nothing says of which sessions"]
+        parts = [", ".join(known), _MEANING.get(self.what, "")]
+        words = "; ".join(part for part in parts if part)
+        return f"{amount}: {words}" if words else amount
+
+    def _of(self, lost: LostFrom) -> str:
+        return (
+            f"{lost.count:,} of session {lost.session}" if self.what == "message" else lost.session
         )
-        more = ", …" if len(self.ranges) > _MOST_RANGES else ""
-        return f"{amount}, number {places}{more}" if places else amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

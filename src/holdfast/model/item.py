@@ -97,8 +97,9 @@ class Inventory:
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
     which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes`,
     `loose_trash_bytes` (trash of no known operation) and `empty_database_bytes` (what the session
-    store takes without a session in it) are parts of it. `archived` is the number of bundles in the
-    archive that are not among the items. `database_bytes` is the size of the session store with its
+    store takes without a session in it) are parts of it; `legacy_bytes` is the part of
+    `checkpoint_bytes` that older layouts left. `archived` is the number of bundles in the archive
+    that are not among the items. `database_bytes` is the size of the session store with its
     write-ahead log: the items of sessions and space, and `empty_database_bytes`. The remaining
     `rest_bytes` belong to the other agent if `rest_is_foreign`.
     """
@@ -110,6 +111,7 @@ class Inventory:
     problems: tuple[Problem, ...] = ()
     other_bytes: int = 0
     checkpoint_bytes: int = 0
+    legacy_bytes: int = 0
     archive_bytes: int = 0
     archived: int = 0
     log_bytes: int = 0

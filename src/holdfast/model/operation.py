@@ -17,6 +17,8 @@ RESET = "reset"
 DELIVER = "deliver"
 END_ABANDONED = "end abandoned"
 UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
+#: What the log calls maintenance: a person may have asked for it, or a timer.
+MAINTAIN = "maintain"
 
 _LONGEST_NAME = 255  # bytes, on every file system that matters
 

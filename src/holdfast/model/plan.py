@@ -11,6 +11,9 @@ from holdfast.errors import PlanFileError
 from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.value import dataclass
 
+#: How the reason of an item begins that a cap on bytes takes.
+OVER_THE_CAP = "over the cap of"
+
 
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
@@ -56,6 +59,11 @@ class PlanItem:
     def rule(self) -> str:
         """The reason without its detail, which many items share."""
         return self.reason.partition(":")[0]
+
+    @property
+    def gone_by_cap(self) -> bool:
+        """Whether a cap removes it for good: the trash counts towards a cap on bytes."""
+        return not self.undoable and self.reason.startswith(OVER_THE_CAP)
 
     def to_json(self) -> dict[str, Any]:
         return {

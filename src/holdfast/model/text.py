@@ -26,6 +26,7 @@ _DURATION_PART = r"(\d+(?:\.\d+)?)([smhdwy])"
 _DURATION = rf"(?:{_DURATION_PART})+"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_BARE = r"\d+(?:\.\d+)?"
 _LONGEST = 1_000 * _SECONDS["y"]
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
@@ -35,6 +36,8 @@ _LEAST_COST = 0.0001
 def parse_duration(text: str) -> float:
     """Seconds in `5h`, `2d`, `1w`, `1d12h`; months are left out because they vary."""
     compact = text.strip().lower()
+    if re.fullmatch(_BARE, compact):
+        raise _without_unit(text, compact, ("seconds", "s"), ("days", "d"))
     if not re.fullmatch(_DURATION, compact):
         raise UsageError(
             f"{text!r} is not a duration",
@@ -62,6 +65,8 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
             moment = moment.replace(tzinfo=local or UTC)
         return moment.timestamp()
     except (ValueError, OverflowError):
+        if re.fullmatch(_BARE, stripped):
+            raise _without_unit(text, stripped, ("hours ago", "h"), ("days ago", "d")) from None
         raise UsageError(
             f"{text!r} is neither a duration nor a date",
             hint="Write 5h, 2d, 1w, a date such as 2026-03-25, or 2026-03-25T11:25.",
@@ -69,8 +74,13 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
 
 
 def parse_size(text: str) -> int:
-    """Bytes in `500MB`, `1.5GB`, `64k`; decimal like disk makers, `KiB`/`MiB`/`GiB` binary."""
-    match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
+    """Bytes in `500MB`, `1.5GB`, `64k`; decimal like disk makers, `KiB`/`MiB`/`GiB` binary.
+
+    A number without a unit is refused: most people who write 500 mean megabytes, and a limit of 500
+    bytes would remove everything.
+    """
+    stripped = text.strip()
+    match = re.fullmatch(_SIZE, stripped, re.IGNORECASE)
     if not match:
         raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
     number, prefix, binary = match.groups()
@@ -78,7 +88,20 @@ def parse_size(text: str) -> int:
     size = float(number) * unit
     if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
         raise UsageError(f"{text!r} is larger than any disk")
+    if round(size) and re.fullmatch(_BARE, stripped):
+        raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     return round(size)
+
+
+def _without_unit(
+    text: str, number: str, one: tuple[str, str], other: tuple[str, str]
+) -> UsageError:
+    """The error for a number alone, with both ways to read it."""
+    (words, unit), (other_words, other_unit) = one, other
+    return UsageError(
+        f"{text!r} has no unit: it could mean {number} {words} or {number} {other_words}",
+        hint=f"Write {number}{unit} or {number}{other_unit}.",
+    )
 
 
 def format_bytes(size: int) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from holdfast.model.plan import Action, Shortfall
+from holdfast.model.plan import OVER_THE_CAP, Action, Shortfall
 from holdfast.model.text import format_bytes
 from holdfast.policy.decision import Decision, Delegates, oldest_first
 from holdfast.policy.shared_bytes import SharedBytes
@@ -22,6 +22,9 @@ MAX_BYTES = "max_total_size"
 LEGACY_WAITS = "archives of an older layout: they wait until you clear them"
 #: Of a shortfall: indexes of packs, refs, the records of projects.
 _STORE_ITSELF = "files of the store itself"
+#: Of a shortfall: what a cap that uses the trash has put there, and what was there before.
+_TRASH_WAITS = "the trash: its space is freed when it is emptied"
+_NOTHING_TO_GAIN = "removing it would free nothing"
 
 
 class Taken(NamedTuple):
@@ -36,6 +39,10 @@ class Weighing(Protocol):
     """The bytes that a cap bounds, as decisions change."""
 
     @property
+    def members(self) -> Sequence[Decision]:
+        """The items that it may take."""
+
+    @property
     def bytes(self) -> int:
         """What stays on the disk after the plan."""
 
@@ -43,13 +50,17 @@ class Weighing(Protocol):
     def spared(self) -> int:
         """Bytes that count, but must not cost anything else its place."""
 
+    @property
+    def in_trash(self) -> int:
+        """Bytes of the trash, where a cap uses it: `bytes` is without them then."""
+
     def waves(self) -> Iterator[Iterable[Decision]]:
         """What may go, in the order of the waves, and in each wave the oldest first."""
 
     def would_free(self, decision: Decision) -> bool: ...
 
     def take(self, decision: Decision, reason: str) -> None:
-        """Remove it for good, even if it was meant for the trash."""
+        """Remove it. Unless the cap uses the trash: for good, even if it was meant for there."""
 
     def put_back(self, taken: Sequence[Taken], limit: int) -> None:
         """Undo what turned out not to be needed."""
@@ -79,7 +90,16 @@ def cap_count(
     if excess <= 0:
         return []
     held = Counter(_holder(each) for each in members if each.kept)
+    _say_why(members)
     return [Shortfall(cap=cap, limit=limit, remaining=limit + excess, held_by=dict(held))]
+
+
+def _say_why(members: Iterable[Decision]) -> None:
+    """Under a cap that cannot be met, a rule is not why an item stays: the cap overrules it."""
+    for each in members:
+        if each.kept and each.held is None:
+            why = f"{each.newest}: a cap never takes it" if each.newest else _NOTHING_TO_GAIN
+            each.reason = why
 
 
 def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
@@ -87,8 +107,9 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
 
     What this takes is gone at once: moving it to the trash would free nothing. So the order is
     trash that is there already, then what this plan meant to put there, then the oldest items.
+    A cap that uses the trash takes items only, and the shortfall says what waits in the trash.
     """
-    reason = f"over the cap of {format_bytes(limit)}"
+    reason = f"{OVER_THE_CAP} {format_bytes(limit)}"
     most = limit + weighing.spared
     taken: list[Taken] = []
     for wave in list(weighing.waves()):
@@ -99,10 +120,14 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
                 taken.append(Taken(decision, decision.action, decision.reason))
                 weighing.take(decision, reason)
     weighing.put_back(taken, max(most, weighing.bytes))
-    if weighing.bytes <= limit:
+    if weighing.bytes > limit:
+        _say_why(weighing.members)
+    remaining = weighing.bytes + weighing.in_trash
+    if remaining <= limit:
         return []
-    held = {why: much for why, much in weighing.held_by().items() if much}
-    return [Shortfall(cap=cap, limit=limit, remaining=weighing.bytes, held_by=held)]
+    found = {**weighing.held_by(), _TRASH_WAITS: weighing.in_trash}
+    held = {why: much for why, much in found.items() if much}
+    return [Shortfall(cap=cap, limit=limit, remaining=remaining, held_by=held)]
 
 
 def _waves(trash: Iterable[Decision], members: Sequence[Decision]) -> Iterator[list[Decision]]:
@@ -112,14 +137,15 @@ def _waves(trash: Iterable[Decision], members: Sequence[Decision]) -> Iterator[l
 
 
 def _holder(decision: Decision) -> str:
-    return decision.holder or "nothing to gain by removing it"
+    return decision.holder or _NOTHING_TO_GAIN
 
 
 class Sum:
     """Each item has its own bytes. A session and its files are one: they go whole, and the
     session's delegates with them, even those that this cap does not cover.
 
-    `remains` has the bytes that stay whatever goes, by why they do.
+    `remains` has the bytes that stay whatever goes, by why they do. With `use_trash`, what goes is
+    moved to the trash, and the trash does not count.
     """
 
     spared = 0
@@ -132,8 +158,10 @@ class Sum:
         *,
         covers: Callable[[Decision], bool],
         delegates: Delegates,
+        use_trash: bool = False,
     ) -> None:
-        self._members = members
+        self.members = self._members = members
+        self._use_trash = use_trash
         self._trash = trash
         self._remains = remains
         self._covers = covers
@@ -141,15 +169,25 @@ class Sum:
         staying = sum(each.bytes for each in self._staying())
         self.bytes = sum(remains.values()) + staying
 
+    @property
+    def in_trash(self) -> int:
+        if not self._use_trash:
+            return 0
+        going = (each for each in self._members if not each.kept and each.undoable)
+        return sum(each.bytes for each in (*going, *(t for t in self._trash if t.kept)))
+
     def waves(self) -> Iterator[Iterable[Decision]]:
-        return _waves(self._trash, self._members)
+        waves = list(_waves(self._trash, self._members))
+        return iter(waves[-1:] if self._use_trash else waves)
 
     def would_free(self, decision: Decision) -> bool:
         """Not if it has no bytes, or has gone with its parent."""
-        return decision.bytes > 0 and decision.holds_space
+        return (
+            decision.bytes > 0 and decision.holds_space and (decision.kept or not self._use_trash)
+        )
 
     def take(self, decision: Decision, reason: str) -> None:
-        decision.remove(reason, undoable=False)
+        decision.remove(reason, undoable=self._use_trash)
         followed = filter(self._covers, self._delegates.follow((decision,)))
         self.bytes -= sum(each.bytes for each in (decision, *followed))
 
@@ -163,6 +201,8 @@ class Sum:
         return +held
 
     def _staying(self) -> Iterator[Decision]:
+        if self._use_trash:
+            return (each for each in self._members if each.kept)
         return (each for each in (*self._members, *self._trash) if each.holds_space)
 
 
@@ -179,12 +219,25 @@ class Shared:
     """
 
     def __init__(
-        self, shared: SharedBytes, trash: Sequence[Decision], members: Sequence[Decision]
+        self,
+        shared: SharedBytes,
+        trash: Sequence[Decision],
+        members: Sequence[Decision],
+        *,
+        use_trash: bool = False,
     ) -> None:
         self._shared = shared
         self._trash = trash
-        self._members = members
+        self.members = self._members = members
+        self._use_trash = use_trash
         self._trial = shared.trial()
+        if use_trash:  # then the trash does not count
+            for each in trash:
+                if each.kept:
+                    self._trial.forget(each)
+            for each in members:
+                if not each.kept and each.undoable:
+                    self._trial.forget(each)
 
     @property
     def bytes(self) -> int:
@@ -194,8 +247,13 @@ class Shared:
     def spared(self) -> int:
         return sum(each.item.bytes for each in self._shared.legacy if each.holds_space)
 
+    @property
+    def in_trash(self) -> int:
+        return self._shared.trial().bytes - self.bytes if self._use_trash else 0
+
     def waves(self) -> Iterator[Iterable[Decision]]:
-        return _waves(self._trash, self._members)
+        waves = list(_waves(self._trash, self._members))
+        return iter(waves[-1:] if self._use_trash else waves)
 
     def would_free(self, _: Decision) -> bool:
         """Perhaps only once others have gone, too."""
@@ -205,7 +263,7 @@ class Shared:
         if decision.kept:
             self._trial.hide(decision)
         self._trial.forget(decision)
-        decision.remove(reason, undoable=False)
+        decision.remove(reason, undoable=self._use_trash)
 
     def put_back(self, taken: Sequence[Taken], limit: int) -> None:
         """One pass is enough: what did not fit next to fewer does not fit next to more."""
@@ -243,5 +301,6 @@ class Shared:
                     trial.release(each)
             held[why] = before - trial.bytes
         held[LEGACY_WAITS] = self.spared
-        held[_STORE_ITSELF] = held.get(_STORE_ITSELF, 0) + trial.bytes - self.spared
+        rest = trial.bytes - self.spared - self.in_trash
+        held[_STORE_ITSELF] = held.get(_STORE_ITSELF, 0) + rest
         return held

@@ -181,7 +181,9 @@ def _apply_caps(
     for source, caps in [*bounds, (None, policy.everywhere.caps)]:
         if not caps.empty:
             scope = _Scope(source, draft, delegates, overhead)
-            shortfalls += scope.apply(caps, use_trash=policy.use_trash)
+            shortfalls += scope.apply(
+                caps, use_trash=policy.use_trash, bytes_use_trash=policy.caps_use_trash
+            )
     return shortfalls
 
 
@@ -202,7 +204,7 @@ class _Scope:
         self._overhead = overhead
         self._members = [each for each in draft.decisions if self._covers(each)]
 
-    def apply(self, caps: Caps, *, use_trash: bool) -> list[Shortfall]:
+    def apply(self, caps: Caps, *, use_trash: bool, bytes_use_trash: bool) -> list[Shortfall]:
         label = "" if self._source is None else f" of {self._source}"
         shortfalls: list[Shortfall] = []
         if caps.max_count is not None:
@@ -220,6 +222,7 @@ class _Scope:
                 self._remains(),
                 covers=self._covers,
                 delegates=self._delegates,
+                use_trash=bytes_use_trash,
             )
             shortfalls += cap_bytes(f"{MAX_BYTES}{label}", caps.max_bytes, weighing)
         return shortfalls
@@ -269,7 +272,8 @@ def plan_checkpoints(
     shared = SharedBytes(inventory, trash=trash, rotated=rotated, live=live, legacy=legacy)
     over = policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
     if policy.max_bytes is not None:
-        weighing = Shared(shared, trash, (*rotated, *live))
+        use_trash = policy.caps_use_trash
+        weighing = Shared(shared, trash, (*rotated, *live), use_trash=use_trash)
         shortfalls += cap_bytes(f"{MAX_BYTES} of checkpoints", policy.max_bytes, weighing)
     draft = Draft(
         (*rotated, *live, *legacy),
@@ -285,7 +289,7 @@ def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> 
     its disk. While the disk is known to be away, idleness is not a reason either."""
     if project is None:
         return None
-    if project.state is ProjectState.UNMOUNTED and project.mount:
+    if project.state in (ProjectState.UNMOUNTED, ProjectState.UNKNOWN) and project.mount:
         return None
     if project.state is ProjectState.MISSING and not policy.keep_orphans:
         return f"its directory is gone: {project.workdir}"

@@ -105,7 +105,8 @@ class Policy:
 
     The caps of `everywhere` bound all items together, the caps of a source that source alone.
     A source with limits of its own is judged by its own rules only. `trash_age` is how long
-    undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
+    undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final. What a
+    cap on bytes takes is final too, because the trash counts, unless `caps_use_trash`.
     A delegate with at most `trivial_max` messages goes with the session it worked for. Sessions
     that were archived in their own agent are judged only with `agent_archived`. `leftovers` are
     rules for what an agent left that no session owns, by the source of the leftover; those of
@@ -118,6 +119,7 @@ class Policy:
     pins: tuple[str, ...] = ()
     trash_age: float | None = 7 * DAY
     use_trash: bool = True
+    caps_use_trash: bool = False
     trivial_max: int = TRIVIAL_MAX
     agent_archived: bool = False
     leftovers: Mapping[str, Rules | None] = field(default_factory=dict)
@@ -125,6 +127,7 @@ class Policy:
     def __post_init__(self) -> None:
         if self.trivial_max < 0:
             raise UsageError(f"trivial_max cannot be {self.trivial_max}: it must be 0 or more.")
+        _check_trash(self)
 
     @property
     def empty(self) -> bool:
@@ -209,7 +212,8 @@ class CheckpointPolicy:
     layout; archives of these stay until the user asks with `legacy`. `max_count` bounds each
     project, `max_bytes` everything in the checkpoint folder except older layouts. None: no bound.
     `trash_age` is how long undo copies stay; None leaves the trash alone. With `use_trash` off,
-    removals are final.
+    removals are final. What `max_bytes` takes is final too, because the trash counts, unless
+    `caps_use_trash`.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -220,6 +224,7 @@ class CheckpointPolicy:
     legacy: bool = False
     trash_age: float | None = 7 * DAY
     use_trash: bool = True
+    caps_use_trash: bool = False
 
     def __post_init__(self) -> None:
         if self.rules.max_age is not None:
@@ -228,12 +233,18 @@ class CheckpointPolicy:
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+        _check_trash(self)
 
     def upkeep_only(self) -> CheckpointPolicy:
         """A policy that removes nothing but old trash, and gives space back."""
         return CheckpointPolicy(
             keep_orphans=True, trash_age=self.trash_age, use_trash=self.use_trash
         )
+
+
+def _check_trash(policy: Policy | CheckpointPolicy) -> None:
+    if policy.caps_use_trash and not policy.use_trash:
+        raise UsageError("Caps cannot use the trash in a run that removes without it.")
 
 
 @lru_cache(8)

@@ -39,8 +39,10 @@ def examine(home: Home, *, progress: Progress) -> Diagnosis:
 
 def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> Repair:
     """Repair what was found, holding the home's lock; then settle what a killed run left open."""
+    checkup = home.checkup()
+    done = list(checkup.give_access(found.repairable))
     with home.log.writing(COMMAND) as log:
-        done = list(home.checkup().mend(found.repairable, now=clock(), progress=progress))
+        done += checkup.mend(found.repairable, now=clock(), progress=progress)
         settled = settle(log, home, clock=clock)
         left = home.archive.leftovers()
         if left:

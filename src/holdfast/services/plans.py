@@ -15,6 +15,7 @@ from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, It
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
+from holdfast.policy.decision import plan_item
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
@@ -22,6 +23,9 @@ from holdfast.policy.selection import Selection
 from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
 from holdfast.services.restore import elsewhere
 from holdfast.value import replace
+
+#: Why a file of a stored session stays when only files were asked for.
+WITH_ITS_SESSION = "its session is not selected; --files-only removes files alone"
 
 # --- Sessions and files, by a policy --------------------------------------------------------------
 
@@ -41,7 +45,7 @@ def plan_prune(
     inventory = home.scan(now, progress, wanted=selection.sessions)
     selected = replace(
         inventory,
-        items=selection.of(inventory.items),
+        items=_selected(selection, inventory.items, files),
         trash=selection.of(inventory.trash),
         space=selection.of(inventory.space),
     )
@@ -49,7 +53,28 @@ def plan_prune(
         selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
         selected = replace(selected, checkpoint_bytes=0, archive_bytes=0, empty_database_bytes=0)
     made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
-    return made, inventory
+    planned = {(item.kind, item.id) for item in made.items}
+    left = [
+        plan_item(item, Action.KEEP, WITH_ITS_SESSION)
+        for item in inventory.items
+        if _is_file_alone(selection, item) and (item.kind, item.id) not in planned
+    ]
+    return replace(made, items=(*made.items, *left)), inventory
+
+
+def _selected(selection: Selection, items: Sequence[Item], files: Files) -> tuple[Item, ...]:
+    """Files of some kinds can go without their sessions; those are only there to be judged."""
+    kinds = selection.kinds
+    if files is not Files.ONLY or kinds is None or SESSION in kinds:
+        return selection.of(items)
+    judged = replace(selection, kinds=kinds | {SESSION})
+    return tuple(item for item in judged.of(items) if item.kind == SESSION or item.kind in kinds)
+
+
+def _is_file_alone(selection: Selection, item: Item) -> bool:
+    """Whether a file is of a kind that was asked for, while its session was not."""
+    kinds = selection.kinds
+    return item.owned and kinds is not None and SESSION not in kinds and item.kind in kinds
 
 
 def plan_prune_archive(

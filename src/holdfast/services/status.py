@@ -27,11 +27,15 @@ from holdfast.value import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCount:
-    """`bytes` is everything in the checkpoint folder; what could not be read is a problem."""
+    """`bytes` is everything in the checkpoint folder, `legacy_bytes` the part of it that older
+    layouts left. `last_touch` is when the last project was used. What could not be read is a
+    problem."""
 
     count: int
     projects: int
     bytes: int
+    legacy_bytes: int = 0
+    last_touch: float | None = None
     problems: tuple[Problem, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -47,12 +51,18 @@ def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
     except HoldfastError as error:
         problem = Problem(path=str(home.root / "checkpoints"), reason=error.message)
         return CheckpointCount(
-            count=0, projects=0, bytes=inventory.checkpoint_bytes, problems=(problem,)
+            count=0,
+            projects=0,
+            bytes=inventory.checkpoint_bytes,
+            legacy_bytes=inventory.legacy_bytes,
+            problems=(problem,),
         )
     return CheckpointCount(
         count=sum(project.checkpoints for project in projects),
         projects=len(projects),
         bytes=inventory.checkpoint_bytes,
+        legacy_bytes=inventory.legacy_bytes,
+        last_touch=max((project.last_touch for project in projects), default=None),
     )
 
 

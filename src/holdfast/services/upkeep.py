@@ -9,6 +9,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import Step
+from holdfast.model.operation import MAINTAIN
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.cap_use import cap_uses, with_waiting
@@ -23,7 +24,7 @@ from holdfast.services.plans import (
 )
 from holdfast.value import dataclass, field, replace
 
-COMMAND = "maintain"
+COMMAND = MAINTAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

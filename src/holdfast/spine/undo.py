@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
 from holdfast.model.operation import (
+    MAINTAIN,
     UNASKED,
     LogView,
     Operation,
@@ -110,6 +111,21 @@ def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
     return found
 
 
+def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
+    """What a person did after an operation, the latest first. An undo of that operation which could
+    not bring everything back does not count: undoing again only continues it."""
+    numbers = [each.id for each in log.operations]
+    later = log.operations[numbers.index(target.id) + 1 :] if target.id in numbers else ()
+    return [
+        each
+        for each in later[::-1]
+        if each.command not in UNASKED
+        and each.command != MAINTAIN
+        and each.undoes != target.id
+        and (each.removed or each.brought_back or each.rolled_back or each.ended)
+    ]
+
+
 def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the latest that removed something and is not yet undone.
 
@@ -134,8 +150,21 @@ def _latest(log: LogView) -> Operation:
             hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
             f"{own.id}. `holdfast log` lists the others.",
         )
+    undone = [each for each in log.operations if each.undone_by]
+    if undone:
+        last = undone[-1]
+        raise CannotUndoError(
+            "There is nothing left to undo: everything that can be undone has been. The last was "
+            f"operation {last.id} ({last.command}), undone by operation {last.undone_by[-1]}.",
+            hint="`holdfast log` lists what was done.",
+        )
+    if not log.operations:
+        raise CannotUndoError(
+            "There is nothing to undo: Holdfast has not changed this home yet.",
+        )
     raise CannotUndoError(
-        "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
+        "There is nothing to undo: no operation in the log removed anything.",
+        hint="`holdfast log` lists what was done.",
     )
 
 
@@ -175,7 +204,7 @@ def _check(operation: Operation) -> None:
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
-            hint="To remove things again, run the command again.",
+            hint=f"To do operation {operation.undoes} again: holdfast redo {operation.undoes}",
         )
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
@@ -202,10 +231,12 @@ def _check(operation: Operation) -> None:
 
 
 def _why_for_good(command: str) -> str:
-    if "--now" in command.split():
+    words = command.split()
+    if "--now" in words:
         return "It ran with --now. Without that, what rules remove stays in the trash for a while."
+    if words[:2] == ["trash", "empty"]:
+        return "It emptied the trash."
     return (
-        "Some things are removed at once: what a size cap removes, because the trash counts too, "
-        "what a program removes without the trash, and what is emptied from the trash. "
-        "Other rules use the trash."
+        "A size cap removes at once, because the trash counts towards the cap; a program can also "
+        "remove without the trash. With --use-trash, what a cap removes goes to the trash."
     )

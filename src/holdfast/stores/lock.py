@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-from holdfast.errors import BusyError
+from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import open_regular, storage_errors
 
 _PAUSE = 0.05
 _HOLDER_BYTES = 200
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 #: The locks that this thread holds, with their descriptors, and whether children keep them.
 _HELD: ContextVar[tuple[tuple[Path, int, bool], ...]] = ContextVar("held", default=())
 
@@ -89,12 +90,13 @@ def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None
     """Hold the lock at `path` together with others that share it, but with no exclusive holder.
 
     A thread that holds the lock already does not take it again: it could wait behind a process that
-    waits for it, which is a deadlock.
+    waits for it, which is a deadlock. Where nothing can be written, the lock file is only read; if
+    there is none, nobody can have the lock.
     """
-    if is_mine(path):
+    fd = None if is_mine(path) else _opened_to_share(path)
+    if fd is None:
         yield
         return
-    fd = _opened(path)
     waiting = _Waiting(fd, wait, f"{doing} {place}")
     try:
         with _turn(path, fcntl.LOCK_SH, waiting):
@@ -110,7 +112,11 @@ def _turn(path: Path, how: int, waiting: _Waiting) -> Iterator[None]:
     """Wait in line. The kernel's locks are unfair: processes that share a lock, each for a moment,
     would starve one that wants it exclusively. So that process takes a second lock first, and the
     others wait for it there."""
-    fd = _opened(path.with_name(f"{path.name}.turn"))
+    turn = path.with_name(f"{path.name}.turn")
+    fd = _opened(turn) if how == fcntl.LOCK_EX else _opened_to_share(turn)
+    if fd is None:
+        yield
+        return
     try:
         waiting.acquire(fd, how)
         yield
@@ -160,6 +166,21 @@ class _Waiting:
 def _opened(path: Path) -> int:
     with storage_errors(f"open the lock {path}"):
         return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+
+
+def _opened_to_share(path: Path) -> int | None:
+    """None where there is no lock file, and none can be made."""
+    try:
+        return _opened(path)
+    except StorageError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in _REFUSED:
+            raise
+    with storage_errors(f"open the lock {path}"):
+        try:
+            return open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
 
 
 def _holder(fd: int) -> str:

@@ -17,12 +17,11 @@ from holdfast.cli.checkpoint_options import (
     paths_argument,
 )
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
     not_captured_json,
@@ -74,7 +73,9 @@ def restore(
     the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are.
     """
     checkpoints = invocation.checkpoints()
-    planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
+    with progress("comparing the project with the checkpoint"):
+        target = chosen(checkpoints, checkpoint)
+        planned = checkpoints.plan_restore(target, paths, hash_all=hash_all)
     target, foreseen = planned.checkpoint, planned.preview
     if not invocation.json:
         _show_restore(target, foreseen, all_items=all_items)
@@ -84,9 +85,9 @@ def restore(
     declined = None if yes else _ask(target, foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
-    with progress() as shown:
+    with progress("restoring", changes=True) as shown:
         report = planned.apply(progress=shown)
     done, left = report.rollback, report.left
     _document_restore(invocation, done, left, applied=True)
@@ -243,7 +244,7 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     if named is not None and has_checkpoints_to_import(named):
         home, workdir = named, None
     place = invocation.checked_place(invocation.home_path)
-    with progress(stoppable=True) as shown:
+    with progress("importing", stoppable=True) as shown:
         done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)
     if invocation.json:
         print_json(_document_import(home.resolve(), done, dry_run=dry_run))

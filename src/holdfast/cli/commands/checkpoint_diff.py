@@ -17,6 +17,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved
 from holdfast.cli.output import console, print_json, say_unfolded, styled, width
 from holdfast.cli.pager import paged
+from holdfast.cli.progress import progress
 from holdfast.cli.streams import output_errors
 from holdfast.model.text import printable
 
@@ -76,7 +77,8 @@ def diff(
         else chosen(checkpoints, checkpoint)
     )
     other, rest = second_id(checkpoints, paths)
-    found = checkpoints.diff(old, other, rest, hash_all=hash_all)
+    with progress("comparing"):
+        found = checkpoints.diff(old, other, rest, hash_all=hash_all)
     if invocation.json:
         print_json(_document(found))
         return 0

@@ -71,7 +71,7 @@ def status(invocation: Invocation, *, limit: int | None = None, all_items: bool 
     never removes them by itself. This command only reads.
     """
     place = invocation.open_place()
-    with progress():
+    with progress("measuring the checkpoints"):
         found = invocation.checkpoints().status()
     base = place.home.root / _FOLDER
     if invocation.json:
@@ -187,7 +187,8 @@ def list_(
         raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
-    everything = checkpoints.list(workdir)
+    with progress("reading the checkpoints"):
+        everything = checkpoints.list(workdir)
     found = [each for each in everything if session in (None, each.session)][:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
@@ -247,7 +248,8 @@ def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> in
     The start of an id is enough while it is unique.
     """
     checkpoints = invocation.checkpoints()
-    found = [checkpoints.show(chosen(checkpoints, each)) for each in ids]
+    with progress("reading the checkpoint"):
+        found = [checkpoints.show(chosen(checkpoints, each)) for each in ids]
     if invocation.json:
         documents = [_document_show(*each) for each in found]
         print_json(documents[0] if len(documents) == 1 else {"checkpoints": documents})
@@ -309,7 +311,8 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
     anyway, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
-    found = invocation.capture().excluded(workdir)
+    with progress("looking at the directory"):
+        found = invocation.capture().excluded(workdir)
     if invocation.json:
         print_json(
             {
@@ -350,7 +353,8 @@ def verify(invocation: Invocation) -> int:
     The command only reads; agents may take checkpoints meanwhile. The exit code is 5 when it finds
     damage. Every checkpoint that it does not name is intact and can be restored.
     """
-    found = invocation.checkpoints().verify()
+    with progress("verifying the checkpoints"):
+        found = invocation.checkpoints().verify()
     if invocation.json:
         print_json(found.to_json())
     else:

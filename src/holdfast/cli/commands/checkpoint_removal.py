@@ -20,6 +20,7 @@ from holdfast.cli.removal import (
     keep_options,
     removal_options,
     remove,
+    trash_options,
 )
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, LEGACY
@@ -69,7 +70,7 @@ _now = click.option(
     metavar="N",
     help="The same limit in MB: --max-size-mb 500.",
 )
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@trash_options
 @removal_options
 @click.pass_obj
 def prune(
@@ -78,7 +79,7 @@ def prune(
     *,
     keep_orphans: bool | None,
     legacy: bool,
-    skip_trash: bool,
+    trash: dict[str, bool],
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
@@ -91,7 +92,9 @@ def prune(
 
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
     A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
-    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back.
+    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. What
+    only the size cap removes is gone at once, because the trash counts towards the cap; with
+    --use-trash it goes to the trash like the rest.
 
     Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
     size.
@@ -99,13 +102,14 @@ def prune(
     checkpoints = invocation.checkpoints()
     age = _asked_age(invocation, flags)
     cap = _asked_size(flags)
-    with progress():
+    with progress("measuring the checkpoints"):
         planned = checkpoints.plan_prune(
             older_than=age,
             max_total_size=cap,
             keep_orphans=keep_orphans,
             legacy=legacy,
-            use_trash=not skip_trash,
+            use_trash=trash["use_trash"],
+            caps_use_trash=trash["caps_use_trash"],
             pack=not how.dry_run and how.plan_out is None,
             **flags,
         )
@@ -190,7 +194,8 @@ def clear(
     if _has_no_home(invocation):
         return 0
     checkpoints = invocation.checkpoints()
-    planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
     if not invocation.json:
         left = () if legacy else checkpoints.status().legacy
         _warn(invocation, planned.plan, left, len(planned.names), skip_trash=skip_trash)
@@ -259,5 +264,6 @@ def clear_legacy(
     """
     if _has_no_home(invocation):
         return 0
-    planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
     return remove(invocation, planned, replace(how, yes=how.yes or force))

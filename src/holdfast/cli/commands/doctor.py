@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
@@ -52,12 +51,12 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
             _show(found)
         declined = None if yes else _ask(found)
         if declined is None:
-            with progress() as shown:
+            with progress("repairing", changes=True) as shown:
                 mended = home.repair(found, progress=shown)
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
     if declined is not None:
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
     return 0 if found.ok else DamageError.exit_code
 
@@ -68,7 +67,7 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
     home = Home(invocation.place(invocation.home_path).checked())
     invocation.warn()
-    with progress() as shown:
+    with progress("checking the home") as shown:
         return home, home.doctor(progress=shown)
 
 
@@ -91,10 +90,10 @@ def _tell(
     if mended is not None:
         _show_repair(mended)
     if not shown:
-        _show(found)
+        _show(found, lost=mended is not None and bool(mended.losses))
 
 
-def _show(found: Diagnosis) -> None:
+def _show(found: Diagnosis, *, lost: bool = False) -> None:
     rows = table("check", "result", "found", whole=("check", "result"))
     for finding in found.findings:
         word = finding.severity.value
@@ -104,7 +103,10 @@ def _show(found: Diagnosis) -> None:
     advice = dict.fromkeys(finding.advice for finding in found.findings if finding.advice)
     for line in advice:
         say(name(line))
-    if not advice:
+    if lost and found.ok:
+        say("The home works again, without what is listed as lost above.")
+        say("The backup holds the store as it was.")
+    elif not advice:
         say("No problems were found." if found.ok else "Damage was found.")
 
 

@@ -101,7 +101,7 @@ def maintain(
 
 def _preview(invocation: Invocation) -> int:
     home = invocation.open_home()
-    with progress() as shown:
+    with progress("looking at the home") as shown:
         plans = home.plan_maintain(progress=shown)
     if invocation.json:
         steps = [
@@ -117,7 +117,10 @@ def _preview(invocation: Invocation) -> int:
 
 def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
     home = invocation.open_home()
-    with progress(stoppable=True) as shown, log_to_stderr(debug=invocation.debug):
+    with (
+        progress("running maintenance", stoppable=True) as shown,
+        log_to_stderr(debug=invocation.debug),
+    ):
         result = home.maintain(force=force, early=early, progress=shown)
     if invocation.json:
         print_json(result.to_json())

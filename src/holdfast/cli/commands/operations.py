@@ -9,19 +9,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import completing
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, styled, suggest, table, when
+from holdfast.cli.output import (
+    name,
+    note,
+    nothing_changed,
+    print_json,
+    say,
+    styled,
+    suggest,
+    table,
+    when,
+)
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.removal import (
+    RemovalFlags,
+    asked,
+    exit_code,
+    print_declined,
+    removal_options,
+    remove,
+)
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
 from holdfast.cli.show_plan import amount, show_items, show_report
-from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.model.item import PROJECT
 from holdfast.model.plan import Action
 from holdfast.model.report import Result, archived_words
-from holdfast.model.text import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
@@ -30,7 +49,7 @@ if TYPE_CHECKING:
     from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
-    from holdfast.model.report import Report
+    from holdfast.model.report import Outcome, Report
 
 
 @click.command(
@@ -153,14 +172,20 @@ def _did(operation: Operation) -> str:
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
-@click.argument("operation", required=False)
+@click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
 @all_homes_option(operation="The number of an operation")
-def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
+def undo(
+    invocation: Invocation, operation: str | None, *, dry_run: bool, yes: bool, all_items: bool
+) -> int:
     """Bring back what an operation removed, or reopen the sessions that it ended. The default is
     the latest operation.
+
+    The command says what it is about to do. It asks first if that changes files in a working
+    directory, or if you did something else after that operation.
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
     a new file has the name of an old one, the old one stays in the trash and the report says so;
@@ -170,73 +195,130 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     abandoned, checkpoints beyond their limits.
     """
     home = invocation.one_home()
+    with progress("looking at what would come back"):
+        planned = home.plan_undo(operation)
     if dry_run:
-        _show_preview(invocation, home.plan_undo(operation), all_items=all_items)
+        _show_preview(invocation, planned, all_items=all_items)
         return 0
-    with progress(stoppable=True) as shown:
-        if operation is None:
-            done = home.undo_latest(progress=shown)
-        else:
-            done = home.undo(operation, progress=shown)
-    return _tell(invocation, done, all_items=all_items)
+    asks = planned.needs_asking and not yes
+    if not invocation.json:
+        say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
+        if asks or planned.foreseen:
+            _show_effects(invocation, planned, "This brings", all_items=all_items)
+    declined = _ask(planned, invocation.now) if asks else None
+    if declined is not None:
+        if invocation.json:
+            print_json(_document(planned))
+        print_declined(declined)
+        return declined.exit_code
+    with progress("bringing back", stoppable=True) as shown:
+        done = planned.apply(progress=shown)
+    return _tell(invocation, planned, done, all_items=all_items)
 
 
-def _tell(invocation: Invocation, done: HomeReport, *, all_items: bool) -> int:
-    target, report = done.undone, done.report
-    if target is None:
-        raise UsageError("Say which operation to undo.")
+def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
+    target = planned.operation
+    ago = format_duration(max(0.0, now - target.started_at))
+    why = [f"Undo operation {target.id} ({target.command}), done {ago} ago?"]
+    for project in planned.foreseen.values():
+        if project.preview is not None:
+            paths = len(project.preview.written) + len(project.preview.deleted)
+            why.append(f"It changes {format_count(paths, 'path')} in {project.workdir}.")
+    if planned.since:
+        latest = planned.since[0]
+        why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
+    if planned.unexpected:
+        why.append("Maintenance did it, perhaps by itself.")
+    return asked(" ".join(why), "undone")
+
+
+def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_items: bool) -> int:
+    report = done.report
     if invocation.json:
-        print_json({"undone": target.id, "applied": True, "report": report.to_json()})
+        print_json({"undone": planned.operation.id, "applied": True, "report": report.to_json()})
     else:
-        say(name(f"Undoing operation {target.id}: {target.command}"))
-        show_report(report, home_flag=invocation.home_flag)
+        # People know a project by its directory, and want to know which of its files were left.
+        others = tuple(
+            replace(each, reason="") if _is_partial(each) else each for each in report.outcomes
+        )
+        show_report(replace(report, outcomes=others), home_flag=invocation.home_flag)
+        places = {
+            each.item.id: planned.foreseen[each.key].workdir
+            for each in planned.removals
+            if each.key in planned.foreseen
+        }
+        for each in filter(_is_partial, report.outcomes):
+            where = places.get(each.id, each.id)
+            say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
     return exit_code(report) or _in_part(report)
 
 
 def _in_part(report: Report) -> int:
     """1 when a restore could be undone only in part: some of its files changed since."""
-    left = (
-        each.kind == PROJECT and each.result is Result.BROUGHT_BACK and each.reason
-        for each in report.outcomes
-    )
-    return HoldfastError.exit_code if any(left) else 0
+    return HoldfastError.exit_code if any(map(_is_partial, report.outcomes)) else 0
+
+
+def _is_partial(outcome: Outcome) -> bool:
+    """Whether files of a project were left as they are, because they changed since."""
+    is_back = outcome.kind == PROJECT and outcome.result is Result.BROUGHT_BACK
+    return is_back and bool(outcome.reason)
 
 
 def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
-    target, removals, foreseen = planned.operation, planned.removals, planned.foreseen
     if invocation.json:
-        documents = [_preview_json(each.item, foreseen.get(each.key)) for each in removals]
-        print_json({"undone": target.id, "applied": False, "items": documents})
+        print_json(_document(planned))
         return
-    for project in foreseen.values():
-        _show_project(target.id, project, all_items=all_items)
-    items = [each.item for each in removals if each.key not in foreseen]
+    would = f"Undoing operation {planned.operation.id} would bring"
+    _show_effects(invocation, planned, would, all_items=all_items)
+    nothing_changed()
+
+
+def _document(planned: UndoPlan) -> dict[str, Any]:
+    documents = [
+        _preview_json(each.item, planned.foreseen.get(each.key)) for each in planned.removals
+    ]
+    return {
+        "undone": planned.operation.id,
+        "applied": False,
+        "items": documents,
+        "since": [each.id for each in planned.since],
+    }
+
+
+def _show_effects(
+    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool
+) -> None:
+    """What undoing does to the files of projects and to everything else. `brings` begins the
+    sentences about it."""
+    for project in planned.foreseen.values():
+        _show_project(planned.operation.id, project, brings, all_items=all_items)
+    items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     if items:
-        _show_items(invocation, target.id, items, all_items=all_items)
+        _show_items(invocation, items, brings, all_items=all_items)
 
 
 def _show_items(
-    invocation: Invocation, operation: str, items: list[PlanItem], *, all_items: bool
+    invocation: Invocation, items: list[PlanItem], brings: str, *, all_items: bool
 ) -> None:
     if all(item.action is Action.END for item in items):
-        what = f"reopen {format_count(len(items), 'session')}"
+        reopens = brings.replace("bring", "reopen")
+        say(f"{reopens} {format_count(len(items), 'session')}.")
     else:
-        what = f"bring back {amount(items)}"
-    say(f"Undoing operation {operation} would {what}.")
+        say(f"{brings} back {amount(items)}.")
     show_items(items, invocation.now, all_items=all_items)
 
 
-def _show_project(operation: str, project: Foreseen, *, all_items: bool) -> None:
+def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:
     """The files of a project that a restore changed: the same screen as that restore had."""
     if project.preview is None:
-        say(name(f"Undoing operation {operation} would fail: {project.problem}"))
+        say(name(f"Operation {operation} cannot be undone in {project.workdir}: {project.problem}"))
         return
     written, deleted = len(project.preview.written), len(project.preview.deleted)
     say(
         name(
-            f"Undoing operation {operation} would bring {project.workdir} back to how it was"
-            f" before the restore: {written:,} written, {deleted:,} deleted.",
+            f"{brings} {project.workdir} back to how it was before the restore: "
+            f"{written:,} written, {deleted:,} deleted.",
         )
     )
     show_foreseen(project.workdir, project.preview, all_items=all_items)
@@ -355,7 +437,9 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     cls=Command,
     example="holdfast trash empty\nholdfast trash empty 12 --yes",
 )
-@click.argument("operations", nargs=-1, metavar="[OPERATION]...")
+@click.argument(
+    "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
+)
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
 @click.pass_obj

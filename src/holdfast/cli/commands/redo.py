@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import operations
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, asked, exit_code, removal_options, remove
+from holdfast.cli.removal import (
+    RemovalFlags,
+    asked,
+    exit_code,
+    print_declined,
+    removal_options,
+    remove,
+)
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen
 from holdfast.errors import UsageError
 from holdfast.model.report import Result
@@ -64,7 +70,7 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     declined = None if how.yes else _ask(planned)
     if declined is not None:
         _document(invocation, planned, None)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
     with progress(stoppable=True) as shown:
         report = planned.apply(progress=shown).report

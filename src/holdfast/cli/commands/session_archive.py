@@ -69,7 +69,7 @@ def archive(
 
     def archive_here(here: Invocation, ids: Sequence[str]) -> int:
         home = here.open_home()
-        with progress() as shown:
+        with progress("looking at the sessions") as shown:
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
         before = {each.file for each in home.archive.find()}
         code = remove(here, planned, how)

@@ -114,7 +114,8 @@ def _export(
 ) -> tuple[ExportReport, Sequence[UnreadHome]]:
     machine = invocation.several()
     source = invocation.open_home() if machine is None else machine
-    with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
+    steps = progress(stoppable=True, changes=False)
+    with steps as shown, output_errors() if output is None else nullcontext():
         done = source.export(
             sys.stdout.buffer if output is None else output,
             ids or None,
@@ -188,7 +189,7 @@ def import_(
     named = sys.stdin.buffer if str(source) == "-" else str(source)
     with import_source(named, sessions, clock=invocation.clock) as opened:
         home = _home(invocation) if dry_run else invocation.create_home()
-        with progress(stoppable=True) as shown:
+        with progress("importing", stoppable=True, changes=not dry_run) as shown:
             done = home.import_(opened, replace=replace, dry_run=dry_run, progress=shown)
     report = done.report
     kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
@@ -220,6 +221,8 @@ def _tell_import(
     of = f" of {agent}" if agent else ""
     did = "This would store" if dry_run else "Stored"
     say(name(f"{did} {stored}{of} with {format_count(report.messages, 'message')}."))
+    if report.stopped:
+        say("It was stopped. To import the rest, run the same command again.")
     _tell_known(report, operation, home_flag, dry_run=dry_run)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))

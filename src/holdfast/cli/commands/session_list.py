@@ -12,6 +12,7 @@ from holdfast.cli import plain
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
+from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
@@ -75,21 +76,23 @@ def command(
     most = limit if given or not invocation.json else None
     machine = invocation.several()
     if machine is not None:
-        page = machine.list_sessions(
-            wanted,
-            order_by=order,
-            limit=most,
-            offset=offset,
-            archived=archived,
-            openings=not invocation.json,
-        )
+        with progress("reading the sessions of all homes"):
+            page = machine.list_sessions(
+                wanted,
+                order_by=order,
+                limit=most,
+                offset=offset,
+                archived=archived,
+                openings=not invocation.json,
+            )
         return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
-    found = SessionView(place).list_sessions(
-        wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
-    )
+    with progress("reading the sessions"):
+        found = SessionView(place).list_sessions(
+            wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
+        )
     if invocation.json:
         _print_json(found, [session.to_json() for session in found.sessions])
     else:
@@ -158,7 +161,8 @@ def _list_archived(
     from holdfast.api.archive import ArchivedSessions
 
     archive = ArchivedSessions(place)
-    page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
+    with progress("reading the archive"):
+        page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
     for problem in page.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     if invocation.json:

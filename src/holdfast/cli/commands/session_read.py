@@ -31,6 +31,7 @@ from holdfast.cli.output import (
     when,
 )
 from holdfast.cli.pager import paged
+from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
@@ -96,9 +97,10 @@ def show(
 def _show(
     invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
 ) -> int:
-    home = invocation.home_of(session)
-    store = home.need_store()
-    found = store.get(home.resolve(session))
+    with progress("looking for the session"):
+        home = invocation.home_of(session)
+        store = home.need_store()
+        found = store.get(home.resolve(session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
     marks = home.checkpoints.list(session=found.id)[::-1]
@@ -330,10 +332,12 @@ def search(
     )
     machine = invocation.several()
     if machine is not None:
-        everywhere = machine.search_sessions(asked, archived=archived)
+        with progress("searching all homes"):
+            everywhere = machine.search_sessions(asked, archived=archived)
         return _tell_all(invocation, everywhere, words, archived=archived, part=part)
     home = invocation.open_home()
-    found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+    with progress("searching"):
+        found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
     for problem in found.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     if invocation.json:

@@ -21,6 +21,7 @@ from holdfast.cli.removal import (
     keep_options,
     removal_options,
     remove,
+    trash_options,
 )
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
@@ -73,7 +74,7 @@ _LONGEST = 1_000_000 * _HOUR
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
 @click.option("--archived", is_flag=True, help="Prune the archive, by its own retention.")
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@trash_options
 @removal_options
 @click.pass_obj
 @all_homes_option()
@@ -86,7 +87,7 @@ def prune(
     files_only: bool,
     no_files: bool,
     archived: bool,
-    skip_trash: bool,
+    trash: dict[str, bool],
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
@@ -101,7 +102,8 @@ def prune(
     session that was archived in its agent stays too, unless --agent-archived asks for those. Files
     without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
-    undo` brings them back. What only a size cap removes is gone at once: trash counts towards it.
+    undo` brings them back. What only a size cap removes is gone at once, because the trash counts
+    towards the cap; with --use-trash it goes to the trash like the rest.
 
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
@@ -119,11 +121,11 @@ def prune(
     cap = flags["max_total_size"]
     knobs = {
         "wanted": wanted,
-        "use_trash": not skip_trash,
+        **trash,
         "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         if archived:
             plan = home.archive.plan_prune(**knobs)
         else:
@@ -213,7 +215,7 @@ def gc(
     """
     empty_hours, trivial_days = _ages(invocation, ages)
     home = invocation.one_home()
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         plan = home.plan_gc(
             empty_hours=empty_hours,
             trivial_days=trivial_days,

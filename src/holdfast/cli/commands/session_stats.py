@@ -52,7 +52,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
     if cost:
         return _show_cost(invocation)
     home = invocation.open_home()
-    with progress() as shown:
+    with progress("counting") as shown:
         seen = home.stats(progress=shown)
     if invocation.json:
         print_json(seen.to_json())
@@ -63,7 +63,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
 
 def _show_all(invocation: Invocation, machine: Machine) -> int:
     """A line for each home, and their sum."""
-    with progress() as shown:
+    with progress("counting") as shown:
         looked = machine.stats(progress=shown)
     if invocation.json:
         homes = [{"agent": home.agent, **seen.to_json()} for home, seen in looked.seen]
@@ -90,7 +90,8 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
 
 
 def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
-    looked = machine.costs()
+    with progress("counting"):
+        looked = machine.costs()
     if invocation.json:
         homes = [
             {"agent": home.agent, "home": str(home.path), "kind": home.agent} | seen.to_json()
@@ -115,7 +116,8 @@ def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None
 
 def _show_cost(invocation: Invocation) -> int:
     home = invocation.open_home()
-    totals = home.costs()
+    with progress("counting"):
+        totals = home.costs()
     if invocation.json:
         print_json({"home": str(home.path), "kind": home.kind} | totals.to_json())
         return 0

@@ -34,6 +34,7 @@ from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, UnreadHome
+    from holdfast.api.values import CheckpointCount
     from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
@@ -74,7 +75,7 @@ def status(invocation: Invocation) -> int:
     elif len(seen) > 1:
         show_machine([(home, each) for home, each in seen if home is not None])
     elif seen:
-        show_status(seen[0][1], home_flag=invocation.home_flag)
+        show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
     elif not unread:
         show_nothing_found(places)
     return tell_unread(unread)
@@ -86,11 +87,11 @@ def _look(
     """The homes to show, those that cannot be, and the places that were looked at."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
-        with progress() as shown:
+        with progress("looking at the home") as shown:
             return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
     invocation.warn()
     machine = invocation.machine
-    with progress() as shown:
+    with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
@@ -172,7 +173,7 @@ def _agent(label: str, status: HomeStatus) -> str:
     return label + (f" {status.version}" if status.version else "")
 
 
-def show_status(status: HomeStatus, *, home_flag: str) -> None:
+def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     inventory = status.inventory
     say(
         joined(
@@ -186,10 +187,22 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
     if inventory.items:
         show_shares("last active", status.by_age, "items")
         show_shares("source", _main_sources(status.by_source), "items")
+    _show_checkpoints(status.checkpoints, now, home_flag)
     show_near(status.nearness, home_flag)
     _show_large_files(status.large_files, home_flag)
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
+
+
+def _show_checkpoints(found: CheckpointCount, now: float, home_flag: str) -> None:
+    if found.last_touch is None:
+        return
+    count = format_count(found.count, "checkpoint")
+    projects = format_count(found.projects, "project")
+    ago = format_duration(max(0.0, now - found.last_touch))
+    say(f"{count} of {projects}, the last used {ago} ago:")
+    suggest(f"holdfast {home_flag}checkpoints")
+    say()
 
 
 def _what(status: HomeStatus) -> list[Share]:
@@ -204,7 +217,12 @@ def _what(status: HomeStatus) -> list[Share]:
             bytes=_trash_bytes(inventory),
         ),
         Share(name="unused space", count=0, bytes=unused),
-        Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
+        Share(
+            name="checkpoints",
+            count=status.checkpoints.count,
+            bytes=inventory.checkpoint_bytes - inventory.legacy_bytes,
+        ),
+        Share(name="older checkpoints", count=0, bytes=inventory.legacy_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
         Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),

@@ -38,7 +38,9 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "Folder", _code(session.cwd)
     yield "Started", _time(session.started_at)
     if session.ended_at is not None:
-        yield "Ended", f"{_time(session.ended_at)} ({_escaped(session.end_reason or 'ended')})"
+        reason = session.end_reason
+        why = "" if reason in (None, "ended") else f" ({_escaped(reason)})"
+        yield "Ended", f"{_time(session.ended_at)}{why}"
     yield "Messages", _totals(session)
 
 

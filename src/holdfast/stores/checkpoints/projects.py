@@ -74,14 +74,15 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 
 
 def state_of(record: ProjectRecord) -> ProjectState:
-    """A directory counts as unmounted, not as missing, if its disk is gone, or if the directory
-    around it is gone as well: then we cannot tell."""
+    """A directory is unmounted, not missing, if its disk is gone. If the directory around it is
+    gone as well, we cannot tell."""
     workdir = Path(record.workdir)
-    if not _is_directory(workdir, in_doubt=True):
-        if unmounted(record) or not _is_directory(workdir.parent, in_doubt=False):
-            return ProjectState.UNMOUNTED
-        return ProjectState.MISSING
-    return ProjectState.LIVE
+    if _is_directory(workdir, in_doubt=True):
+        return ProjectState.LIVE
+    if unmounted(record):
+        return ProjectState.UNMOUNTED
+    is_missing = _is_directory(workdir.parent, in_doubt=False)
+    return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN
 
 
 def state_without_record(workdir: str) -> ProjectState:
@@ -89,12 +90,13 @@ def state_without_record(workdir: str) -> ProjectState:
     not mounted now, it does not count as missing."""
     place = Path(workdir)
     if not place.is_absolute():
-        return ProjectState.UNMOUNTED
+        return ProjectState.UNKNOWN
     if _is_directory(place, in_doubt=True):
         return ProjectState.LIVE
-    if not _is_directory(place.parent, in_doubt=False) or _may_be_mounted_later(place):
+    if _may_be_mounted_later(place):
         return ProjectState.UNMOUNTED
-    return ProjectState.MISSING
+    is_missing = _is_directory(place.parent, in_doubt=False)
+    return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN
 
 
 def _is_directory(place: Path, *, in_doubt: bool) -> bool:

@@ -6,6 +6,7 @@ It only reads. It creates no file next to the store, and no writer has to wait f
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -41,6 +42,10 @@ CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
 _REPAIR = "`holdfast doctor --repair` repairs it, after a backup."
 _LARGE_WAL = 64 * 1024 * 1024
 _EMPTY = Finding(check=STORE, message="nothing was stored yet")
+_NOT_CHECKED = (
+    "it was not checked: its folder is read-only, and its write-ahead log holds changes that are "
+    "not in the store yet"
+)
 _TICK = 1_000_000  # steps of SQLite's machine, some hundredths of a second
 
 _Look = Callable[[sqlite3.Connection, Path, Progress], Iterator[Finding]]
@@ -99,6 +104,8 @@ def _carefully(
     except DamageError as error:
         return (_damage(name, error.message),)
     except HoldfastError as error:
+        if name == STORE and not os.access(path.parent, os.W_OK) and os.access(path, os.R_OK):
+            return (_warning(name, _NOT_CHECKED, "Check a copy of the home in another folder."),)
         return (_damage(name, error.message, error.hint or "", repairable=False),)
     except sqlite3.Error as error:
         return (_damage(name, f"{path} cannot be read: {error}"),)

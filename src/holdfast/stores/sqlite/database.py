@@ -52,6 +52,8 @@ class Database:
     def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
         self._closed = False
         self._alone = False
+        self._copy: Path | None = None
+        self._is_read_only = False
         self.path = path
         self._busy_seconds = busy_seconds
         self._local = threading.local()
@@ -60,7 +62,10 @@ class Database:
         self._writes = 0
         # Not `__del__`: in a cycle that could run after the connections were collected, which
         # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
-        self._finalizer = weakref.finalize(self, _close_all, self._all, self._guard)
+        self._copies: list[Path] = []
+        self._finalizer = weakref.finalize(
+            self, _close_and_remove, self._all, self._guard, self._copies
+        )
         self._finalizer.atexit = False  # another thread may still be using its connection
         if create:
             self._create()
@@ -76,19 +81,56 @@ class Database:
     def _accept_in_any_room(self) -> None:
         """On a disk without a free block SQLite cannot make the small file through which processes
         share a store. A store that nobody else has open does without it: so it can still be read
-        by a person who wants to see what fills the disk."""
+        by a person who wants to see what fills the disk. The same holds where nothing can be
+        written: a read-only disk, a folder of another user."""
         try:
             self._accept()
         except (sqlite3.OperationalError, HoldfastError) as error:
-            if not _lacks_shared_memory(error):
+            if _lacks_shared_memory(error):
+                self._start_over()
+                self._alone = True
+                self._accept()
+            elif _is_refused(error) and not os.access(self.path.parent, os.W_OK):
+                self._accept_read_only()
+            else:
                 raise
-            _close_all(self._all, self._guard)
-            self._local, self._alone = threading.local(), True
+
+    def _start_over(self) -> None:
+        _close_all(self._all, self._guard)
+        self._local = threading.local()
+
+    def _accept_read_only(self) -> None:
+        """Without a write-ahead log the file is whole by itself, and nobody can change it. What is
+        in a log is seen through a copy of both; so is a store that has to be migrated first."""
+        self._start_over()
+        self._is_read_only = True
+        log = beside(self.path, "-wal")
+        if not (log.exists() and log.stat().st_size) and self._is_latest():
             self._accept()
+            return
+        self._start_over()
+        import shutil  # noqa: PLC0415 - few stores are read like this, and these are slow to load
+        import tempfile  # noqa: PLC0415
+
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+        self._copies.append(folder)
+        self._copy = folder / self.path.name
+        with storage_errors(f"copy {self.path} to {folder}"):
+            for each in (self.path, log):
+                if each.exists():
+                    shutil.copyfile(each, folder / each.name)
+        self._accept()
+
+    def _is_latest(self) -> bool:
+        """Whether the store can be read as it is, without being migrated."""
+        with contextlib.closing(schema.open_to_look(self.path, unchanging=True)) as db:
+            return schema.schema_version(db, self.path) == schema.LATEST
 
     def _accept(self) -> None:
         """Check that the file is ours before it is touched, and migrate it."""
-        schema.check(self.path, alone=self._alone)
+        if self._is_read_only and self._copy is None:
+            return
+        schema.check(self._copy or self.path, alone=self._alone)
         _patiently(lambda: schema.migrate(self.connection()), self._busy_seconds)
 
     def connection(self) -> sqlite3.Connection:
@@ -112,6 +154,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """All or nothing; inside another one, a part of it."""
+        self._refuse_if_read_only()
         with self._transaction("BEGIN IMMEDIATE", self._busy_seconds) as connection:
             yield connection
 
@@ -129,6 +172,7 @@ class Database:
 
         Python's `execute` takes only the first step of some, `incremental_vacuum` among them.
         """
+        self._refuse_if_read_only()
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
             _patiently(
@@ -142,6 +186,7 @@ class Database:
 
     def vacuum(self) -> None:
         """Rewrite the whole file in one step: for small files."""
+        self._refuse_if_read_only()
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
             connection.execute("VACUUM")
@@ -149,6 +194,8 @@ class Database:
     def truncate_log(self) -> None:
         """Write everything into the database file and start the write-ahead log over, at once if
         nobody reads or writes; otherwise later."""
+        if self._is_read_only:
+            return
         with contextlib.suppress(sqlite3.OperationalError):
             # First without blocking anyone; what is left then is little.
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -164,7 +211,15 @@ class Database:
     def close(self) -> None:
         """Close the connections of this process; those from before a fork are the parent's."""
         self._closed = True
-        _close_all(self._all, self._guard)
+        _close_and_remove(self._all, self._guard, self._copies)
+
+    def _refuse_if_read_only(self) -> None:
+        if self._is_read_only:
+            raise StorageError(
+                f"{self.path} cannot be written: its folder is read-only.",
+                hint="Commands that only read work. Check who owns the folder, and whether the "
+                "file system is read-only.",
+            )
 
     @contextlib.contextmanager
     def _transaction(self, begin: str, patience: float) -> Iterator[sqlite3.Connection]:
@@ -217,8 +272,10 @@ class Database:
             self._bound_wal()
 
     def _connect(self) -> sqlite3.Connection:
+        unchanging = self._is_read_only and self._copy is None
+        how = "?mode=ro&immutable=1" if unchanging else "?mode=rw"
         connection = sqlite3.connect(
-            self.path.absolute().as_uri() + "?mode=rw",
+            (self._copy or self.path).absolute().as_uri() + how,
             uri=True,
             timeout=0.0,  # see `_patiently`
             isolation_level=None,
@@ -293,6 +350,18 @@ def _close_all(
         resources.clear()
 
 
+def _close_and_remove(
+    resources: list[tuple[int, sqlite3.Connection | Gate]],
+    guard: threading.Lock,
+    folders: list[Path],
+) -> None:
+    _close_all(resources, guard)
+    while folders:
+        import shutil  # noqa: PLC0415 - see `_accept_read_only`
+
+        shutil.rmtree(folders.pop(), ignore_errors=True)
+
+
 def _run(connection: sqlite3.Connection, statements: str) -> None:
     try:
         connection.executescript(statements)
@@ -312,6 +381,13 @@ def _lacks_shared_memory(error: Exception) -> bool:
     in our words."""
     codes = (getattr(each, "sqlite_errorcode", 0) for each in (error, error.__cause__))
     return sqlite3.SQLITE_IOERR_SHMSIZE in codes
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether SQLite may not make or write a file that it needs."""
+    refused = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+    found = (getattr(each, "sqlite_errorcode", 0) & 0xFF for each in (error, error.__cause__))
+    return any(code in refused for code in found)
 
 
 def _patiently(work: Callable[[], None], seconds: float) -> None:

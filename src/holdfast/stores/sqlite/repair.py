@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, StorageError
-from holdfast.model.checkup import Loss, Repair
+from holdfast.model.checkup import Loss, LostFrom, Repair
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir
@@ -122,6 +122,13 @@ def _back_up(path: Path, work: Path, backup: Path, progress: Progress) -> None:
     sync_dir(path.parent)
 
 
+_UNREADABLE_OF = """
+    SELECT s.id, count(*) AS lost FROM messages m JOIN sessions s ON s.number = m.session
+    WHERE m.number IN (SELECT number FROM temp.unreadable)
+    GROUP BY s.id ORDER BY lost DESC, s.id
+"""
+
+
 def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[Loss]]:
     steps, losses = [], []
     dangling = drop_dangling(db)
@@ -130,10 +137,12 @@ def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[L
     totals.tally(db, lambda done: progress.step("reading every message", done, None))
     bad = db.execute("SELECT number FROM temp.unreadable ORDER BY number").fetchall()
     if bad:
+        lost = db.execute(_UNREADABLE_OF).fetchall()
         db.execute("DELETE FROM messages WHERE number IN (SELECT number FROM temp.unreadable)")
         steps.append(f"removed {format_count(len(bad), 'message')} that cannot be read back")
         ranges = joined((number, number) for (number,) in bad)
-        losses.append(Loss(what="message", count=len(bad), ranges=ranges))
+        sessions = tuple(LostFrom(session=each, count=count) for each, count in lost)
+        losses.append(Loss(what="message", count=len(bad), ranges=ranges, sessions=sessions))
     wrong = totals.correct(db)
     if wrong:
         steps.append(f"recounted the totals of {format_count(wrong, 'session')}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
-from holdfast.model.checkup import Loss
+from holdfast.model.checkup import Loss, LostFrom
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import content, ledger, totals
 from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
@@ -54,12 +54,17 @@ _TAKEN_BACK = "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)"
 _GONE = "SELECT number FROM temp.known EXCEPT SELECT number FROM messages"
 _UNKNOWN = "SELECT count(*) FROM messages WHERE number NOT IN (SELECT number FROM temp.known)"
 _MISSING = """
-    SELECT sum(max(0, s.message_count - coalesce(m.saved, 0))) FROM sessions s
+    SELECT s.id, max(0, s.message_count - coalesce(m.saved, 0)) AS lost FROM sessions s
     LEFT JOIN (
         SELECT session, count(*) AS saved FROM messages
         WHERE number NOT IN (SELECT number FROM temp.taken_back) GROUP BY session
     ) m ON m.session = s.number
+    WHERE lost > 0 ORDER BY lost DESC, s.id
 """
+_GONE_FROM = f"""
+    SELECT s.id, count(*) AS lost FROM temp.known k JOIN sessions s ON s.number = k.session
+    WHERE k.number IN ({_GONE}) GROUP BY s.id ORDER BY lost DESC, s.id
+"""  # noqa: S608 - our own names
 
 
 class Rescue:
@@ -233,12 +238,19 @@ class Rescue:
             EXCEPT SELECT number FROM sessions
             """
         ).fetchall()
-        for (number,) in missing:
-            self._recreate_session(number)
         if not missing:
             return None
+        self._new.execute("CREATE TEMP TABLE read_sessions AS SELECT number FROM sessions")
+        for (number,) in missing:
+            self._recreate_session(number)
         numbers = joined((number, number) for (number,) in missing)
-        return Loss(what="session row", count=len(missing), ranges=numbers)
+        made = self._lost_from(
+            """
+            SELECT id, 1 FROM sessions WHERE number NOT IN (SELECT number FROM temp.read_sessions)
+            ORDER BY id
+            """
+        )
+        return Loss(what="session row", count=len(missing), ranges=numbers, sessions=made)
 
     def _recreate_session(self, number: int) -> None:
         known = self._new.execute(
@@ -274,12 +286,26 @@ class Rescue:
         gone = [(number, number) for (number,) in self._new.execute(_GONE)]
         [unknown] = self._new.execute(_UNKNOWN).fetchone()
         if self._whole["known"] and not unknown:
-            return Loss(what="message", count=len(gone), ranges=joined(gone)) if gone else None
-        [missing] = self._new.execute(_MISSING).fetchone()
+            if not gone:
+                return None
+            lost = self._lost_from(_GONE_FROM)
+            return Loss(what="message", count=len(gone), ranges=joined(gone), sessions=lost)
+        lost = self._lost_from(_MISSING)
+        missing = sum(each.count for each in lost)
         ranges = joined([*gone, *self._unsound, *self._unsaved()])
         if not missing and not ranges:
             return None
-        return Loss(what="message", count=missing or len(gone), exact=False, ranges=ranges)
+        return Loss(
+            what="message",
+            count=missing or len(gone),
+            exact=False,
+            ranges=ranges,
+            sessions=lost or self._lost_from(_GONE_FROM),
+        )
+
+    def _lost_from(self, query: str) -> tuple[LostFrom, ...]:
+        found = self._new.execute(query).fetchall()
+        return tuple(LostFrom(session=str(session), count=lost) for session, lost in found)
 
     def _unsaved(self) -> Iterator[Range]:
         """The numbers behind the damage that no message was saved with."""

@@ -100,7 +100,7 @@ def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
 def _state(record: ProjectRecord) -> ProjectState:
     # Without its record, nobody can say that the directory of a project is gone.
     unknown = record.workdir == _UNKNOWN
-    return ProjectState.UNMOUNTED if unknown else state_of(record)
+    return ProjectState.UNKNOWN if unknown else state_of(record)
 
 
 def project_record(

@@ -32,6 +32,10 @@ class HermesDatabase(Database):
         self._seen: int | None = None
         super().__init__(path, create=False, busy_seconds=busy_seconds)
 
+    def _is_latest(self) -> bool:
+        """We migrate nothing of Hermes's: every version is read as it is."""
+        return True
+
     def _accept(self) -> None:
         with self.read() as db:
             self._look(db)

@@ -1,0 +1,282 @@
+"""Messages that once misled, and questions that were not asked. In this process, to be quick."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.cli.checkpoint_bench import change, contents, taken
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine, entries
+from tests.cli.session_bench import DISK
+
+# --- Undo says what it will do, and asks ----------------------------------------------------------
+
+
+@pytest.fixture
+def twice(machine: Machine, inside: Inside) -> Inside:
+    """Two prunes, of one file each."""
+    for source in ("cron", "cli"):
+        machine.transcript(source=source)
+        inside.ok("sessions", "prune", "--source", source, "--yes")
+    return inside
+
+
+def test_undo_of_the_last_operation_asks_nothing(twice: Inside) -> None:
+    said = twice.ok("undo").out
+    assert said.startswith("Undoing operation 2: sessions prune --source cli\n")
+
+
+@pytest.mark.parametrize("words", [("undo", "1"), ("undo",)])
+def test_undo_of_something_older_asks(twice: Inside, words: tuple[str, ...]) -> None:
+    if words == ("undo",):
+        twice.ok("undo")
+    before = entries(twice.machine.home)
+    refused = twice.run(*words)
+    assert refused.code == 3
+    assert "Nothing was undone: there is no terminal" in refused.err
+    declined = twice.run(*words, answers="n\n")
+    assert declined.code == 3
+    latest = "operation 3 (undo 2)" if words == ("undo",) else "operation 2 (sessions prune"
+    assert f"Since then you ran {latest}" in declined.words
+    assert "This brings back 1 item" in declined.out
+    assert declined.err.endswith("Nothing was undone.\n")
+    assert "error:" not in declined.err
+    document = twice.json(*words, code=3)
+    assert isinstance(document, dict)
+    assert (document["applied"], document["undone"]) == (False, "1")
+    assert entries(twice.machine.home) == before
+    assert "1 brought back" in twice.ok(*words, answers="y\n").out
+
+
+def test_undo_that_goes_on_asks_nothing(machine: Machine, inside: Inside) -> None:
+    """The first attempt came to a part only: the second is no surprise."""
+    path = machine.transcript()
+    inside.ok("sessions", "prune", "--yes")
+    machine.file(path, days=0)
+    assert inside.run("undo").code == 1
+    path.unlink()
+    inside.ok("undo")
+
+
+def test_undo_of_a_restore_names_project_and_files(
+    machine: Machine, inside: Inside, project: Path
+) -> None:
+    wanted = taken(machine, project)
+    change(project)
+    changed = contents(project)
+    inside.ok("checkpoints", "restore", wanted, "--yes")
+    restored = contents(project)
+    declined = inside.run("undo", answers="n\n")
+    assert declined.code == 3
+    assert f"It changes 3 paths in {project}." in declined.words
+    assert "new.txt" in declined.out
+    assert contents(project) == restored
+    (project / "src" / "main.py").write_text("somebody else")
+    partly = inside.run("undo", "--yes")
+    assert partly.code == 1
+    assert str(project) in partly.out
+    assert "src/main.py" in partly.out
+    (project / "src" / "main.py").unlink()
+    assert contents(project) != changed
+
+
+@pytest.mark.parametrize(
+    ("commands", "says"),
+    [
+        ((), "Holdfast has not changed this home yet"),
+        (("sessions prune --yes", "undo"), "operation 1 (sessions prune), undone by operation 2"),
+    ],
+)
+def test_nothing_left_to_undo(
+    machine: Machine, inside: Inside, commands: tuple[str, ...], says: str
+) -> None:
+    machine.transcript()
+    for each in commands:
+        inside.ok(*each.split())
+    result = inside.run("undo")
+    assert result.code == 1
+    assert says in result.words
+
+
+# --- Numbers without a unit -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("sessions prune --max-total-size 500", ["500 bytes or 500 megabytes", "500B or 500MB"]),
+        ("checkpoints prune --max-total-size 2", ["2 bytes or 2 megabytes", "2B or 2MB"]),
+        ("sessions prune --older-than 30", ["30 hours ago or 30 days ago", "30h or 30d"]),
+        ("sessions list --newer-than 7", ["7 hours ago or 7 days ago", "7h or 7d"]),
+        ("sessions prune --keep-within 90", ["90 seconds or 90 days", "90s or 90d"]),
+        ("trash empty --older-than 2", ["2 hours ago or 2 days ago"]),
+    ],
+)
+def test_a_bare_number_is_refused_with_both_readings(
+    machine: Machine, inside: Inside, flags: str, says: list[str]
+) -> None:
+    machine.transcript(days=1)
+    result = inside.run(*flags.split())
+    assert result.code == 2
+    for each in says:
+        assert each in result.words
+
+
+# --- Caps and the trash ---------------------------------------------------------------------------
+
+
+def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) -> None:
+    for days in (3, 2, 1):
+        machine.transcript(days=days, kb=300)
+    words = ("sessions", "prune", "--max-total-size", "700kB")
+    plan = inside.ok(*words, "--dry-run").words
+    assert "A size cap does not use the trash" in plan
+    assert "--use-trash" in plan
+    question = inside.run(*words, answers="n\n")
+    assert "This cannot be undone. A size cap does not use the trash. Remove 1" in question.words
+    done = inside.ok(*words, "--use-trash", "--yes").words
+    assert "1 removed" in done
+    assert "cannot be undone" not in done
+    assert "the trash: its space is freed when it is emptied" in done
+    inside.ok("undo")
+    assert len(machine.names()) == 3
+    refused = inside.run(*words, "--use-trash", "--now")
+    assert (refused.code, "contradict" in refused.err) == (2, True)
+
+
+def test_a_cap_on_checkpoints_can_use_the_trash(
+    machine: Machine, inside: Inside, project: Path
+) -> None:
+    for number in range(4):
+        (project / "large").write_bytes(os.urandom(200_000) + bytes([number]))
+        taken(machine, project)
+    words = ("checkpoints", "prune", "--max-total-size", "450kB")
+    assert "A size cap does not use the trash" in inside.ok(*words, "--dry-run").words
+    document: Any = inside.json(*words, "--use-trash", "--dry-run")
+    going = [each for each in document["plan"]["items"] if each["action"] == "remove"]
+    assert going
+    assert all(each["undoable"] for each in going)
+    [short] = document["plan"]["shortfalls"]
+    assert any("trash" in why for why in short["held_by"])
+    inside.ok(*words, "--use-trash", "--yes")
+    inside.ok("undo")
+    assert inside.ok("checkpoints", "list", str(project)).out.count("by hand") == 4
+
+
+def test_kept_under_a_cap_that_cannot_be_met(machine: Machine, inside: Inside) -> None:
+    """Not "active within 90 d": the cap overrules that. The newest stays because caps spare it."""
+    machine.transcript(days=1, kb=300)
+    document: Any = inside.json("sessions", "prune", "--max-total-size", "10kB", "--dry-run")
+    [item] = [each for each in document["plan"]["items"] if each["kind"] == "transcript"]
+    assert item["reason"] == "newest of its kind and source: a cap never takes it"
+
+
+# --- What stays, and why --------------------------------------------------------------------------
+
+
+def test_a_filter_by_kind_says_why_files_stay(stored: Machine) -> None:
+    inside = Inside(stored)
+    dump = stored.file(
+        stored.sessions / f"request_dump_{DISK}_20250101_000000.json", days=300, content="{}"
+    )
+    words = ("sessions", "prune", "--kind", "request-dump", "--older-than", "1d")
+    said = inside.ok(*words, "--dry-run").words
+    assert "its session is not selected; --files-only removes files alone" in said
+    inside.ok(*words, "--files-only", "--yes")
+    assert not dump.exists()
+    assert DISK in inside.ok("sessions", "list").out
+
+
+# --- Hints carry the home -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["undo 9", "doctor", "sessions show nothing", "checkpoints show 123456", "sessions restore"],
+)
+def test_commands_in_hints_name_the_home(machine: Machine, inside: Inside, words: str) -> None:
+    elsewhere = machine.root / "an agent's"
+    machine.transcript(home=elsewhere)
+    taken_from = machine.root / "project"
+    taken_from.mkdir()
+    elsewhere.chmod(0o755)
+    said = inside.run("--home", str(elsewhere), *words.split()).words
+    for command in said.split("`")[1::2]:
+        if command.startswith("holdfast"):
+            assert command.startswith("holdfast --home ")
+
+
+# --- Other words ----------------------------------------------------------------------------------
+
+
+def test_ended_is_said_once(stored: Machine) -> None:
+    inside = Inside(stored)
+    said = inside.ok("sessions", "show", DISK).out
+    assert "(ended)" not in said
+    ended = inside.run("sessions", "end", DISK).words
+    assert "(ended)" not in ended
+
+
+def test_the_difference_of_a_path_that_is_nowhere(
+    machine: Machine, inside: Inside, project: Path
+) -> None:
+    known = taken(machine, project)
+    result = inside.run("checkpoints", "diff", known, str(project / "scr"))
+    assert result.code == 2
+    assert "There is no 'scr' in checkpoint" in result.err
+    (project / "with space").unlink()
+    assert inside.run("checkpoints", "diff", known, str(project / "with space")).code == 0
+    assert inside.run("checkpoints", "diff", known, str(project / "src")).code == 0
+
+
+def test_a_directory_that_nobody_can_find_is_not_called_unmounted(
+    machine: Machine, inside: Inside, project: Path
+) -> None:
+    moved = machine.root / "around" / "project"
+    moved.parent.mkdir()
+    project.rename(moved)
+    taken(machine, moved)
+    moved.parent.rename(machine.root / "moved")
+    said = inside.ok("checkpoints", "status").out
+    assert "unmounted" not in said
+    assert "unknown" in said
+
+
+def test_an_archived_session_is_not_unknown(stored: Machine) -> None:
+    inside = Inside(stored)
+    inside.ok("sessions", "archive", DISK, "--yes")
+    for words in (("show",), ("rename", "x"), ("pin",), ("end",), ("export",)):
+        command, *rest = words
+        result = inside.run("sessions", command, DISK, *rest)
+        assert result.code == 2
+        assert f"Session {DISK} is in the archive." in result.err
+        assert f"sessions restore {DISK}" in result.err
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "says"),
+    [
+        ("sessions list", "holdfast.api.session_view.SessionView.list_sessions", "Nothing was"),
+        ("sessions prune --yes", "holdfast.spine.apply.carry_out", "run the same command again"),
+        ("sessions prune --yes", "holdfast.api.home.Home.plan_prune", "Interrupted.\n"),
+    ],
+)
+def test_an_interrupt_says_what_was_done(
+    machine: Machine, inside: Inside, words: str, where: str, says: str
+) -> None:
+    machine.transcript()
+    with mock.patch(where, side_effect=KeyboardInterrupt):
+        result = inside.run(*words.split(), "--home", str(machine.home))
+    assert result.code == 130
+    assert says in result.err
+    assert ("Nothing was changed" in result.err) is (words == "sessions list")
+    if "again" in says:
+        assert f"`holdfast --home {machine.home} log`" in result.err
