@@ -132,7 +132,7 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
         if which:
             rows.add_row(styled(what, style="dim"), name(which))
     files = format_count(checkpoint.files_changed, "file")
-    changed = styled(f"{files} against the one before  ").append_text(lines(checkpoint))
+    changed = styled(f"{files} since the previous checkpoint  ").append_text(lines(checkpoint))
     rows.add_row(styled("changed", style="dim"), changed)
     say(rows)
 

@@ -5,7 +5,8 @@ One order of decisions holds for items of every kind. Each can be overruled only
 1. what is pinned, alive, named or needed for an undo stays, whatever the rules say;
 2. groups that go as a whole go: projects that are stale, or whose directory is gone;
 3. the rules of the group decide about the rest;
-4. delegates that only their parent needed go with it;
+4. delegates that only their parent needed go with it; those that cannot be without it are not
+   judged by themselves at all;
 5. trash that has been there long enough goes;
 6. caps take the fewest, oldest items on top, trash first, and never the newest of a group.
 
@@ -38,6 +39,7 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
+from holdfast.policy.families import apart, hold_parents, kept_with_parents
 from holdfast.policy.holds import PINNED, hold, spare_living
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 from holdfast.policy.shared_bytes import SharedBytes
@@ -46,7 +48,7 @@ from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
 NAMED = "named"
-NEEDED = "undoing the latest rollback needs it"
+NEEDED = "needed to undo the latest restore"
 
 _EMPTY_HINT = (
     "Say what to remove, for example --older-than 90d, or set retention_days in the configuration."
@@ -108,8 +110,11 @@ def _drafted(
     owned = owned_files(inventory.items)
     group_of = _groups(policy, files_in_use(owned), _why_orphans_stay(files, leaving))
     decisions: list[Decision] = []
-    for kind, source, members in by_group(item for item in inventory.items if not item.owned):
+    alone, followers = apart(item for item in inventory.items if not item.owned)
+    for kind, source, members in by_group(alone):
         decisions += decide(group_of(kind, source), members, now, use_trash=policy.use_trash)
+    decisions += kept_with_parents(followers, partial(hold, policy, in_use=files_in_use(owned)))
+    hold_parents(decisions)
     draft = Draft(
         decisions,
         trash=judged_trash(policy, inventory.trash, now),
@@ -138,7 +143,7 @@ def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> No
         )
     if leaving is Action.ARCHIVE and not policy.has_rules:
         raise EmptyPolicyError(
-            "Nothing says what to archive: no age and no keep rule is set.", hint=_EMPTY_HINT
+            "No rule says what to archive: neither an age nor a keep rule is set.", hint=_EMPTY_HINT
         )
     if policy.empty:
         raise EmptyPolicyError(
@@ -340,7 +345,7 @@ def _rotated(policy: CheckpointPolicy) -> Group:
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
     """A single repository goes by the rules for projects; an archive only when the user asks."""
     goes = "left by an older layout" if policy.legacy else why_whole(policy, project, now)
-    archive = "archive of an older layout: it waits for you"
+    archive = "archive of an older layout: it stays until you clear it"
     return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
 
 

@@ -106,7 +106,7 @@ def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) ->
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
         but = ", apart from paths that are left alone" if foreseen.kept else ""
-        say(name(f"{target.workdir} is as in {known}{but}. There is nothing to restore."))
+        say(name(f"{target.workdir} already matches {known}{but}. There is nothing to restore."))
     else:
         say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
     show_foreseen(target.workdir, foreseen, all_items=all_items)

@@ -90,7 +90,7 @@ def _build_only(invocation: Invocation, root: Path) -> int:
             f"{root} is already there.", hint="Name a folder that does not exist yet."
         ) from None
     except OSError as error:
-        raise UsageError(f"Cannot make {root}: {error.strerror}.") from None
+        raise UsageError(f"Cannot create {root}: {error.strerror}.") from None
     build(root, invocation.now)
     if invocation.json:
         print_json({"home": str(root), "project": None, "steps": []})

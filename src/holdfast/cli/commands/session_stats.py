@@ -110,7 +110,7 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
 def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
     if seen:
         say()
-        say("One of them in full:")
+        say("To see one of them in full:")
         suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
 
 
@@ -124,7 +124,7 @@ def _show_cost(invocation: Invocation) -> int:
     if totals.by_source:
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        say("Nothing was used yet: no message reported tokens or cost.")
+        say("No usage yet: no message reported tokens or a cost.")
     return 0
 
 
@@ -193,11 +193,11 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
         in_rows = seen.store is not None and seen.store.database_bytes
-        where = " of the database, and files beside it" if in_rows else ""
+        where = " of the database, plus files" if in_rows else ""
         say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to be removed. The trash still holds some:")
+        say("No session is old or small enough to be removed. Some are still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     else:
         say("No session is old or small enough to be removed. To see the rules:")
@@ -213,9 +213,13 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     say(styled(f"All-time usage, including removed sessions: {used}", style="bold"))
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(styled(f"{priced} of it by the prices in the configuration", style="dim"))
+        say(
+            styled(
+                f"{priced} of that is computed from the prices in the configuration", style="dim"
+            )
+        )
     say()
-    _show("day (UTC)", totals.by_day[:days], "outside all days")
+    _show("day (UTC)", totals.by_day[:days], "no valid date")
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
     if totals.by_task:
