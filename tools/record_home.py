@@ -26,7 +26,10 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PROSE = re.compile(rb"[A-Za-z]{3,}(?=.{%d})" % MOST_KEPT)
 _ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z]", re.DOTALL)
 #: What tells one machine or one run from another: a machine's id, a kernel's version, a token.
-_IDENTITY = re.compile(rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<="peerToken":")[^"]+')
+_IDENTITY = re.compile(
+    rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<=kernel )\d[\w.-]+|(?<="peerToken":")[^"]+'
+    rb'|(?<="ipcToken": ")[^"]+|(?<="procStart": ")[0-9a-f-]{36}'
+)
 
 
 def neutral_text(raw: bytes) -> bytes:
@@ -68,7 +71,11 @@ def scrub_database(path: Path, clean: Callable[[bytes], bytes]) -> None:
         triggers = found_triggers.fetchall()
         for name, _ in triggers:
             db.execute(f'DROP TRIGGER "{name}"')
-        tables = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        # Those of a full-text index change with it, and are not ours to write.
+        tables = db.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND NOT wr"
+            " AND type IN ('table', 'virtual') AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
         for (table,) in tables:
             for _, column, *_ in db.execute(f'PRAGMA table_info("{table}")').fetchall():
                 texts = (

@@ -348,6 +348,12 @@ class SessionStore(Protocol):
     def close_words(self, text: str) -> Sequence[str]:
         """Words of the store that are close to those of a query which found nothing."""
 
+    def unlisted(self) -> Sequence[Problem]:
+        """What could not be read when the sessions were looked at, in words."""
+
+    def unsearched(self) -> Sequence[Problem]:
+        """What a search just now could not find, and why a search takes long here, in words."""
+
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take or renew a lease; False when there is no such session, or it has ended."""
 

@@ -8,6 +8,7 @@ from tests.cli.machine import Machine
 from tests.cli.session_bench import fill
 from tests.compat import hermes_sessions
 from tests.contract import agent_homes
+from tests.contract.agents.recorded import RECORDED
 
 #: The usual places of the homes, below the home directory.
 FOLDERS = {
@@ -34,6 +35,16 @@ def settle(machine: Machine, *agents: str) -> Machine:
         root = home_of(machine, agent)
         root.parent.mkdir(parents=True, exist_ok=True)
         _MAKE[agent](root)
+    return machine
+
+
+def settle_all(machine: Machine) -> Machine:
+    """Homes of every agent that there is a recording of, and of Hermes and Holdfast."""
+    settle(machine, "hermes", "holdfast")
+    for agent in RECORDED:
+        root = machine.user / agent.folder
+        root.parent.mkdir(parents=True, exist_ok=True)
+        agent.make(root)
     return machine
 
 

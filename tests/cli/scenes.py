@@ -47,6 +47,18 @@ def _sample() -> Path:
 
 
 @cache
+def _machine() -> Path:
+    """The homes of five agents, and one of Holdfast's own, made once a process."""
+    user = Path(tempfile.mkdtemp(prefix="holdfast-pages-"))
+    for agent in FOUR:
+        (user / agent.folder).parent.mkdir(parents=True, exist_ok=True)
+        agent.make(user / agent.folder)
+    hermes(user)
+    build(user / ".holdfast", LATER)
+    return user
+
+
+@cache
 def _server() -> Server:
     return Server()
 
@@ -61,12 +73,8 @@ def sample(user: Path) -> None:
 
 
 def machine(user: Path) -> None:
-    """The homes of six agents, and one of Holdfast's own."""
-    for agent in FOUR:
-        (user / agent.folder).parent.mkdir(parents=True, exist_ok=True)
-        agent.make(user / agent.folder)
-    hermes(user)
-    build(user / ".holdfast", LATER)
+    """The homes of five agents, and one of Holdfast's own."""
+    shutil.copytree(_machine(), user, symlinks=True, dirs_exist_ok=True)
 
 
 def sample_and_agents(user: Path) -> None:
@@ -201,9 +209,10 @@ def told(found: Sequence[Difference]) -> str:
 
 def close() -> None:
     """Remove what was made once for all pages."""
-    if _sample.cache_info().currsize:
-        shutil.rmtree(_sample())
-        _sample.cache_clear()
+    for made in (_sample, _machine):
+        if made.cache_info().currsize:
+            shutil.rmtree(made())
+            made.cache_clear()
     if _server.cache_info().currsize:
         _server().close()
         _server.cache_clear()

@@ -15,11 +15,13 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError, SchemaError
-from holdfast.homes import claude_code, life
+from holdfast.homes import claude_code, format_sessions, life, message_counts
 from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
 from holdfast.model.item import SESSION
+from holdfast.model.part import Unit
 from holdfast.model.report import Result
+from holdfast.model.session import Search, Session
 from tests.contract.agent_homes import NOW, session_ids
 from tests.contract.factory import HOMES, files_and_rows
 
@@ -193,6 +195,68 @@ def test_a_session_in_two_working_directories_is_one(tmp_path: Path) -> None:
         assert not [*root.glob(f"projects/*/{transcript.name}")]
         home.undo_latest()
     assert len([*root.glob(f"projects/*/{transcript.name}")]) == 2
+
+
+def test_a_transcript_that_cannot_be_read_costs_itself_and_stays(tmp_path: Path) -> None:
+    """Here it is a folder; a file of another user is the same. Nobody knows when it was used."""
+    root = home_of("claude-code", tmp_path)
+    broken = next(root.glob("projects/*/541d5a9b*.jsonl"))
+    was = broken.read_bytes()
+    broken.unlink()
+    broken.mkdir()
+    os.utime(broken, (0, 0))
+    with opened(root) as home:
+        found = {each.id: each for each in home.list_sessions().sessions}
+        assert broken.stem in found
+        assert not found[broken.stem].counted
+        result = home.search_sessions(Search(text="hello"))
+        assert any(each.path == broken.stem for each in result.problems)
+        assert broken.stem not in remove_all(home)
+        home.undo_latest()
+    broken.rmdir()
+    broken.write_bytes(was)
+    with opened(root) as home:
+        again = {each.id: each for each in home.list_sessions().sessions}
+        assert again[broken.stem].message_count
+        assert again[broken.stem].counted
+
+
+def test_a_transcript_that_goes_while_it_is_read_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude Code sweeps by itself, whenever it likes."""
+    root = home_of("claude-code", tmp_path)
+    gone = next(root.glob("projects/*/541d5a9b*.jsonl"))
+    read = claude_code._read
+
+    def swept(path: Path) -> Unit:
+        gone.unlink(missing_ok=True)
+        return read(path)
+
+    monkeypatch.setattr(claude_code, "_read", swept)
+    with opened(root) as home:
+        assert gone.stem not in session_ids(home)
+        assert session_ids(home)
+
+
+def test_a_list_reads_no_more_than_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it did not count it does not claim to know; the next list goes on."""
+    monkeypatch.setattr(format_sessions, "MOST_LISTED_BYTES", 50_000)
+    monkeypatch.setattr(message_counts, "_LARGE", 0)
+    root = home_of("claude-code", tmp_path)
+    with opened(root) as home:
+        exact = {each.id: home.sessions.get(each.id).message_count for each in home.sessions.find()}
+    shutil.rmtree(root / ".holdfast")
+    seen: list[list[Session]] = []
+    while not seen or (not all(each.counted for each in seen[-1]) and len(seen) < 50):
+        with opened(root) as home:
+            seen.append([*home.list_sessions().sessions])
+    assert len(seen) > 2
+    for listed in seen:
+        for each in listed:
+            assert each.message_count <= exact[each.id]
+            assert not each.counted or each.message_count == exact[each.id]
+    assert {each.id: each.message_count for each in seen[-1]} == exact
 
 
 # --- Databases ------------------------------------------------------------------------------------
@@ -447,6 +511,12 @@ def test_what_a_link_leads_out_to_is_left_alone(tmp_path: Path) -> None:
     with opened(root) as home:
         assert remove_all(home) == {}
         assert home.status().inventory.problems
+        found = home.list_sessions()  # they can be read all the same, and a list says what is wrong
+        assert len(found.sessions) == 5
+        assert any("outside the home" in each.reason for each in found.problems)
+        assert [*home.sessions.messages(found.sessions[0].id)]
+        done = home.plan_delete([found.sessions[0].id]).apply()
+        assert not [each for each in done.outcomes if each.result is Result.REMOVED]
     assert files_and_rows(outside) == before
 
 

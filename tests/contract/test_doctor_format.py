@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.format_home import STATE, FormatHome
+from holdfast.homes.agents import STATE
+from holdfast.homes.format_home import FormatHome
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter

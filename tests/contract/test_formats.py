@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.homes.format_home import STATE, FormatHome
+from holdfast.homes.agents import STATE
+from holdfast.homes.format_home import FormatHome
 from holdfast.model.item import LEFTOVER, SESSION, Item
 from holdfast.model.part import FilePart, Signs, Unit
 from holdfast.model.plan import Action, Plan

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes import format_home, mirror, notes
+from holdfast.homes.agents import STATE
 from holdfast.homes.claude_code import ClaudeCode
-from holdfast.homes.format_home import STATE, FormatHome
+from holdfast.homes.format_home import FormatHome
 from holdfast.homes.glance import Glance, glance
 from holdfast.model.item import SESSION
 from holdfast.model.part import Unit

@@ -14,7 +14,7 @@ from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.registry import kind_of
-from holdfast.homes.transcripts import from_store, source_in
+from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Clock, Progress
@@ -22,7 +22,12 @@ from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.services.exchange.session_export import ByteSink, ExportReport, export_sessions
+from holdfast.services.exchange.session_export import (
+    ByteSink,
+    ExportReport,
+    Form,
+    export_sessions,
+)
 from holdfast.services.exchange.session_import import ImportReport, import_lines
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
@@ -76,12 +81,19 @@ class SessionExchange(SessionView):
                 self.need_store(),
                 chosen,
                 sink.file,
-                form=_FORMS[form],
+                form=self._named(_FORMS[form]),
                 redactor=Redactor() if redact else None,
                 progress=progress,
             )
             sink.whole = not report.stopped
         return report
+
+    def _named(self, form: Form) -> Form:
+        """A copy says whose session it is: outside the home of its agent nothing else does."""
+        agent = agent_of(self._place.root)
+        if agent is None:
+            return form
+        return lambda session, messages: form(of_agent(session, agent), messages)
 
     def import_(
         self,
@@ -224,7 +236,7 @@ def import_source(
     if path.is_dir():
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()
-            told = from_store(store, ids)
+            told = from_store(store, ids, agent=agent_of(place.root))
             kind = kind_of(place.root)
             agent = None if kind is None else kind.agent
             yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)

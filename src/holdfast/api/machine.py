@@ -7,7 +7,7 @@ What changes something is a method of one `Home`: `machine.open(home)` gives it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
@@ -134,7 +134,9 @@ class Machine:
         overrides: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         command: str | None = None,
+        agents: Collection[str] | None = None,
     ) -> None:
+        self._agents = agents
         self._user_home = user_home
         self._environ = environ
         self._overrides = overrides
@@ -181,6 +183,7 @@ class Machine:
     @cached_property
     def _found(self) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
         usual = usual_places_of(self._user_home, self._environ)
+        _check_agents(self._agents or (), usual)
         homes: list[AgentHome] = []
         unread: list[UnreadHome] = []
         for path in self.looked_at:
@@ -191,9 +194,10 @@ class Machine:
                     next(path.iterdir(), None)  # one that cannot be read would have no signs
                     kind = kind_of(path)
             except HoldfastError as error:
-                unread.append(UnreadHome(path=path, error=error))
+                if self._agents is None or any(path == usual[each] for each in self._agents):
+                    unread.append(UnreadHome(path=path, error=error))
                 continue
-            if kind is None:
+            if kind is None or (self._agents is not None and kind.name not in self._agents):
                 continue
             real = os.path.realpath(path)
             is_usual = os.path.realpath(usual[kind.name]) == real
@@ -495,6 +499,18 @@ def _in_archive(place: Place, prefix: str) -> _Begun:
         return _Begun(newest=list(active.items()), total=len(active))
 
 
+def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
+    for each in agents:
+        if each not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
+
+            near = get_close_matches(each, known, n=1)
+            also = f"Did you mean {near[0]!r}? " if near else ""
+            raise UsageError(
+                f"Holdfast knows no agent {each!r}.", hint=f"{also}It knows {', '.join(known)}."
+            )
+
+
 def _flag(home: AgentHome) -> str:
     return f"--home {home.name} "
 
@@ -518,8 +534,10 @@ def machine(
     environ: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     command: str | None = None,
+    agents: Collection[str] | None = None,
 ) -> Machine:
-    """All homes of this machine that belong to the user, of whichever agent.
+    """All homes of this machine that belong to the user, of whichever agent; with `agents`, only
+    those of the agents with these names.
 
     They are found at their usual places below `user_home`, by default your home directory, and
     where the variables in `environ` say, such as CODEX_HOME and HOLDFAST_HOME; by default the
@@ -533,4 +551,5 @@ def machine(
         overrides=environ,
         clock=clock,
         command=command,
+        agents=agents,
     )

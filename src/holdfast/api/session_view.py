@@ -31,11 +31,13 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
     """Sessions in the order that was asked for. `total` counts all that match, on every page.
-    `openings` says by id how sessions without a title began, where that was asked for."""
+    `openings` says by id how sessions without a title began, where that was asked for. `problems`
+    say what could not be read."""
 
     sessions: Sequence[Session]
     total: int
     prices: Prices
+    problems: Sequence[Problem] = ()
     openings: Mapping[str, str] = field(default_factory=dict)
 
     def cost(self, session: Session) -> Cost:
@@ -53,7 +55,7 @@ class SessionPage:
 class SearchResult:
     """What a search found. When it found nothing, `close_words` are similar words that do occur,
     and `archive_unread` says that the archive has sessions that were not searched. `problems`
-    are bundles of the archive that cannot be read."""
+    are sessions that could not be searched, and bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
@@ -101,6 +103,7 @@ class SessionView:
             sessions=found,
             total=store.count(chosen),
             prices=prices,
+            problems=store.unlisted(),
             openings=self.openings(found) if openings else {},
         )
 
@@ -113,10 +116,13 @@ class SessionView:
         """Find messages by their words, the best matches first."""
         store = self.session_store
         hits = () if store is None else store.search(asked)
+        problems = () if store is None else store.unsearched()
         if hits:
-            return SearchResult(hits=hits)
+            return SearchResult(hits=hits, problems=problems)
         close = () if store is None or asked.substring else store.close_words(asked.text)
-        return SearchResult(hits=(), close_words=close, archive_unread=self._has_archived())
+        return SearchResult(
+            hits=(), close_words=close, archive_unread=self._has_archived(), problems=problems
+        )
 
     def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.

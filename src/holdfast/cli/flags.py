@@ -34,6 +34,12 @@ COMMON = (
         metavar="HOME",
         help="The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
     ),
+    Flag(
+        name="--agent",
+        parameter="agent",
+        metavar="AGENT",
+        help="Only homes of this agent, by its name, such as codex.",
+    ),
     Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
     Flag(
         name="--quiet",
@@ -51,8 +57,8 @@ def read(
     """The flags and the arguments of a plain command line, as click would give them.
 
     None for every other line: another command, an unknown or shortened flag, a value that is
-    missing or looks like a flag, more than `most` arguments, an empty home. Click then handles
-    it, and reports errors.
+    missing or looks like a flag, more than `most` arguments, an empty home, a home to be looked
+    for. Click then handles it, and reports errors.
     """
     given: dict[str, Any] = {
         flag.parameter: (() if flag.many else flag.default) if flag.metavar else False
@@ -80,6 +86,8 @@ def read(
                 return None
         given[flag.parameter] = (*given[flag.parameter], value) if flag.many else value
     arguments = words[len(command) :]
-    if words[: len(command)] != list(command) or len(arguments) > most or given["home"] == "":
+    if words[: len(command)] != list(command) or len(arguments) > most:
+        return None
+    if given["home"] == "" or given["agent"] is not None:
         return None
     return given, arguments

@@ -57,6 +57,22 @@ class _HomePath(click.Path):
         return [*agents(incomplete)]
 
 
+class _AgentName(click.ParamType):
+    """The name of an agent; the machine knows which there are."""
+
+    name = "agent"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from holdfast.cli.completing import agents
+
+        return [each for each in agents(incomplete) if each.type == "plain"]
+
+
+_TYPES = {"home": _HomePath(), "agent": _AgentName()}
+
+
 class Choice(click.Choice[str]):
     """One of a few words; a mistyped one gets a suggestion."""
 
@@ -81,7 +97,7 @@ def common_options() -> list[click.Parameter]:
         click.Option(
             [*flag.names],
             **_as_click(flag),
-            type=_HomePath() if flag.parameter == "home" else None,
+            type=_TYPES.get(flag.parameter),
             expose_value=False,
             callback=_store(flag.parameter),
         )

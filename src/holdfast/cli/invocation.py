@@ -39,6 +39,7 @@ class Invocation:
 
     args: tuple[str, ...] = ()
     home: str | None = None
+    agent: str | None = None
     json: bool = False
     quiet: bool = False
     debug: bool = False
@@ -74,7 +75,9 @@ class Invocation:
     @cached_property
     def chosen_home(self) -> Path | None:
         """The home that was named by flag or environment, if one was: by its path, or by the name
-        of its agent."""
+        of its agent. Of an agent that has one home here, that one."""
+        if self.agent is not None:
+            return self._home_of_agent(self.agent)
         named = self.home or os.environ.get("HOLDFAST_HOME")
         if not named:
             return None
@@ -84,8 +87,27 @@ class Invocation:
         others = {} if self.home is None and named == OWN_NAME else os.environ
         return find_home(named, others)
 
+    def _home_of_agent(self, agent: str) -> Path | None:
+        if self.home is not None:
+            raise UsageError(
+                "--home and --agent contradict each other.",
+                hint="--home names one home, --agent all homes of an agent.",
+            )
+        homes, unread = self.machine.homes, self.machine.unread
+        if not homes and not unread:
+            raise NotAHomeError(
+                f"There is no home of {agent} here.",
+                hint="`holdfast status` shows the homes that there are.",
+            )
+        if len(homes) != 1 or unread:
+            return None
+        self.home = homes[0].name
+        return homes[0].path
+
     @cached_property
     def home_path(self) -> Path:
+        if self.chosen_home is None and self.agent is not None:
+            self.choose_one()
         return self.chosen_home or self.user_home / DEFAULT_HOME
 
     @property
@@ -99,10 +121,11 @@ class Invocation:
         import shlex
 
         words = list(self.args)
-        while "--home" in words:
-            del words[(at := words.index("--home")) : at + 2]
+        for flag in ("--home", "--agent"):
+            while flag in words:
+                del words[(at := words.index(flag)) : at + 2]
         noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
-        kept = [w for w in words if w not in noise and not w.startswith("--home=")]
+        kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
         return shlex.join(kept)
 
     def settings(self, home: Path) -> Settings:
@@ -161,6 +184,7 @@ class Invocation:
             overrides=os.environ,
             clock=self.clock,
             command=self.command_line,
+            agents=None if self.agent is None else (self.agent,),
         )
 
     def several(self) -> Machine | None:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from holdfast.cli.tables import Rows
+    from holdfast.model.item import Problem
+
+#: How many problems are told one by one.
+_MOST_PROBLEMS = 5
 
 #: Where output goes while it is not standard output: a pager.
 _elsewhere: ContextVar[Console | None] = ContextVar("holdfast_console", default=None)
@@ -132,6 +136,15 @@ def note(message: str) -> None:
     if is_quiet() and not message.startswith("warning:"):
         return
     write_error(one_line(message) + "\n")
+
+
+def warn_of(problems: Iterable[Problem]) -> None:
+    """What could not be read, on stderr: the first few, and how many more there are."""
+    found = list(problems)
+    for problem in found[:_MOST_PROBLEMS]:
+        note(f"warning: {problem.path}: {problem.reason}")
+    if len(found) > _MOST_PROBLEMS:
+        note(f"warning: and {len(found) - _MOST_PROBLEMS:,} more")
 
 
 def name(text: str, style: str = "") -> Line:

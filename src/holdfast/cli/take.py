@@ -61,6 +61,7 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
     invocation = Invocation(
         args=tuple(args),
         home=given.pop("home"),
+        agent=given.pop("agent"),
         json=given.pop("json"),
         quiet=given.pop("quiet"),
         debug=given.pop("debug"),

@@ -25,15 +25,23 @@ STATE = ".holdfast"
 
 
 def _kind(
-    place: str, agent: str, folder: str, signs: tuple[str, ...], environment: str = ""
+    place: str,
+    agent: str,
+    folder: str,
+    signs: tuple[str, ...],
+    *,
+    environment: str = "",
+    name: str = "",
+    state: str = STATE,
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
-    a folder with a sign loads the format, which then looks closely."""
-    module, _, name = place.partition(":")
+    a folder with a sign loads the format, which then looks closely. Its name is that of the module,
+    unless that is a word of Python's."""
+    module, _, made_by = place.partition(":")
 
     @cache
     def form() -> AgentFormat:
-        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), name)()
+        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), made_by)()
         return made
 
     def recognise(root: Path) -> bool:
@@ -48,18 +56,26 @@ def _kind(
         return FormatHome(root, form(), clock=clock, options=options)
 
     return Kind(
-        name=module.replace("_", "-"),
+        name=name or module.replace("_", "-"),
         agent=agent,
         default_folder=folder,
         environment=environment,
         recognise=recognise,
         open=opened,
-        state=lambda root: root / STATE,
+        state=lambda root: root / state,
         transcripts=transcripts,
     )
 
 
 AGENTS = (
+    # Before Claude Code, whose layout it took over.
+    _kind(
+        "qwen:Qwen",
+        "Qwen Code",
+        ".qwen",
+        ("usage_record.jsonl", "output-language.md", "tip_history.json"),
+        environment="QWEN_HOME",
+    ),
     _kind(
         "claude_code:ClaudeCode",
         "Claude Code",
@@ -77,7 +93,47 @@ AGENTS = (
     _kind(
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
+    _kind(
+        "cline:Cline",
+        "Cline",
+        ".cline/data",
+        ("db/sessions.db",),
+        environment="CLINE_DATA_DIR",
+    ),
+    _kind(
+        "copilot:Copilot",
+        "Copilot CLI",
+        ".copilot",
+        ("session-state",),
+        environment="COPILOT_HOME",
+    ),
+    _kind(
+        "aider:Aider",
+        "aider",
+        ".aider",
+        (".aider.chat.history.md", "installs.json"),
+        state=".aider.holdfast",
+    ),
+    # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
+    _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+    _kind(
+        "continue_cli:Continue",
+        "Continue",
+        ".continue",
+        ("sessions",),
+        environment="CONTINUE_GLOBAL_DIR",
+        name="continue",
+    ),
+    _kind("droid:Droid", "droid", ".factory", ("sessions",)),
+    _kind(
+        "openhands:OpenHands",
+        "OpenHands",
+        ".openhands",
+        ("conversations",),
+        environment="OPENHANDS_PERSISTENCE_DIR",
+    ),
+    _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
     _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
     _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
     _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),

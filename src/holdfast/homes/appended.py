@@ -75,11 +75,16 @@ class Lines:
     def settle(self, **carry: Json) -> None:
         self.settled = self._at, carry
 
+    @property
+    def _is_further(self) -> bool:
+        """Whether the next reader will begin later than this one. Otherwise the same bytes would be
+        read in vain every time."""
+        return self.settled is not None and self.settled[0] > self._start
+
     def __iter__(self) -> Iterator[Record]:
         with self.path.open("rb") as file:
             file.seek(self._start)
-            # Without a place to go on from, the same bytes would be read in vain every time.
-            while self._most is None or self.read < self._most or not self.settled:
+            while self._most is None or self.read < self._most or not self._is_further:
                 line = file.readline(MOST_LINE_BYTES)
                 if not line:
                     self.whole = True
@@ -97,11 +102,13 @@ class Lines:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
     """A transcript, and what its format reads from it. With `having`, only lines that hold one of
-    these texts are parsed."""
+    these texts are parsed. `fits` says whether what was carried to a point is still right: a later
+    record may change what earlier ones mean, and then everything is read again."""
 
     path: Path
     spoken: Callable[[Lines], Iterator[Message]]
     having: Sequence[bytes] = ()
+    fits: Callable[[Mapping[str, Json]], bool] = lambda _: True
 
     def messages(self) -> Iterator[Message]:
         return self.spoken(Lines(self.path, self.having))
@@ -126,7 +133,7 @@ class Appended:
 
     def _is_at(self, point: Point) -> bool:
         try:
-            return self._check(point.offset) == point.check
+            return self.fits(point.carry) and self._check(point.offset) == point.check
         except OSError:
             return False
 

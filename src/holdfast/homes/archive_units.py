@@ -144,14 +144,15 @@ class UnitArchiveMover(IntoArchive):
         [moved] = self._units.drop([removal])
         if not moved.done:
             return moved
+        left = self._units.file_bytes(removal)
         try:
-            self._pack(removal, session, said, children)
+            made = self._pack(removal, session, said, children)
         except (HoldfastError, OSError) as error:
             self._units.put_back([removal])
             self._units.discard([removal])
             return failed(in_a_word(error))
         self._clear(removal)
-        return Moved(copied=True)
+        return Moved(copied=True, bytes=max(0, left - made.archive_bytes))
 
     def _pack(
         self,
@@ -159,7 +160,7 @@ class UnitArchiveMover(IntoArchive):
         session: Session,
         said: Iterable[Message],
         children: Sequence[str],
-    ) -> None:
+    ) -> ArchivedSession:
         staged = self._units.folder(removal)
         files.replace(staged / _TREE, json.dumps(_listed(staged)).encode("ascii"))
         made = self._packer.session(
@@ -170,6 +171,7 @@ class UnitArchiveMover(IntoArchive):
             files=list(_sources(staged)),
         )
         self._archive.catalogue.add([made])
+        return made
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         entries = self._entries()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.homes.records import INJECTED, Record, text_of
 from holdfast.model.session import Json, Message, Tokens
+from holdfast.model.usage import Usage
 
 
 def blocks_of(content: object, kind: str) -> list[Record]:
@@ -86,3 +87,13 @@ def tokens_in(
         output=total(output),
         cached=from_cache,
     )
+
+
+def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
+    """What an agent recorded for a session as a whole. A cost of nothing is what agents write for a
+    model whose price they do not know."""
+    if tokens is None or not tokens.any:
+        return None
+    if isinstance(cost, int | float) and cost > 0:
+        return Usage(tokens=tokens, cost=float(cost))
+    return Usage(tokens=tokens, unpriced=tokens)

@@ -158,15 +158,22 @@ class ClaudeCode:
 
 
 def _spoken_in(path: Path) -> Appended:
-    return Appended(path=path, spoken=spoken, having=_SPOKEN)
+    """Now and then a record has the cost of everything so far: it becomes that of the last message,
+    and no message before it is without a price."""
+    priced = any("totalCostUSD" in said for said in last_records(path))
+    return Appended(
+        path=path,
+        spoken=partial(spoken, priced=priced),
+        having=_SPOKEN,
+        fits=lambda carry: bool(carry.get("priced")) or not priced,
+    )
 
 
-def spoken(lines: Lines) -> Iterator[Message]:
+def spoken(lines: Lines, *, priced: bool) -> Iterator[Message]:
     """What was said in a transcript. A message of the model is written block by block, each with
-    the usage of the whole, sometimes with the results of its first calls in between. Now and then a
-    record has the cost of everything so far: it becomes that of the last message."""
+    the usage of the whole, sometimes with the results of its first calls in between."""
     cost, counted = lines.carried.get("cost"), lines.carried.get("counted")
-    priced = cost is not None or any("totalCostUSD" in said for said in last_records(lines.path))
+    priced = priced or bool(lines.carried.get("priced"))
     last: Record | None = None
     for said in lines:
         if said.get("type") == "cost-state":
@@ -178,7 +185,7 @@ def spoken(lines: Lines) -> Iterator[Message]:
             if last is not None:
                 yield from _messages(last, 0.0 if priced else None, counted)
                 counted = last["message"].get("id") or counted
-            lines.settle(cost=cost, counted=counted)
+            lines.settle(cost=cost, counted=counted, priced=priced)
             last = said
     if last is not None:
         yield from _messages(last, cost if isinstance(cost, int | float) else None, counted)

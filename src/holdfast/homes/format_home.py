@@ -29,6 +29,7 @@ from holdfast.model.part import (
     FolderPart,
     LinePart,
     Part,
+    RefPart,
     Role,
     Sight,
     Signs,
@@ -50,16 +51,11 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
 
-STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
 #: Before the first look nobody knows how many sessions there are.
 _MOST_AT_FIRST = 500_000
-
-
-def state_folder(root: Path) -> Path:
-    return root / STATE
 
 
 class FormatContents(Contents):
@@ -74,6 +70,7 @@ class FormatContents(Contents):
         self._format = form
         self._mirror = Mirror(ground.state / "index", form, ground.root)
         self._movers = movers()
+        self._problems: Sequence[Problem] = ()
         pins = Pins(ground.state / "pins.json")
         seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
@@ -84,6 +81,7 @@ class FormatContents(Contents):
             pins,
             self._mirror,
             lambda: self._now()[0],
+            self._unread,
         )
 
     # --- Looking ----------------------------------------------------------------------------------
@@ -91,14 +89,22 @@ class FormatContents(Contents):
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         seen, problems = self._now()
         self._sessions.show(seen)
-        by_id = {each.unit.id: each for each in seen if not each.inside}
+        by_id = {each.unit.id: each for each in seen if not each.inside and not each.outside}
+        chosen = {each.id: each for each in self._sessions.chosen(wanted or SessionFilter())}
         items = [
-            _item(by_id[each.id], each, self._sessions.known_messages(each.id))
-            for each in self._sessions.chosen(wanted or SessionFilter())
+            _item(
+                by_id[each.id],
+                each,
+                self._sessions.known_messages(each.id),
+                # A delegate whose session is gone is on its own.
+                follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
+            )
+            for each in (*chosen.values(), *self._delegates_of(chosen))
             if each.id in by_id
         ]
-        leftovers, more, _ = self._look(self._left)
-        doubt = self._format.doubt(self._root)
+        left, more, _ = self._look(self._left)
+        leftovers = [each for each in left if not each.outside]
+        doubt = self._doubt()
         if doubt is not None:
             more.append(
                 Problem(
@@ -108,8 +114,40 @@ class FormatContents(Contents):
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
-            in_items=sum(each.bytes for each in (*seen, *leftovers)),
+            counted=self._not_its_own(),
+            in_items=sum(
+                each.bytes
+                for each in (*seen, *leftovers)
+                if not each.outside
+                and not (each.unit.parts and _lies_elsewhere(each.unit.parts[0], self._root))
+            ),
         )
+
+    def _not_its_own(self) -> list[Path]:
+        """What lies beside the files of an agent whose home is a project of the user."""
+        tops = [*self._format.roots(self._root), self.ground.state]
+        if self._root in tops:
+            return []
+        return [path for path in self._root.iterdir() if path not in tops]
+
+    def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
+        """Those that a filter left out: they go with the sessions that it picked."""
+        others = {*self._sessions.delegates_of([*chosen])}.difference(chosen)
+        return self._sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
+
+    def _doubt(self) -> str | None:
+        """Why this home may only be read. What cannot be looked into is not known."""
+        try:
+            return self._format.doubt(self._root)
+        except OSError as error:
+            return f"{error.filename or self._root} cannot be read ({error.strerror})"
+
+    def _unread(self) -> Sequence[Problem]:
+        """Why a list does not show everything: what the last look could not read. A database that
+        is just being changed may have no sessions that we know."""
+        if self._sessions.is_empty and (doubt := self._doubt()) is not None:
+            return (*self._problems, Problem(path=str(self._root), reason=doubt))
+        return self._problems
 
     def store(self) -> FormatSessions:
         """The sessions as they are now."""
@@ -139,24 +177,27 @@ class FormatContents(Contents):
         before = glance(self._format.roots(self._root), without=self.ground.state, most=most)
         noted = notes.unchanged(before)
         if noted is not None:
+            self._problems = []
             return self._census.judged(noted), []
         seen, problems, whole = self._look(self._census)
         notes.write(seen, before if whole and not problems else None, taken)
+        self._problems = problems
         return seen, problems
 
     def _look(self, census: Census) -> tuple[list[Seen], list[Problem], bool]:
         """Units with their stamps, why some could not be looked at, and whether all parts of the
-        others could be."""
+        others could be. A session with a part outside the home is read, and never changed."""
         problems: list[Problem] = []
         found: list[Unit] = []
+        seen, whole = [], True
         for unit in census.units():
             outside = census.outside(unit)
             if outside is None:
                 found.append(unit)
             else:
                 problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
+                seen.append(_seen_outside(unit, outside))
         sights = self._sights(found)
-        seen, whole = [], True
         for number, unit in enumerate(found):
             mine = zip(unit.parts, sights[number], strict=True)
             here = [(part, sight) for part, (sight, _) in mine if sight.here is not False]
@@ -220,7 +261,7 @@ class FormatContents(Contents):
         )
 
     def check_writable(self, kind: str) -> None:
-        doubt = self._format.doubt(self._root) if kind in (SESSION, LEFTOVER, ARCHIVED) else None
+        doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED) else None
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
@@ -241,7 +282,7 @@ class FormatHome(Home):
             root,
             partial(FormatContents, form),
             clock=clock,
-            state=state_folder(root),
+            state=root / form.facts.state,
             options=options,
         )
 
@@ -250,7 +291,12 @@ class FormatHome(Home):
         return self._contents.store()
 
 
-def _item(seen: Seen, session: Session, messages: int | None) -> Item:
+def _lies_elsewhere(part: Part, root: Path) -> bool:
+    """Whether a part is no file below the folder of the home, whose bytes are counted whole."""
+    return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
+
+
+def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) -> Item:
     return Item(
         kind=SESSION,
         id=session.id,
@@ -265,6 +311,7 @@ def _item(seen: Seen, session: Session, messages: int | None) -> Item:
         pinned=session.pinned,
         parent=seen.unit.parent,
         delegate=seen.unit.relation is Relation.DELEGATE,
+        follows=follows,
     )
 
 
@@ -370,6 +417,8 @@ class Census:
         What no session owns may be anybody's: it stays as long as the agent runs at all."""
         if self._of_leftovers:
             return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if unit.unread:
+            return unit.unread
         if signs.folders and unit.cwd:
             if unit.cwd not in self._places:
                 self._places[unit.cwd] = os.path.realpath(unit.cwd)
@@ -428,13 +477,26 @@ class Census:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
             place = str(part.place)
-            if isinstance(part, LinePart):
+            if isinstance(part, RefPart) and self._is_reference(part):
+                within = True
+            elif isinstance(part, LinePart):
                 within = self._is_within(place)
             else:  # of a link it is the link that leaves, not what it leads to
                 within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
             if not within:
                 return place
         return None
+
+    def _is_reference(self, part: RefPart) -> bool:
+        """Whether these references are the agent's own, by their name: one word below its prefix,
+        which git does not take for a pattern."""
+        prefix = self._format.facts.references
+        word = part.prefix.removeprefix(prefix).removesuffix("/")
+        return (
+            bool(prefix)
+            and part.prefix == f"{prefix}{word}/"
+            and word.replace("-", "").replace("_", "").isalnum()
+        )
 
     def _is_within(self, path: str) -> bool:
         """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
@@ -454,6 +516,20 @@ class Census:
 
     def keeps(self, part: Part) -> bool:
         return self._signs.keeps(part)
+
+
+def _seen_outside(unit: Unit, place: str) -> Seen:
+    """Nothing but its transcript is looked at."""
+    path = unit.transcript
+    sight, changed = _NOT_THERE if path is None else _tree_sight(path)
+    return Seen(
+        unit=unit,
+        version=digest([place, sight.stamp]),
+        bytes=sight.bytes,
+        changed=changed,
+        outside=True,
+        alive=f"{place} lies outside the home",
+    )
 
 
 def _written(unit: Unit) -> float:

@@ -65,6 +65,7 @@ class FormatSessions(ForeignSessions):
         pins: Pins,
         mirror: Mirror,
         look: Callable[[], Iterable[Seen]],
+        unread: Callable[[], Sequence[Problem]],
     ) -> None:
         super().__init__(form.facts.agent)
         self._format = form
@@ -73,6 +74,7 @@ class FormatSessions(ForeignSessions):
         self._pinned: frozenset[str] = frozenset()
         self._mirror = mirror
         self._look = look
+        self._unread = unread
         self._seen: Mapping[str, Seen] | None = None
         self._counts = MessageCounts(form, root, mirror.notes)
 
@@ -317,6 +319,14 @@ class FormatSessions(ForeignSessions):
 
     def close_words(self, text: str) -> Sequence[str]:
         return self._asked(lambda index: index.close_words(text))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._units()
+
+    def unlisted(self) -> Sequence[Problem]:
+        """What a list does not show or must not change, in words."""
+        return self._unread()
 
     def unsearched(self) -> Sequence[Problem]:
         """What a search does not find, and why a search takes long here, in words."""

@@ -183,7 +183,7 @@ def _messages(said: Record) -> Iterator[Message]:
     for each in answers:
         yield Message(
             role="tool",
-            content=_output(each.get("response")),
+            content=output_of(each.get("response")),
             timestamp=at,
             tool_name=each.get("name"),
             tool_call_id=each.get("id"),
@@ -208,7 +208,7 @@ def _messages(said: Record) -> Iterator[Message]:
         )
 
 
-def _output(response: Any) -> str:
+def output_of(response: Any) -> str:
     if isinstance(response, dict) and isinstance(response.get("output"), str):
         return str(response["output"])
     return json.dumps(response)

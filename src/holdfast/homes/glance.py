@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISDIR
 
 from holdfast.value import dataclass
 
 #: A file that was changed this recently may change again without showing it: file systems keep
 #: time in steps.
 _STEP = 2.0
+_ENCODING = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +37,9 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
     """None when there are more files than that, or a folder that cannot be read: then only a real
     look can tell."""
     left_out = str(without)
-    seen = blake2b(digest_size=16)
-    latest, left = 0, most
-    waiting = [str(top) for top in tops]
+    left = most
+    waiting, latest, files = _sorted_out(tops)
+    seen = blake2b(files.encode(*_ENCODING), digest_size=16)
     while waiting:
         folder = waiting.pop()
         try:
@@ -68,9 +70,27 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
                 f"{each.name}/{status.st_size}/{status.st_mtime_ns}/{status.st_ctime_ns}"
                 f"/{status.st_mode:o}"
             )
-        seen.update("\0".join(lines).encode("utf-8", "surrogateescape"))
+        seen.update("\0".join(lines).encode(*_ENCODING))
         seen.update(b"\0\0")
     return Glance(checksum=seen.hexdigest(), settled=latest / 1e9)
+
+
+def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:
+    """The tops that are folders; of those that are single files, when the latest was changed, and
+    what tells whether one of them is another now."""
+    folders, latest, files = [], 0, ""
+    for top in map(str, tops):
+        try:
+            status = os.stat(top)  # noqa: PTH116 - text all the way
+        except OSError:
+            folders.append(top)  # whoever opens it finds out why
+            continue
+        if S_ISDIR(status.st_mode):
+            folders.append(top)
+        else:
+            latest = max(latest, status.st_ctime_ns)
+            files += f"{top}/{status.st_size}/{status.st_ctime_ns}\0"
+    return folders, latest, files
 
 
 def _made_by_reading(name: str, size: int) -> bool:

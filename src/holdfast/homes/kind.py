@@ -44,7 +44,8 @@ class Kind:
     `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
     `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
     other file. `database` is the SQLite file whose table `sessions` has the ids, if there is one.
-    """
+    `has_sources` says that its sessions come from many places, as ours do (a chat, a job, a command
+    line); an imported session of any other kind gets the agent as its source."""
 
     name: str
     agent: str
@@ -58,6 +59,7 @@ class Kind:
     import_checkpoints: CheckpointImport | None = None
     transcripts: Callable[[Path], Iterator[Transcript] | None] = lambda _: None
     database: str | None = None
+    has_sources: bool = False
 
 
 # --- Holdfast's own homes -------------------------------------------------------------------------
@@ -96,4 +98,5 @@ OWN = Kind(
     state=lambda root: root,
     environment="HOLDFAST_HOME",
     database=DATABASE,
+    has_sources=True,
 )

@@ -14,6 +14,8 @@ from holdfast.value import dataclass, field
 _PROC = Path("/proc")
 #: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.
 _WORDS = 4
+#: A folder with a shorter name may be anybody's: `/home/pi/` is not the agent pi.
+_TELLING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,9 @@ def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
 
 
 def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
+    folders = [f"/{each}/" for each in programs if len(each) >= _TELLING]
     return any(
-        os.path.basename(word) in programs or any(f"/{each}/" in word for each in programs)  # noqa: PTH119 - no path yet
+        os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - no path yet
         for word in words[:_WORDS]
     )
 

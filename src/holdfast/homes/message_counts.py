@@ -43,7 +43,8 @@ class MessageCounts:
         left = most_bytes
         waiting = [each for each in sessions if not self.is_whole(each.unit.id)]
         for each in waiting:
-            # One that cannot be read costs itself: it is listed without its counts.
+            # One that cannot be read costs itself: it is listed, and nobody claims to know more.
+            self._partly.setdefault(each.unit.id, Counts())
             with suppress(OSError, ValueError, KeyError, TypeError, HoldfastError):
                 read = self._count(each, left)
                 left = None if left is None else max(0, left - read)
@@ -56,7 +57,6 @@ class MessageCounts:
         if appended is not None:
             return self._count_on(seen.unit.id, appended, most_bytes)
         if most_bytes is not None and seen.bytes > most_bytes:
-            self._partly[seen.unit.id] = Counts()
             return 0
         said = self._format.messages(self._root, seen.unit)
         self._notes.keep_counts(seen.unit.id, Counts.of(said))
@@ -65,7 +65,8 @@ class MessageCounts:
     def _count_on(self, session_id: str, appended: Appended, most_bytes: int | None) -> int:
         before = self._notes.point(session_id)
         if most_bytes == 0:
-            self._partly[session_id] = Counts() if before is None else before.counts
+            if before is not None:
+                self._partly[session_id] = before.counts
             return 0
         counted = appended.count(before, most_bytes=most_bytes)
         if counted.point is not None and counted.point.offset > _LARGE:

@@ -107,6 +107,8 @@ class Mirror:
         except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
             # One session that cannot be read costs itself, until it changes.
             why = error.message if isinstance(error, HoldfastError) else str(error)
+            if isinstance(error, OSError):
+                why = error.strerror or why
             store.leave_out(
                 [(each.unit.id, each.version, each.unit.active)], f"cannot be read: {why}"
             )

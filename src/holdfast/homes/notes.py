@@ -27,7 +27,7 @@ from holdfast.value import dataclass, field
 _FORMAT = 6
 #: What a row keeps of a unit, first in it and in this order; then its relation, its
 #: transcript, and what it used apart from its messages.
-_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
 _VERSION = len(_FACTS) + 3
 #: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
@@ -40,8 +40,9 @@ class Seen:
     """A unit, and what movers see of its parts.
 
     `changed` is when its files were last written, `stamps` are those of its files by path. `inside`
-    says that it lies in the folder of its parent, `shared` that it has an entry in a document that
-    a running agent may write again. From a note, the unit has no parts.
+    says that it lies in the folder of its parent, `outside` that a part of it lies outside the
+    home, `shared` that it has an entry in a document that a running agent may write again. From a
+    note, the unit has no parts.
     """
 
     unit: Unit
@@ -49,6 +50,7 @@ class Seen:
     bytes: int
     changed: float = 0.0
     inside: bool = False
+    outside: bool = False
     shared: bool = False
     stamps: Mapping[str, str] = field(default_factory=dict)
     alive: str | None = None
@@ -79,9 +81,10 @@ class Notes:
             return None
         try:
             same = tree_stamp(path) == rows[name][_STAMPS][str(path)]
-            return _seen(rows[name]).unit if same else None
         except OSError:
             return None
+        unit = _seen(rows[name]).unit if same else None
+        return None if unit is None or unit.unread else unit  # it may be readable now
 
     def units(self) -> Sequence[Unit]:
         """What the last look found, whatever changed since."""
@@ -204,7 +207,7 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, relation, *rest = row
+    name, active, started, parent, source, cwd, title, model, unread, relation, *rest = row
     transcript, used, version, size, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
@@ -220,6 +223,7 @@ def _seen(row: _Row) -> Seen:
             model=model,
             transcript=Path(transcript) if transcript else None,
             used=_usage(used) if used else None,
+            unread=unread,
         ),
         version=version,
         bytes=size,

@@ -34,7 +34,6 @@ from holdfast.model.part import (
 from holdfast.model.session import Json, Message, Relation, Tokens
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, reading, rows
 
-_DATABASE = "opencode.db"
 _NEEDED = {
     *(("session", each) for each in ("id", "parent_id", "directory", "title", "model")),
     *(("session", each) for each in ("time_created", "time_updated")),
@@ -58,41 +57,44 @@ class OpenCode:
         versions=("1",),
     )
 
+    #: The fork has its own.
+    database = "opencode.db"
+
     def recognise(self, root: Path) -> bool:
-        return (_database(root)).is_file()
+        return self._database(root).is_file()
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session and that no foreign key ties to it would stay behind."""
-        there = columns(_database(root))
-        for release in _releases(root, there):
+        there = columns(self._database(root))
+        for release in _releases(self._database(root), there):
             if release.partition(".")[0] not in self.facts.versions:
-                return f"OpenCode {release} is newer than what Holdfast knows"
+                return f"{self.facts.agent} {release} is newer than what Holdfast knows"
         if not there:
             return None
         if not there >= _NEEDED:
             table, column = min(_NEEDED - there)
-            return f"{_DATABASE} has no column {table}.{column}"
+            return f"{self.database} has no column {table}.{column}"
         tied = {
             table
             for (table,) in rows(
-                _database(root),
+                self._database(root),
                 "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
                 " WHERE t.type = 'table' AND k.\"table\" IN ('session', 'message')",
             )
         }
         loose = {table for table, column in there if column == "session_id"} - tied
-        return f"{_DATABASE} has a table that is not known: {min(loose)}" if loose else None
+        return f"{self.database} has a table that is not known: {min(loose)}" if loose else None
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        there = columns(_database(root))
+        there = columns(self._database(root))
         if not there >= _NEEDED:
             return  # just being set up, or changed by another release
         weighty = [(table, column) for table, column in _WEIGHTY if (table, column) in there]
         for name, parent, cwd, title, model, started, active in rows(
-            _database(root),
+            self._database(root),
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
             " ORDER BY time_created, id",
         ):
@@ -105,7 +107,7 @@ class OpenCode:
                 cwd=cwd or "",
                 title=title or "",
                 model=_model(model),
-                parts=_parts(root, name, weighty),
+                parts=_parts(root, self._database(root), name, weighty),
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
@@ -118,14 +120,14 @@ class OpenCode:
         ):
             for path in sorted(root.glob(pattern)):
                 yield _leftover(root, kind, FilePart(path=path), path.lstat().st_mtime)
-        used = _last_used(root)
+        used = _last_used(self._database(root))
         for path in sorted(root.glob("snapshot/*/*/")):
             if not path.is_symlink():
                 at = max(used.get(path.parent.name, 0.0), path.lstat().st_mtime)
                 yield _leftover(root, "snapshot", FolderPart(path=path), at)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        with reading(_database(root)) as db:
+        with reading(self._database(root)) as db:
             found = db.execute(
                 "SELECT m.id, m.data, p.data FROM message AS m LEFT JOIN part AS p"
                 " ON p.message_id = m.id WHERE m.session_id = ?"
@@ -148,12 +150,12 @@ class OpenCode:
         """An answer without an end is in progress, if somebody has the database open: a crash
         leaves it so for ever. Which session an idle process shows cannot be told: the folder that
         it works in protects, and one that serves other folders protects all."""
-        holders = life.holders_of(_database(root))
-        if not holders or not columns(_database(root)) >= _NEEDED:
+        holders = life.holders_of(self._database(root))
+        if not holders or not columns(self._database(root)) >= _NEEDED:
             return Signs()
-        busy = f"process {next(iter(holders))} has {_DATABASE} open"
+        busy = f"process {next(iter(holders))} has {self.database} open"
         open_ = rows(
-            _database(root),
+            self._database(root),
             "SELECT DISTINCT session_id FROM message WHERE json_extract(data, '$.role') ="
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
@@ -173,8 +175,14 @@ class OpenCode:
             for unit in self.units(path, lambda _: None)
         )
 
+    def _database(self, root: Path) -> Path:
+        """In a home, or a database that lies alone."""
+        return root if root.is_file() else root / self.database
 
-def _parts(root: Path, name: str, weighty: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
+
+def _parts(
+    root: Path, database: Path, name: str, weighty: Sequence[tuple[str, str]]
+) -> tuple[Part, ...]:
     found = (
         Rows(table="session", column="id", value=name, stamp="max(time_updated)"),
         Rows(table="event_sequence", column="aggregate_id", value=name, stamp="max(seq)"),
@@ -184,7 +192,7 @@ def _parts(root: Path, name: str, weighty: Sequence[tuple[str, str]]) -> tuple[P
         ),
     )
     return (
-        RowsPart(store=_database(root), rows=found),
+        RowsPart(store=database, rows=found),
         *(
             [FilePart(path=root / "storage" / "session_diff" / f"{name}.json")]
             if is_plain_name(name)
@@ -198,27 +206,20 @@ def _leftover(root: Path, kind: str, part: FilePart | FolderPart, active: float)
     return Leftover(kind=kind, id=name, active=active, parts=(part,))
 
 
-def _last_used(root: Path) -> Mapping[str, float]:
+def _last_used(database: Path) -> Mapping[str, float]:
     """When a session of each project was last used."""
-    if ("session", "project_id") not in columns(_database(root)):
+    if ("session", "project_id") not in columns(database):
         return {}
-    used = rows(
-        _database(root), "SELECT project_id, max(time_updated) FROM session GROUP BY project_id"
-    )
+    used = rows(database, "SELECT project_id, max(time_updated) FROM session GROUP BY project_id")
     return {project: at / 1000 for project, at in used}
 
 
-def _releases(root: Path, there: Collection[tuple[str, str]]) -> list[str]:
+def _releases(database: Path, there: Collection[tuple[str, str]]) -> list[str]:
     """The releases that wrote sessions; builds without a number are somebody's own."""
     if ("session", "version") not in there:
         return []
-    found = rows(_database(root), "SELECT DISTINCT version FROM session")
+    found = rows(database, "SELECT DISTINCT version FROM session")
     return [release for (release,) in found if str(release)[:1].isdigit()]
-
-
-def _database(root: Path) -> Path:
-    """In a home, or a database that lies alone."""
-    return root if root.is_file() else root / _DATABASE
 
 
 def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, TypeAlias
 
 from holdfast.model.part import Known, Unit
@@ -29,6 +30,7 @@ MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
 _OPENING = 20
+_SHORT = 16
 
 
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
@@ -49,8 +51,11 @@ def opening(path: Path) -> list[Record]:
 
 def unread(path: Path) -> tuple[str, ...]:
     """What a reader of a transcript passes over, in words. It looks at the ends of each line and
-    parses none but the last."""
+    parses none but the last. A document over many lines is read as one or not at all."""
     found: list[str] = []
+    with path.open("rb") as file:
+        if file.readline(_SHORT).strip() == b"{":
+            return ()
     number, line = 0, b""
     with path.open("rb") as file:
         while line := file.readline(MOST_LINE_BYTES):
@@ -147,12 +152,17 @@ def transcript_of(unit: Unit) -> Path:
 
 
 def newest(paths: Iterable[Path]) -> Path | None:
-    """The file that was written last."""
+    """The file that was written last, of those that can be read."""
     found: list[tuple[float, Path]] = []
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            found.append((path.lstat().st_mtime, path))
-    return max(found)[1] if found else None
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if S_ISREG(status.st_mode):
+                found.append((status.st_mtime, path))
+    for _, path in sorted(found, reverse=True):
+        if os.access(path, os.R_OK):
+            return path
+    return None
 
 
 def starting_with(start: str, names: Sequence[str]) -> Iterator[str]:
@@ -164,14 +174,19 @@ def unit_of(
     path: Path, known: Known, read: Callable[[Path], Unit], *, name: str | None = None
 ) -> Unit | None:
     """What a transcript tells about its session, read only if it changed. None when it has gone
-    since it was listed. Of one that may not be read, its name and its time are all there is."""
+    since it was listed. Of one that cannot be read, its name and its time are all there is."""
     try:
         return known(path) or read(path)
     except FileNotFoundError:
         return None
-    except PermissionError:
-        active = path.lstat().st_mtime
-        return Unit(id=name or path.stem, active=active, parts=(), transcript=path)
+    except OSError as error:
+        return Unit(
+            id=name or path.stem,
+            active=path.lstat().st_mtime,
+            parts=(),
+            transcript=path,
+            unread=f"{path.name} cannot be read ({error.strerror})",
+        )
 
 
 def is_plain_name(name: str) -> bool:

@@ -114,7 +114,7 @@ def kind_from(form: Format) -> Kind:
         environment=facts.environment,
         recognise=form.recognise,
         open=opened,
-        state=lambda root: root / ".holdfast",
+        state=lambda root: root / facts.state,
         transcripts=getattr(form, "transcripts", lambda _: None),
     )
 

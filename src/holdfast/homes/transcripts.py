@@ -8,15 +8,15 @@ from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
 from holdfast.homes.format_sessions import booked
-from holdfast.homes.records import unread
-from holdfast.homes.registry import kinds
+from holdfast.homes.records import unread, whole_records
+from holdfast.homes.registry import kind_of, kinds
 from holdfast.model.part import Transcript, Unit
-from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder
+from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
 from holdfast.ports import SessionStore
 from holdfast.services.exchange.told_lines import Told
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.mirror import IDLE
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: How a line of ours begins. Such a file is asked nothing else.
 _OURS = b'{"id":'
@@ -41,25 +41,30 @@ def source_in(path: Path, ids: Collection[str]) -> Source | None:
     for kind in kinds():
         found = kind.transcripts(path)
         if found is not None:
-            return Source(agent=kind.agent, told=map(_told, _chosen(found, ids, path)))
+            chosen = _chosen(found, ids, path)
+            return Source(agent=kind.agent, told=(_told(each, kind.name) for each in chosen))
     return None
 
 
-def from_store(store: SessionStore, ids: Collection[str]) -> Iterator[Told]:
+def from_store(
+    store: SessionStore, ids: Collection[str], *, agent: str | None = None
+) -> Iterator[Told]:
     """The sessions of a home, or those with these ids and those that worked for them; the older
-    ones first. Raises `UnknownSessionError` before anything is read."""
+    ones first. Raises `UnknownSessionError` before anything is read. `agent` is the short name of
+    the other agent that the home is of."""
     named = [store.resolve(each) for each in ids]
     wanted = SessionFilter(ids=(*named, *store.delegates_of(named)) if named else None)
-    return _stored(store, wanted)
+    return _stored(store, wanted, agent)
 
 
-def _stored(store: SessionStore, wanted: SessionFilter) -> Iterator[Told]:
+def _stored(store: SessionStore, wanted: SessionFilter, agent: str | None) -> Iterator[Told]:
     for each in reversed(store.find(wanted, order_by=SessionOrder.STARTED)):
         try:
             session = store.get(each.id)
         except UnknownSessionError:
             continue  # it was removed before its turn
-        yield Told(session=session, messages=store.messages(each.id))
+        named = session if agent is None else of_agent(session, agent)
+        yield Told(session=named, messages=store.messages(each.id))
 
 
 def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> list[Transcript]:
@@ -76,14 +81,35 @@ def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> li
     return list(taken.values())
 
 
-def _told(each: Transcript) -> Told:
-    return Told(session=_session(each.unit), messages=each.messages, notes=_notes(each.path))
+def _told(each: Transcript, agent: str) -> Told:
+    session = of_agent(_session(each.unit), agent)
+    return Told(session=session, messages=each.messages, notes=_notes(each.path))
+
+
+def agent_of(root: Path) -> str | None:
+    """The short name of the agent whose home this is, if its sessions have no sources in our
+    sense."""
+    kind = kind_of(root)
+    return None if kind is None or kind.has_sources else kind.name
+
+
+def of_agent(session: Session, agent: str) -> Session:
+    """A session of another agent as it is copied: its source is that agent. Where it came from
+    inside the agent (a command line, an editor, a subagent) is kept as a field of its own."""
+    return replace(session, source=agent, extra={**session.extra, AGENT_SOURCE: session.source})
 
 
 def _notes(path: Path) -> tuple[str, ...]:
     with suppress(OSError):  # whoever reads the messages will say so
-        return () if is_sqlite(path) else unread(path)
+        return () if is_sqlite(path) or not _is_lines(path) else unread(path)
     return ()
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(b"{") and not any(whole_records(path))
 
 
 def _session(unit: Unit) -> Session:

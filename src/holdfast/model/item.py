@@ -47,8 +47,9 @@ class Item:
 
     An `owned` file belongs to a session in the store: it stays and goes with that session.
     `messages` is None for anything but a session. `parent` is the id of the session that this one
-    came from; a `delegate` worked for its parent. `archived_in` names the agent in which the user
-    archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
+    came from; a `delegate` worked for its parent, and one that `follows` goes and stays with it, as
+    in the homes of agents that delete both together. `archived_in` names the agent in which the
+    user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
     whose caps count its bytes: no byte counts twice.
     """
 
@@ -67,6 +68,7 @@ class Item:
     titled: bool = False
     parent: str = ""
     delegate: bool = False
+    follows: bool = False
     archived_in: str = ""
     capped_elsewhere: bool = False
 

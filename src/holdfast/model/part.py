@@ -145,7 +145,8 @@ class Unit:
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
     from; empty means the agent's command line. `transcript` is the file that its messages are in,
-    where it has one. A unit without parts lies inside its parent, as a subagent's transcript in the
+    where it has one; `unread` says why that could not be read, and such a session stays as it is. A
+    unit without parts lies inside its parent, as a subagent's transcript in the
     folder of its session: it is listed and read, and it goes and returns with the parent alone.
     `used` are tokens and cost that the agent records for the session as a whole and for no message.
     """
@@ -161,6 +162,7 @@ class Unit:
     title: str = ""
     model: str = ""
     transcript: Path | None = None
+    unread: str = ""
     used: Usage | None = None
 
 
@@ -267,6 +269,10 @@ class Facts:
     `folder` is the usual place below the user's home directory, `environment` the variable that
     names another one. `processes` are the names of the agent's programs. A session counts as in use
     for `idle_after` seconds after its last activity. `versions` are those that were tried.
+    `references` is a prefix, such as `refs/agent/`, of what the agent keeps in repositories of the
+    user: a `RefPart` right below it may lie in any repository, because the session that names the
+    repository may be gone when its references return. `state` is the folder in the home for what is
+    Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
     """
 
     name: str
@@ -276,6 +282,8 @@ class Facts:
     processes: tuple[str, ...] = ()
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
+    references: str = ""
+    state: str = ".holdfast"
 
     def newer(self, version: str) -> str | None:
         """Why a home that this version wrote may only be read; None when the first number of the

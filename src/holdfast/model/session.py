@@ -33,6 +33,8 @@ USED_MODEL = "holdfast_model"
 #: The extra field of a session whose parent is not in the store: that parent's id. In an exported
 #: line it is `parent_id`; an import that brings the parent links the two and drops this field.
 AWAITED_PARENT = "holdfast_awaited_parent"
+#: The extra field of a session that was imported from another agent: where it came from there.
+AGENT_SOURCE = "agent_source"
 #: How the names of extra fields begin that Holdfast itself keeps.
 OWN_FIELDS = "holdfast_"
 

@@ -41,6 +41,9 @@ _STYLES: tuple[_Style, ...] = tuple(
     for comma in ((",",) if indent is not None else (",", ", "))
 )
 
+#: Of how many entries in front of it a document's entry knows.
+_MOST_BEFORE = 100
+
 
 class LineMover:
     """Moves `LinePart`. The copies are notes: each entry, its place, and what was before it."""
@@ -182,21 +185,24 @@ def _work(path: Path, notes: _Notes) -> Path:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     """An entry with its place. `name` is its name in a map; `value` is JSON, or the text of a
-    line. `before` is the checksum of the entry in front of it."""
+    line. `before` are checksums of the entries in front of it, the nearest first: entries that left
+    one by one come back in any order, and then the nearest may be missing."""
 
     place: int
-    before: str
+    before: Sequence[str]
     name: str | None
     value: Any
 
     def to_json(self) -> list[Any]:
-        return [self.place, self.before, self.name, self.value]
+        return [self.place, [*self.before], self.name, self.value]
 
     @classmethod
     def from_json(cls, said: object) -> _Entry:
         match said:
-            case [int() as place, str() as before, (str() | None) as name, value]:
-                return cls(place=place, before=before, name=name, value=value)
+            case [int() as place, str() as before, (str() | None) as name, value]:  # earlier
+                return cls(place=place, before=[before] if before else [], name=name, value=value)
+            case [int() as place, list() as before, (str() | None) as name, value]:
+                return cls(place=place, before=[*map(str, before)], name=name, value=value)
             case _:
                 raise DamageError("a note in the trash does not describe an entry")
 
@@ -267,6 +273,7 @@ class _Document:
         self.style: _Style | None = None
         self.entries: list[tuple[str | None, Any]] = []
         self._index: dict[str | None, dict[str, list[int]]] = {}
+        self._digests: dict[int, str] = {}
 
     @property
     def mtime_ns(self) -> int:
@@ -322,13 +329,21 @@ class _Document:
 
     def find(self, part: LinePart) -> list[_Entry]:
         return [
-            _Entry(place=place, before=self._digest(place - 1), name=name, value=value)
+            _Entry(place=place, before=self._before(place), name=name, value=value)
             for place in self._places(part.key).get(part.value, ())
             for name, value in [self.entries[place]]
         ]
 
+    def _before(self, place: int) -> Sequence[str]:
+        most = 1 if self._part.lines else _MOST_BEFORE
+        return [self._digest(each) for each in range(place - 1, max(-1, place - 1 - most), -1)]
+
     def _digest(self, place: int) -> str:
-        return digest(list(self.entries[place])) if 0 <= place < len(self.entries) else ""
+        """Each is asked for by every entry behind it."""
+        if place not in self._digests:
+            here = 0 <= place < len(self.entries)
+            self._digests[place] = digest(list(self.entries[place])) if here else ""
+        return self._digests[place]
 
     def _places(self, key: str | None) -> Mapping[str, Sequence[int]]:
         """Where each value is: read once per batch, not once per entry."""
@@ -354,7 +369,7 @@ class _Document:
     def remove(self, parts: Sequence[LinePart]) -> None:
         gone = {place for part in parts for place in self._places(part.key).get(part.value, ())}
         self.entries = [each for place, each in enumerate(self.entries) if place not in gone]
-        self._index = {}
+        self._index, self._digests = {}, {}
 
     def insert(self, kept: Sequence[_Entry]) -> None:
         """Put entries back behind their old neighbours, or at their old places without those."""
@@ -364,15 +379,17 @@ class _Document:
             if self._part.lines and at < len(self.entries) and not value.endswith("\n"):
                 value += "\n"  # lines were appended since: ours is no longer the last
             self.entries.insert(at, (each.name, value))
+            self._digests = {}
         self._index = {}
 
     def _place_for(self, entry: _Entry) -> int:
-        if entry.before:
+        """Behind the nearest one that is there; in front of all when none of them is."""
+        for wanted in entry.before:
             places: list[int] = [entry.place, *range(1, len(self.entries) + 1)]
             for place in places:
-                if self._digest(place - 1) == entry.before:
+                if self._digest(place - 1) == wanted:
                     return place
-        return entry.place
+        return 0 if len(entry.before) == entry.place and not self._part.lines else entry.place
 
     def _most(self) -> int:
         """Nothing is added after a line that a process is still writing."""

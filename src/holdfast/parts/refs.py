@@ -4,12 +4,15 @@ objects stay until the trash is emptied."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os.path import commonpath
 from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.model.part import RefPart, Sight, Slot, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.git.program import Git
+
+_TRASH = "refs/holdfast/trash/"
 
 
 class RefMover:
@@ -20,18 +23,13 @@ class RefMover:
         if not repository.is_dir():
             return [Sight(here=False) for _ in batch]
         try:
-            return [self._look(slot) for slot in batch]
+            # One call of git for all: a home may have many sessions in one repository.
+            every = _refs_below(
+                repository, (_common([_part(each).prefix for each in batch]), _TRASH)
+            )
         except StorageError:
             return [Sight(here=None) for _ in batch]
-
-    def _look(self, slot: Slot) -> Sight:
-        here, hidden = _here(slot), _hidden(slot)
-        return Sight(
-            here=bool(here),
-            stamp=_stamp(here),
-            copied=bool(hidden),
-            spoiled=bool(hidden and slot.stamp) and _stamp(hidden) != slot.stamp,
-        )
+        return [_sight(slot, every) for slot in batch]
 
     def copy(self, batch: Sequence[Slot]) -> None:
         _update(
@@ -92,9 +90,19 @@ def _part(slot: Slot) -> RefPart:
     return slot.part
 
 
+def _sight(slot: Slot, every: Mapping[str, str]) -> Sight:
+    here, hidden = _below(every, _part(slot).prefix), _below(every, _trash(slot))
+    return Sight(
+        here=bool(here),
+        stamp=_stamp(here),
+        copied=bool(hidden),
+        spoiled=bool(hidden and slot.stamp) and _stamp(hidden) != slot.stamp,
+    )
+
+
 def _trash(slot: Slot) -> str:
     """Two homes may have parts in one repository: their folders tell them apart."""
-    return f"refs/holdfast/trash/{digest(str(slot.folder))}/{slot.name}/"
+    return f"{_TRASH}{digest(str(slot.folder))}/{slot.name}/"
 
 
 def _here(slot: Slot) -> Mapping[str, str]:
@@ -111,9 +119,26 @@ def _stamp(refs: Mapping[str, str]) -> str:
 
 def _refs(repository: Path, prefix: str) -> Mapping[str, str]:
     """The references below a prefix, by the rest of their names."""
-    said = _git(repository).run("for-each-ref", "--format=%(objectname) %(refname)", prefix)
+    return _below(_refs_below(repository, (prefix,)), prefix)
+
+
+def _below(every: Mapping[str, str], prefix: str) -> Mapping[str, str]:
+    return {
+        name.removeprefix(prefix): target
+        for name, target in every.items()
+        if name.startswith(prefix)
+    }
+
+
+def _refs_below(repository: Path, prefixes: Sequence[str]) -> Mapping[str, str]:
+    said = _git(repository).run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
     pairs = (line.split(" ", 1) for line in said.output.decode().splitlines())
-    return {name.removeprefix(prefix): target for target, name in pairs}
+    return {name: target for target, name in pairs}
+
+
+def _common(prefixes: Sequence[str]) -> str:
+    """The longest folder of references that holds all of these."""
+    return f"{commonpath(prefixes)}/"
 
 
 def _update(slot: Slot, lines: Sequence[str]) -> None:

@@ -19,10 +19,10 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.model.operation import Removal
-from holdfast.model.part import Part, Role, Sight, Slot, Unit
+from holdfast.model.part import FilePart, FolderPart, Part, Role, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
-from holdfast.parts.trees import remove_tree
+from holdfast.parts.trees import remove_tree, tree_bytes
 from holdfast.parts.unit_record import BatchRecord, State, UnitRecord
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import (
@@ -200,6 +200,14 @@ class UnitMover:
     def folder(self, removal: Removal) -> Path:
         """Where the copies of a unit lie that is a batch by itself."""
         return self._folder([removal])
+
+    def file_bytes(self, removal: Removal) -> int:
+        """The bytes of the files that have left with a unit. Rows and lines leave a gap in their
+        file, which gives nothing back by itself."""
+        record = BatchRecord.read(self.folder(removal))
+        slots = () if record is None else record.records[removal.number].slots
+        trees = (slot.copy for slot in slots if isinstance(slot.part, FilePart | FolderPart))
+        return sum(map(tree_bytes, trees))
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
         """Those that no record in the trash knows. Changes nothing."""

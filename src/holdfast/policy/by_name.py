@@ -16,6 +16,7 @@ from holdfast.model.item import ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
+from holdfast.policy.families import hold_parents
 from holdfast.policy.holds import in_use_because, spare_living
 from holdfast.policy.shared_bytes import SharedBytes
 
@@ -66,6 +67,8 @@ def plan_named(
         if _is_named(item, named)
     ]
     if delegates_up_to is not None:
+        living = (spare_living(i, in_use) for i in inventory.items if i.follows)
+        hold_parents([*decisions, *(each for each in living if each is not None)])
         decisions += _followers(decisions, named, inventory, in_use, delegates_up_to)
     gone = {each.item.session for each in decisions if not each.kept}
     for_good = action is Action.REMOVE and not undoable

@@ -99,8 +99,8 @@ def plan_item(
 
 class Delegates:
     """The delegates that go with their parent: those with at most `most` messages that nothing
-    holds. With an infinite `most` the size does not matter; otherwise a session without a
-    message count may be substantial, and stays.
+    holds. With an infinite `most`, or for one that `follows`, the size does not matter; otherwise a
+    session without a message count may be substantial, and stays.
 
     Being young, being the newest of its group or being kept by a rule does not save a delegate:
     only its parent needed it. A title saves it only with `keep_titled`. All other children stay
@@ -113,9 +113,11 @@ class Delegates:
         self._of: dict[str, list[Decision]] = defaultdict(list)
         for decision in decisions:
             item = decision.item
-            if not item.delegate or decision.held is not None or (keep_titled and item.titled):
+            titled = keep_titled and item.titled and not item.follows
+            if not item.delegate or decision.held is not None or titled:
                 continue
-            if most == math.inf or (item.messages is not None and item.messages <= most):
+            every = item.follows or most == math.inf
+            if every or (item.messages is not None and item.messages <= most):
                 self._of[item.parent].append(decision)
 
     def follow(self, gone: Iterable[Decision]) -> list[Decision]:

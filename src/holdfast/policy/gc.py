@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import SESSION, Inventory, Item
@@ -11,6 +11,7 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.text import format_count, format_duration
 from holdfast.policy.decision import REASONS, Decision, Delegates
 from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
+from holdfast.policy.families import apart, hold_parents, kept_with_parents
 from holdfast.policy.holds import hold
 from holdfast.policy.rules import GcRules, Policy
 
@@ -29,11 +30,10 @@ def plan_gc(
         )
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)
-    decisions = [
-        _decide(rules, policy, item, in_use, now)
-        for item in inventory.items
-        if item.kind == SESSION
-    ]
+    alone, followers = apart(item for item in inventory.items if item.kind == SESSION)
+    decisions = [_decide(rules, policy, item, in_use, now) for item in alone]
+    decisions += kept_with_parents(followers, partial(hold, policy, in_use=in_use))
+    hold_parents(decisions)
     draft = Draft(
         decisions,
         owned=owned,

@@ -5,7 +5,8 @@ One order of decisions holds for items of every kind. Each can be overruled only
 1. what is pinned, alive, named or needed for an undo stays, whatever the rules say;
 2. groups that go as a whole go: projects that are stale, or whose directory is gone;
 3. the rules of the group decide about the rest;
-4. delegates that only their parent needed go with it;
+4. delegates that only their parent needed go with it; those that cannot be without it are not
+   judged by themselves at all;
 5. trash that has been there long enough goes;
 6. caps take the fewest, oldest items on top, trash first, and never the newest of a group.
 
@@ -38,6 +39,7 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
+from holdfast.policy.families import apart, hold_parents, kept_with_parents
 from holdfast.policy.holds import PINNED, hold, spare_living
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 from holdfast.policy.shared_bytes import SharedBytes
@@ -108,8 +110,11 @@ def _drafted(
     owned = owned_files(inventory.items)
     group_of = _groups(policy, files_in_use(owned), _why_orphans_stay(files, leaving))
     decisions: list[Decision] = []
-    for kind, source, members in by_group(item for item in inventory.items if not item.owned):
+    alone, followers = apart(item for item in inventory.items if not item.owned)
+    for kind, source, members in by_group(alone):
         decisions += decide(group_of(kind, source), members, now, use_trash=policy.use_trash)
+    decisions += kept_with_parents(followers, partial(hold, policy, in_use=files_in_use(owned)))
+    hold_parents(decisions)
     draft = Draft(
         decisions,
         trash=judged_trash(policy, inventory.trash, now),

@@ -243,6 +243,7 @@ def plan_archive(
         reason="archived on request",
         undoable=True,
         action=Action.ARCHIVE,
+        delegates_up_to=math.inf if any(item.follows for item in inventory.items) else None,
     )
     return made, inventory
 

@@ -34,6 +34,8 @@ class Lab(ABC):
     folder: str
     #: What lets the model start a subagent; empty where that needs more than a model.
     delegating: str = ""
+    #: What of an answer a terminal shows in one piece.
+    drawn: str = "Noted."
 
     def __init__(self, place: Path, model: ModelServer) -> None:
         self.program = self.installed()
@@ -120,7 +122,8 @@ class Lab(ABC):
     def resume_with(self, session: str, prompt: str) -> None:
         """The word again: a list may show the last prompt instead of the first."""
         prompt = f"{prompt}, about {self.said.get(session)}"
-        assert LINE in self.run(*self.resuming(session, prompt))
+        said = self.run(*self.resuming(session, prompt))
+        assert LINE in said, said
 
     @abstractmethod
     def settings(self) -> Mapping[str, str]: ...
@@ -142,6 +145,10 @@ class Lab(ABC):
     @abstractmethod
     def listed(self) -> set[str]:
         """The sessions that the agent itself lists."""
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """End the agent that `start` gave, as a crash would."""
+        end(process)
 
     def close(self) -> None:  # noqa: B027 - most agents leave nothing
         """End what the agent left running."""

@@ -88,6 +88,8 @@ def check_others(lab: Lab, before: dict[str, list[str]], gone: set[str]) -> None
     """Rows and lines that name no session that is gone are all there, and in the same order."""
     after = shared(lab)
     for name, entries in before.items():
+        if name.endswith("_docsize"):  # numbers of an index, which name nobody
+            continue
         strange = [each for each in entries if not any(one in each for one in gone)]
         left = [each for each in after[name] if not any(one in each for one in gone)]
         assert left == strange, name
@@ -268,7 +270,7 @@ def test_an_agent_that_shows_a_session_is_never_touched(lab: Lab) -> None:
         terminal.settled()
         attack(lab, session)
         terminal.type("One more thing about bananas")
-        terminal.wait(lambda drawn: drawn.count("Noted.") > 1)
+        terminal.wait(lambda drawn: drawn.count(lab.drawn) > 1)
         terminal.settled()
     finally:
         terminal.close()
@@ -281,7 +283,7 @@ def test_a_killed_agent_is_dead(lab: Lab) -> None:
     [session] = (name for name, word in lab.said.items() if word == "bananas")
     process = lab.start(session, "WAIT, then say something about bananas")
     assert lab.model.waiting.wait(timeout=60)
-    end(process)
+    lab.kill(process)
     with opened(lab) as home:
         home.plan_delete([session]).apply()
     check_whole(lab)

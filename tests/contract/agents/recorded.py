@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import goose, gptme, kimi_code, vibe
+from tests.contract.agents import (
+    cline,
+    continue_cli,
+    copilot,
+    droid,
+    goose,
+    gptme,
+    kilo,
+    kimi_code,
+    openhands,
+    pi,
+    qwen,
+    vibe,
+)
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
     *agent_homes.FOUR,
+    cline.HOME,
+    continue_cli.HOME,
+    copilot.HOME,
+    droid.HOME,
     goose.HOME,
     gptme.HOME,
-    vibe.HOME,
+    kilo.HOME,
     kimi_code.HOME,
+    openhands.HOME,
+    pi.HOME,
+    qwen.HOME,
+    vibe.HOME,
 )

@@ -11,7 +11,7 @@ from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
+from holdfast.cli.output import joined, name, note, print_json, say, styled, table, warn_of, width
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
@@ -93,6 +93,7 @@ def command(
         found = SessionView(place).list_sessions(
             wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
         )
+    warn_of(found.problems)
     if invocation.json:
         _print_json(found, [session.to_json() for session in found.sessions])
     else:
@@ -119,9 +120,7 @@ def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, of
     """The sessions of all homes in one list."""
     from holdfast.cli.homes import failed_json, tell_unread
 
-    for _, part in page.looked.seen:
-        for problem in getattr(part, "problems", ()):
-            note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(problem for _, part in page.looked.seen for problem in part.problems)
     if invocation.json:
         documents = [
             {
@@ -163,8 +162,7 @@ def _list_archived(
     archive = ArchivedSessions(place)
     with progress("reading the archive"):
         page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
-    for problem in page.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(page.problems)
     if invocation.json:
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():

@@ -22,12 +22,12 @@ from holdfast.cli.output import (
     console,
     joined,
     name,
-    note,
     print_json,
     say,
     styled,
     suggest,
     table,
+    warn_of,
     when,
 )
 from holdfast.cli.pager import paged
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.item import Problem
     from holdfast.model.session import Hit, Json, Message, Session
 
 
@@ -338,10 +339,10 @@ def search(
     home = invocation.open_home()
     with progress("searching"):
         found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
-    for problem in found.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(found.problems)
     if invocation.json:
-        print_json({"hits": [_document_search(hit) for hit in found.hits]})
+        hits = [_document_search(hit) for hit in found.hits]
+        print_json({"hits": hits, "problems": _document_problems(found.problems)})
     elif found.hits:
         _show_hits([(None, hit) for hit in found.hits])
     else:
@@ -360,14 +361,15 @@ def _tell_all(
 ) -> int:
     """What a search in all homes found."""
     results = [result for _, result in found.looked.seen]
-    for problem in (each for result in results for each in result.problems):
-        note(f"warning: {problem.path}: {problem.reason}")
+    problems = [each for result in results for each in result.problems]
+    warn_of(problems)
     if invocation.json:
         hits = [
             {"agent": home.agent, "home": str(home.path), **_document_search(hit)}
             for home, hit in found.hits
         ]
-        print_json({"hits": hits, "failed": failed_json(found.looked.unread)})
+        failed = failed_json(found.looked.unread)
+        print_json({"hits": hits, "problems": _document_problems(problems), "failed": failed})
     elif found.hits:
         _show_hits([(home.label, hit) for home, hit in found.hits])
     else:
@@ -379,6 +381,10 @@ def _tell_all(
         where = "--archived " if archived else ""
         _show_nothing(words, together, f"holdfast sessions search {where}", part)
     return tell_unread(found.looked.unread)
+
+
+def _document_problems(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"path": each.path, "reason": each.reason} for each in problems]
 
 
 def _document_search(hit: Hit) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import click
 from holdfast.api.values import HomeStatus
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
     bar,
     joined,
@@ -25,9 +25,10 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
+from holdfast.cli.show_machine import agent_label, show_machine, trash_bytes
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.guard import Near, Nearness
-from holdfast.model.item import SESSION, Inventory, SessionFile
+from holdfast.model.item import SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
@@ -41,7 +42,6 @@ _MOST_SOURCES = 8
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
-_NARROW = 6
 _UNITS: dict[str, str] = {
     Budget.TOKENS: "tokens",
     Budget.TOKENS_IN: "tokens in",
@@ -98,86 +98,11 @@ def _look(
     return looked.seen, looked.unread, machine.looked_at
 
 
-def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
-    """The homes of a machine, one line each, the largest first; and what helps most."""
-    seen = sorted(seen, key=lambda each: -each[1].inventory.total_bytes)
-    numbers = ("sessions", "in use", "size", "in trash", "policy frees")
-    rows = table("agent", *numbers, "", right=numbers, whole=("agent",), drops=("in use",))
-    lines = [(_agent(home.label, status), _figures(status)) for home, status in seen]
-    sums = tuple(map(sum, zip(*(figures for _, figures in lines), strict=True)))
-    for label, (sessions, in_use, size, trash, frees) in [*lines, ("together", sums)]:
-        rows.add_row(
-            name(label, "bold" if label == "together" else "cyan"),
-            f"{sessions:,}",
-            f"{in_use:,}" if in_use else "",
-            format_bytes(size),
-            format_bytes(trash) if trash else "",
-            format_bytes(frees) if frees else "",
-            bar(size / sums[2] if sums[2] else 0.0, _NARROW) if label != "together" else "",
-        )
-    say(rows)
-    say()
-    for home, status in seen:
-        if troubles := len(status.problems) + len(status.unfinished):
-            count = format_count(troubles, "problem")
-            say(name(f"{home.label}: {count}; see holdfast --home {home.name} status", "yellow"))
-    _show_what_helps(seen)
-
-
-def _figures(status: HomeStatus) -> tuple[int, int, int, int, int]:
-    """Sessions, those in use now, bytes, bytes in the trash, bytes that the policy frees."""
-    inventory = status.inventory
-    sessions = [item for item in inventory.items if item.kind == SESSION]
-    return (
-        status.store.sessions if status.store else len(sessions),
-        sum(item.alive is not None and item.abandoned is None for item in sessions),
-        inventory.total_bytes,
-        _trash_bytes(inventory),
-        status.outlook.bytes if status.outlook else 0,
-    )
-
-
-def _trash_bytes(inventory: Inventory) -> int:
-    return sum(item.bytes for item in inventory.trash) + inventory.loose_trash_bytes
-
-
-def _show_what_helps(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
-    """The one command that gives back most, by bytes."""
-    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
-    trash = {home: _trash_bytes(status.inventory) for home, status in seen}
-    if sum(frees.values()) >= sum(trash.values()) and any(frees.values()):
-        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
-        say(
-            f"The policy would remove {format_count(removals, 'item')} and free "
-            f"{format_bytes(sum(frees.values()))}. Have a look first:"
-        )
-        suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("It stays in the trash for a while; to free the space at once, add --now.")
-    elif any(trash.values()):
-        size = format_bytes(sum(trash.values()))
-        say(f"{size} are in the trash. To free the space now, for good:")
-        suggest(f"holdfast trash empty {_where(trash)}")
-    elif seen:
-        home = seen[0][0]
-        say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
-
-
-def _where(sizes: Mapping[AgentHome, int]) -> str:
-    """The flag for the homes in which there is something to free."""
-    homes = [home for home, size in sizes.items() if size]
-    return f"--home {quoted(homes[0].name)}" if len(homes) == 1 else "--all-homes"
-
-
-def _agent(label: str, status: HomeStatus) -> str:
-    return label + (f" {status.version}" if status.version else "")
-
-
 def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     inventory = status.inventory
     say(
         joined(
-            (f"{_agent(status.kind, status)} home ", "bold"),
+            (f"{agent_label(status.kind, status)} home ", "bold"),
             name(inventory.home, "bold cyan"),
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
@@ -214,7 +139,7 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(
             name="trash",
             count=len(inventory.trash),
-            bytes=_trash_bytes(inventory),
+            bytes=trash_bytes(inventory),
         ),
         Share(name="unused space", count=0, bytes=unused),
         Share(

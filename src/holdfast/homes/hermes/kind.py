@@ -21,7 +21,9 @@ PROFILES = "profiles"
 CHECKPOINTS = "checkpoints"
 
 #: What Hermes makes on its first start, besides its database.
-_FIRST_FILES = ("SOUL.md", "config.yaml", "gateway.pid", "gateway_state.json", "skills", "memories")
+_OWN_FILES = ("SOUL.md", "config.yaml", "gateway.pid", "gateway_state.json")
+#: The same, under names that other agents use as well: alone they say nothing.
+_COMMON_FOLDERS = ("skills", "memories")
 _ENOUGH = 2
 
 
@@ -53,7 +55,8 @@ def profiles(root: Path) -> Sequence[Path]:
 
 
 def _has_files(root: Path, enough: int) -> bool:
-    return sum((root / name).exists() for name in _FIRST_FILES) >= enough
+    own = sum((root / name).exists() for name in _OWN_FILES)
+    return own > 0 and own + sum((root / name).exists() for name in _COMMON_FOLDERS) >= enough
 
 
 def _open(root: Path, clock: Clock, options: HomeOptions) -> Home:
@@ -80,4 +83,5 @@ HERMES = Kind(
     signs=(DATABASE,),
     database=DATABASE,
     import_checkpoints=_import_checkpoints,
+    has_sources=True,
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import BusyError, UsageError
+from holdfast.model.item import Problem
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
 from holdfast.stores.sqlite import search_index
@@ -76,6 +77,12 @@ class ForeignSessions:
 
     def refresh(self) -> None:
         """Every read sees what was committed before it."""
+
+    def unlisted(self) -> Sequence[Problem]:
+        return ()
+
+    def unsearched(self) -> Sequence[Problem]:
+        return ()
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(

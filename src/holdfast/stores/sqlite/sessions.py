@@ -18,7 +18,7 @@ from holdfast.errors import (
     UnknownSessionError,
 )
 from holdfast.model.arguments import MOST_NAMED, check_id, named
-from holdfast.model.item import Item
+from holdfast.model.item import Item, Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.session import (
     OWN_FIELDS,
@@ -399,6 +399,12 @@ class SqliteSessionStore:
         from holdfast.stores.sqlite.search import suggestion  # noqa: PLC0415 - as above
 
         return suggestion(self.database, text)
+
+    def unlisted(self) -> Sequence[Problem]:
+        return ()
+
+    def unsearched(self) -> Sequence[Problem]:
+        return ()
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take a lease on an open session, or renew one; False when there is no such session, or

@@ -1,0 +1,173 @@
+"""All homes of a machine on one screen: a line each, what helps most first, and what to do."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.cli import plain
+from holdfast.cli.invocation import quoted
+from holdfast.cli.output import bar, name, say, suggest, table
+from holdfast.model.item import LEFTOVER, SESSION, Inventory
+from holdfast.model.text import format_bytes, format_count
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome
+    from holdfast.api.values import HomeStatus
+
+    Seen = tuple[AgentHome, HomeStatus]
+
+_NARROW = 6
+#: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
+_AROUND = 9
+_FEWEST = 5
+_MOST_TROUBLES = 3
+_NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """What a line says. `frees` are bytes that the policy would free."""
+
+    sessions: int
+    in_use: int
+    size: int
+    leftovers: int
+    trash: int
+    frees: int
+
+    @property
+    def helps(self) -> tuple[int, int]:
+        """By this the homes are sorted: what can be freed, then what is there."""
+        return self.frees + self.trash + self.leftovers, self.size
+
+    def plus(self, other: _Figures) -> _Figures:
+        return _Figures(
+            sessions=self.sessions + other.sessions,
+            in_use=self.in_use + other.in_use,
+            size=self.size + other.size,
+            leftovers=self.leftovers + other.leftovers,
+            trash=self.trash + other.trash,
+            frees=self.frees + other.frees,
+        )
+
+
+_NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
+
+
+def show_machine(seen: Sequence[Seen]) -> None:
+    """On a terminal, the homes that do not fit on the screen share a line."""
+    lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
+    lines.sort(key=lambda line: line[1].helps, reverse=True)
+    together = _sum(figures for _, figures in lines)
+    shown, rest = lines[: _most(len(lines))], lines[_most(len(lines)) :]
+    if rest:
+        shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
+    drops = ("in use", "in trash", "leftovers")
+    rows = table("agent", *_NUMBERS, "", right=_NUMBERS, whole=("agent",), drops=drops)
+    for label, each in [*shown, ("together", together)]:
+        share = each.size / together.size if together.size else 0.0
+        last = label == "together"
+        rows.add_row(
+            name(label, "bold" if last else "cyan"),
+            f"{each.sessions:,}",
+            f"{each.in_use:,}" if each.in_use else "",
+            format_bytes(each.size),
+            *(format_bytes(n) if n else "" for n in (each.leftovers, each.trash, each.frees)),
+            "" if last else bar(share, _NARROW),
+        )
+    say(rows)
+    say()
+    _show_troubles(seen)
+    _show_what_helps(seen)
+
+
+def _sum(figures: Iterable[_Figures]) -> _Figures:
+    return functools.reduce(_Figures.plus, figures, _NOTHING)
+
+
+def _most(homes: int) -> int:
+    """How many homes get a line of their own. A pipe takes all of them."""
+    if plain.is_enough():
+        return homes
+    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND)
+    return homes if homes <= room else room - 1
+
+
+def _figures(status: HomeStatus) -> _Figures:
+    inventory = status.inventory
+    sessions = [item for item in inventory.items if item.kind == SESSION]
+    return _Figures(
+        sessions=status.store.sessions if status.store else len(sessions),
+        in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
+        size=inventory.total_bytes,
+        leftovers=_bytes(status, LEFTOVER),
+        trash=trash_bytes(inventory),
+        frees=status.outlook.bytes if status.outlook else 0,
+    )
+
+
+def trash_bytes(inventory: Inventory) -> int:
+    return sum(item.bytes for item in inventory.trash) + inventory.loose_trash_bytes
+
+
+def _bytes(status: HomeStatus, kind: str) -> int:
+    return sum(item.bytes for item in status.inventory.items if item.kind == kind)
+
+
+def agent_label(label: str, status: HomeStatus) -> str:
+    return label + (f" {status.version}" if status.version else "")
+
+
+def _show_troubles(seen: Sequence[Seen]) -> None:
+    troubled = [(h, n) for h, s in seen if (n := len(s.problems) + len(s.unfinished))]
+    for home, number in troubled[:_MOST_TROUBLES]:
+        count = format_count(number, "problem")
+        flag = f"--home {quoted(home.name)}"
+        say(name(f"{home.label}: {count}; see holdfast {flag} status", "yellow"))
+    if more := troubled[_MOST_TROUBLES:]:
+        said = format_count(len(more), "more home")
+        say(name(f"{said} with problems; see holdfast status --json", "yellow"))
+
+
+def _show_what_helps(seen: Sequence[Seen]) -> None:
+    """The one command that gives back most, by bytes. Leftovers are named when they are more than
+    all sessions: they go only when somebody says how long they are to stay."""
+    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
+    trash = {home: trash_bytes(status.inventory) for home, status in seen}
+    left = {home: _bytes(status, LEFTOVER) for home, status in seen}
+    sessions = sum(_bytes(status, SESSION) for _, status in seen)
+    large = sum(left.values()) > sessions
+    most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))
+    if most and sum(frees.values()) == most:
+        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
+        say(
+            f"The policy would remove {format_count(removals, 'item')} and free "
+            f"{format_bytes(most)}. Have a look first:"
+        )
+        suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
+        say("It stays in the trash for a while; to free the space at once, add --now.")
+    elif most and sum(trash.values()) == most:
+        say(f"{format_bytes(most)} are in the trash. To free the space now, for good:")
+        suggest(f"holdfast trash empty {_where(trash)}")
+    elif most:
+        home = max(left, key=lambda each: left[each])
+        say(
+            f"{format_bytes(most)} are leftovers that no session needs, such as logs, caches and "
+            f"copies of programs; most of them in {home.label}. They stay until "
+            "leftovers_retention_days says how long; see what they are:"
+        )
+        suggest(f"holdfast status --home {quoted(home.name)}")
+    elif seen:
+        home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
+        say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
+        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
+
+
+def _where(sizes: Mapping[AgentHome, int]) -> str:
+    """The flag for the homes in which there is something to free."""
+    homes = [home for home, size in sizes.items() if size]
+    return f"--home {quoted(homes[0].name)}" if len(homes) == 1 else "--all-homes"

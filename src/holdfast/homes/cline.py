@@ -1,0 +1,312 @@
+"""Cline CLI. Its home is the folder `data` in `~/.cline`.
+
+sessions/ID/ID.json, ID.messages.json    what a session is, and what was said; written whole
+sessions/ID/AGENT.messages.json          what its subagents said; each has a row like a session
+db/sessions.db                           a row a session
+db/session-search.db                     an index of their words
+db/hub-events-*.db, db/hub-runs-*.db     what the daemon did: every event once more, whole
+checkpoint-scratch/HASH/                 an index of git for the checkpoints of a session
+locks/hub/*.instance.lock                locked by the daemon, which has all sessions
+refs/cline/checkpoints/ID/N              checkpoints, in the user's repository
+logs/, cache/
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.homes import life
+from holdfast.homes.blocks import block_messages, tokens_in
+from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.records import (
+    Record,
+    is_plain_name,
+    moment,
+    names_in,
+    whole_records,
+)
+from holdfast.homes.tables import Tables
+from holdfast.model.part import (
+    Facts,
+    FolderPart,
+    Known,
+    Leftover,
+    Part,
+    RefPart,
+    Role,
+    Rows,
+    RowsPart,
+    Signs,
+    Transcript,
+    Unit,
+)
+from holdfast.model.session import Message, Relation
+from holdfast.stores.sqlite.foreign import columns, named_rows, rows
+from holdfast.value import replace
+
+_NEEDED = {
+    ("sessions", each)
+    for each in ("session_id", "parent_session_id", "cwd", "model", "started_at", "updated_at")
+}
+_SESSION = "session_id"
+#: The rows of a session, by database: table and column. Runs of schedules and tasks only name the
+#: session that they started, and stay.
+_BELONG = {
+    "sessions": (("sessions", _SESSION),),
+    "session-search": (("indexed_sessions", _SESSION), ("session_search", _SESSION)),
+    "hub-events-*": (("hub_events", _SESSION),),
+    "hub-runs-*": (("hub_runs", _SESSION),),
+}
+#: What changes with a row, where its length may stay.
+_STAMPS = {"sessions": "max(updated_at) || ':' || max(status)"}
+#: A table that refers to sessions by a foreign key and lets go of one that is gone.
+_LETS_GO = "schedule_executions"
+_PROMPT = re.compile(r"<user_input[^>]*>(.*)</user_input>", re.DOTALL)
+_LEFTOVERS = (("log", "logs/*"), ("scratch", "checkpoint-scratch/*"))
+
+
+class Cline:
+    facts = Facts(
+        name="cline",
+        agent="Cline",
+        folder=".cline/data",
+        environment="CLINE_DATA_DIR",
+        processes=("cline",),
+        versions=("3",),
+        references="refs/cline/checkpoints/",
+    )
+
+    def recognise(self, root: Path) -> bool:
+        return (root / "db" / "sessions.db").is_file()
+
+    def doubt(self, root: Path) -> str | None:
+        """Rows that name a session in a table that is not known would stay behind."""
+        there = columns(root / "db" / "sessions.db")
+        if there and not there >= _NEEDED:
+            table, column = min(_NEEDED - there)
+            return f"sessions.db has no column {table}.{column}"
+        for tables in _tables(root):
+            unknown = [each for each in tables.unknown if each != _LETS_GO]
+            if unknown:
+                return f"{tables.path.name} has a table that is not known: {unknown[0]}"
+        written = (_told(row).get("sessionHistoryOrigin") for row in _rows(root).values())
+        versions = {str(each.get("version") or "") for each in written if isinstance(each, dict)}
+        return next((why for each in versions if each and (why := self.facts.newer(each))), None)
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        """Of the user's repositories only what tells that references changed."""
+        with suppress(HoldfastError):
+            repositories = filter(None, map(_repository, sorted({*_places(root)})))
+            beside = [(each / "refs" / "cline", each / "packed-refs") for each in repositories]
+            return [root, *(path for pair in beside for path in pair)]
+        return [root]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        """Subagents have rows and lie in the folder of their session."""
+        found = _rows(root)
+        within = defaultdict[str, list[str]](list)
+        for name in found:
+            if (top := _top(name, found)) != name:
+                within[top].append(name)
+        tables = _tables(root)
+        for name in sorted(
+            {*_folders(root), *found} - {each for v in within.values() for each in v}
+        ):
+            unit = _from_row(root, found[name]) if name in found else _from_folder(root, name)
+            yield replace(unit, parts=_parts(root, unit, tables, (name, *within[name])))
+            for inner in sorted(within[name]):
+                child = _from_row(root, found[inner])
+                known(child.transcript or root)  # the file that tells whether it changed
+                yield replace(child, parent=name, relation=Relation.DELEGATE)
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        scratch = {_scratch(str(row["cwd"]), name) for name, row in _rows(root).items()}
+        for kind, path in matching(root, _LEFTOVERS):
+            if path.name not in scratch:
+                yield from leftover(kind, path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        if unit.transcript is None or not unit.transcript.exists():
+            return iter(())
+        return spoken(next(whole_records(unit.transcript), {}))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """The daemon has every session in memory, also those of windows that are gone. What rows
+        say of a state, or of a process, a crash leaves as it was."""
+        held = (life.locked(path) for path in root.glob("locks/hub/*.instance.lock"))
+        why = next(filter(None, held), None)
+        end = "its daemon runs; `cline hub stop` ends it"
+        return Signs(home=None if why is None else f"{why}: {end}")
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        said = next(whole_records(path), {})
+        if not (said.keys() >= {"sessionId", "agent", "messages", "updated_at"}):
+            return None
+        name, _, agent = str(said["sessionId"]).partition("__")
+        unit = _from_document(path, said)
+        if agent:
+            unit = replace(unit, parent=name, relation=Relation.DELEGATE)
+        return iter([Transcript(path=path, unit=unit, messages=spoken(said))])
+
+
+def spoken(document: Record) -> Iterator[Message]:
+    listed = document.get("messages")
+    for said in listed if isinstance(listed, list) else ():
+        if not isinstance(said, dict):
+            continue
+        metrics = said.get("metrics")
+        cost = metrics.get("cost") if isinstance(metrics, dict) else None
+        for each in block_messages(
+            str(said.get("role") or "assistant"),
+            said.get("content"),
+            at=moment(said.get("ts")),
+            tokens=tokens_in(
+                metrics,
+                input=("inputTokens", "cacheWriteTokens"),
+                output=("outputTokens",),
+                cached=("cacheReadTokens",),
+            ),
+            cost=cost if isinstance(cost, int | float) else None,
+        ):
+            asked = _PROMPT.fullmatch(str(each.content)) if each.role == "user" else None
+            yield replace(each, content=asked[1]) if asked else each
+
+
+def _tables(root: Path) -> list[Tables]:
+    return [
+        Tables.of(path, known, naming=_SESSION)
+        for name, known in _BELONG.items()
+        for path in sorted(root.glob(f"db/{name}.db"))
+    ]
+
+
+def _rows(root: Path) -> Mapping[str, Record]:
+    path = root / "db" / "sessions.db"
+    if not path.exists() or not columns(path) >= _NEEDED:
+        return {}
+    return {str(row[_SESSION]): row for row in named_rows(path, "SELECT * FROM sessions")}
+
+
+def _places(root: Path) -> Iterator[str]:
+    path = root / "db" / "sessions.db"
+    if path.exists() and ("sessions", "cwd") in columns(path):
+        yield from (str(cwd) for (cwd,) in rows(path, "SELECT DISTINCT cwd FROM sessions"))
+
+
+def _top(name: str, found: Mapping[str, Record]) -> str:
+    """The session that a subagent works for, in the end."""
+    seen = {name}
+    while (parent := str(found[name]["parent_session_id"] or "")) in found and parent not in seen:
+        name = parent
+        seen.add(name)
+    return name
+
+
+def _folders(root: Path) -> list[str]:
+    return [
+        name
+        for name in names_in(root / "sessions")
+        if (root / "sessions" / name / f"{name}.messages.json").is_file()
+    ]
+
+
+def _told(row: Record) -> Record:
+    with suppress(ValueError, TypeError):
+        said = json.loads(row.get("metadata_json") or "{}")
+        return said if isinstance(said, dict) else {}
+    return {}
+
+
+def _from_row(root: Path, row: Record) -> Unit:
+    """Its path in the row is absolute, and that of another home after a copy: only names count."""
+    name = str(row[_SESSION])
+    folder, _, agent = name.partition("__")
+    path = root / "sessions" / folder / f"{agent or folder}.messages.json"
+    plain = is_plain_name(folder) and is_plain_name(agent or folder)
+    return Unit(
+        id=name,
+        active=moment(row["updated_at"]) or 0.0,
+        parts=(),
+        started=moment(row["started_at"]),
+        cwd=str(row["cwd"] or ""),
+        title=str(_told(row).get("title") or ""),
+        model=str(row["model"] or ""),
+        transcript=path if plain else None,
+    )
+
+
+def _from_folder(root: Path, name: str) -> Unit:
+    path = root / "sessions" / name / f"{name}.messages.json"
+    try:
+        said = next(whole_records(path), {})
+    except OSError:
+        said = {}
+    return replace(_from_document(path, said), id=name)
+
+
+def _from_document(path: Path, said: Record) -> Unit:
+    beside = path.with_name(path.name.replace(".messages.json", ".json"))
+    manifest = next(whole_records(beside), {}) if beside.is_file() and beside != path else {}
+    more = manifest.get("metadata")
+    return Unit(
+        id=str(said.get("sessionId") or path.parent.name),
+        active=moment(said.get("updated_at")) or path.parent.lstat().st_mtime,
+        parts=(),
+        started=moment(manifest.get("started_at")),
+        cwd=str(manifest.get("cwd") or ""),
+        title=str(more.get("title") or "") if isinstance(more, dict) else "",
+        model=str(manifest.get("model") or ""),
+        transcript=path,
+    )
+
+
+def _scratch(cwd: str, name: str) -> str:
+    told = f"{cwd}\0{name}".encode(errors="surrogateescape")
+    return sha256(told).hexdigest()[:32]
+
+
+def _repository(cwd: str) -> Path | None:
+    """The folder with the references of the repository that a working directory lies in."""
+    for place in (Path(cwd), *Path(cwd).parents) if cwd.startswith("/") else ():
+        found = place / ".git"
+        if found.is_dir():
+            return found
+        if found.is_file():  # a worktree: the references are those of its repository
+            with suppress(OSError, IndexError):
+                own = place / found.read_text().split("gitdir: ", 1)[1].strip()
+                return (own / (own / "commondir").read_text().strip()).resolve()
+            return None
+    return None
+
+
+def _parts(
+    root: Path, unit: Unit, tables: Sequence[Tables], names: Sequence[str]
+) -> tuple[Part, ...]:
+    """`names` are those of the session and its subagents."""
+    found: list[Part] = []
+    for each in tables:
+        if each.rows:
+            role = Role.REFERENCE if each.path.stem == "sessions" else Role.DATA
+            named = [
+                Rows(table=table, column=column, value=name, stamp=_STAMPS.get(table, ""))
+                for table, column in each.rows
+                for name in names
+            ]
+            found.append(RowsPart(store=each.path, rows=tuple(named), role=role))
+    if is_plain_name(unit.id):
+        found += (
+            FolderPart(path=root / "sessions" / unit.id),
+            FolderPart(path=root / "checkpoint-scratch" / _scratch(unit.cwd, unit.id)),
+        )
+    repository = _repository(unit.cwd)
+    if repository is not None and re.fullmatch(r"[\w-]+", unit.id):
+        prefix = f"{Cline.facts.references}{unit.id}/"
+        found.append(RefPart(repository=repository, prefix=prefix))
+    return tuple(found)

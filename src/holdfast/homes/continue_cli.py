@@ -1,0 +1,218 @@
+"""Continue: its command line, and its extensions for editors, which share one home.
+
+sessions/ID.json         a session as one document, written whole each time
+sessions/sessions.json   the list of all sessions, by which it finds them
+logs/                    what it logged
+
+It leaves no sign of life. No message has a time, so the file's own tells the last use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.blocks import tokens_in, tool_call, used
+from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.records import (
+    INJECTED,
+    Record,
+    moment,
+    names_in,
+    newest,
+    text_of,
+    transcript_of,
+    unit_of,
+    whole_records,
+)
+from holdfast.model.part import (
+    Facts,
+    FilePart,
+    Known,
+    Leftover,
+    LinePart,
+    Signs,
+    Transcript,
+    Unit,
+)
+from holdfast.model.session import Message
+from holdfast.model.usage import Usage
+from holdfast.value import replace
+
+_LIST = "sessions.json"
+_DOCUMENT = {"sessionId", "title", "workspaceDirectory", "history"}
+_ROLES = {"user": "user", "assistant": "assistant", "tool": "tool"}
+#: What it calls a session that nobody named.
+_UNTITLED = "Untitled Session"
+
+
+class Continue:
+    facts = Facts(
+        name="continue",
+        agent="Continue",
+        folder=".continue",
+        environment="CONTINUE_GLOBAL_DIR",
+        processes=("cn",),
+        versions=("1.5.47",),
+    )
+
+    def recognise(self, root: Path) -> bool:
+        return (root / "sessions").is_dir() and any(
+            (root / each).exists() for each in ("config.yaml", "config.json", "permissions.yaml")
+        )
+
+    def doubt(self, root: Path) -> str | None:
+        listed = root / "sessions" / _LIST
+        if listed.is_file() and not isinstance(_list(root), list):
+            return f"{_LIST} is not the list that Holdfast knows"
+        path = newest(_files(root))
+        said = _document(path) if path else {}
+        if path and said and not said.keys() >= _DOCUMENT:
+            return f"{path.name} is not a session as Holdfast knows it"
+        return None
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        begun = _begun(root)
+        for path in _files(root):
+            if unit := unit_of(path, known, _read):
+                line = LinePart(path=root / "sessions" / _LIST, key="sessionId", value=unit.id)
+                yield replace(unit, started=begun.get(unit.id), parts=(line, FilePart(path=path)))
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        for kind, path in matching(root, (("log", "logs/*"),)):
+            yield from leftover(kind, path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return spoken(transcript_of(unit))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        return Signs()  # the processes of the agent are all there is to see
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        said = _document(path)
+        if not said.keys() >= _DOCUMENT or not isinstance(said["history"], list):
+            return None
+        unit = replace(_read(path), id=str(said["sessionId"]))
+        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+
+
+def spoken(path: Path) -> Iterator[Message]:
+    for entry in _history(_document(path)):
+        said = entry.get("message")
+        if isinstance(said, dict):
+            yield from _messages(said, entry.get("toolCallStates"))
+
+
+def _messages(said: Record, states: object) -> Iterator[Message]:
+    role = str(said.get("role"))
+    calls = [each for each in said.get("toolCalls") or () if isinstance(each, dict)]
+    yield Message(
+        role=_ROLES.get(role, "system"),
+        content=text_of(said.get("content")),
+        tool_calls=[_call(each) for each in calls] or None,
+        tool_call_id=said.get("toolCallId"),
+        extra={INJECTED: True} if role == "system" else {},
+    )
+    for state in states if isinstance(states, list) else ():
+        output = state.get("output") if isinstance(state, dict) else None
+        texts = [str(each.get("content") or "") for each in output or () if isinstance(each, dict)]
+        if texts:
+            yield Message(
+                role="tool",
+                content="\n".join(texts),
+                tool_name=_function(state.get("toolCall")).get("name"),
+                tool_call_id=state.get("toolCallId"),
+            )
+
+
+def _call(said: Record) -> dict[str, Any]:
+    function = _function(said)
+    arguments = function.get("arguments")
+    with contextlib.suppress(ValueError):  # cut off in the middle: as it is
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return tool_call(function.get("name"), arguments, said.get("id"))
+
+
+def _function(said: object) -> Record:
+    found = said.get("function") if isinstance(said, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _read(path: Path) -> Unit:
+    said = _document(path)
+    title = str(said.get("title") or "")
+    return Unit(
+        id=path.stem,
+        active=path.stat().st_mtime,
+        parts=(),
+        cwd=str(said.get("workspaceDirectory") or "").removeprefix("file://"),
+        title="" if title == _UNTITLED else title,
+        model=_model(said),
+        transcript=path,
+        used=_used(said.get("usage")),
+    )
+
+
+def _used(said: object) -> Usage | None:
+    """Its sum for the session; the messages name tokens too, and no cost that is right."""
+    if not isinstance(said, dict):
+        return None
+    details = said.get("promptTokensDetails")
+    cached = details.get("cachedTokens") if isinstance(details, dict) else 0
+    tokens = tokens_in(
+        {**said, "cached": cached},
+        input=("promptTokens",),
+        output=("completionTokens",),
+        cached=("cached",),
+        cached_is_input=True,
+    )
+    return used(tokens, said.get("totalCost"))
+
+
+def _model(said: Record) -> str:
+    for entry in reversed(_history(said)):
+        message = entry.get("message")
+        usage = message.get("usage") if isinstance(message, dict) else None
+        if isinstance(usage, dict) and usage.get("model"):
+            return str(usage["model"])
+    return str(said.get("chatModelTitle") or "")
+
+
+def _history(said: Record) -> list[Record]:
+    found = said.get("history")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _document(path: Path) -> Record:
+    return next(whole_records(path), {})
+
+
+def _list(root: Path) -> object:
+    try:
+        return json.loads((root / "sessions" / _LIST).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _begun(root: Path) -> Mapping[str, float | None]:
+    """When each session began: milliseconds, written as text."""
+    listed = _list(root)
+    return {
+        str(each.get("sessionId")): moment(
+            int(date) if (date := str(each.get("dateCreated"))).isdecimal() else date
+        )
+        for each in (listed if isinstance(listed, list) else ())
+        if isinstance(each, dict)
+    }
+
+
+def _files(root: Path) -> list[Path]:
+    folder = root / "sessions"
+    names = sorted(names_in(folder))
+    return [folder / name for name in names if name.endswith(".json") and name != _LIST]

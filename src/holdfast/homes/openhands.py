@@ -1,0 +1,198 @@
+"""OpenHands, its command line.
+
+conversations/ID/base_state.json           what the conversation is: model, folder, usage, status
+conversations/ID/events/event-N-UUID.json  what happened, a file for each event
+cache/                                     compiled templates, and a lock for skills
+
+The status says `running` for ever after a crash, and the lock beside the events is never held: the
+processes of the agent are all there is to see. Times are those of the machine, without a zone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from holdfast.homes.blocks import tokens_in, tool_call, used
+from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.records import INJECTED, Record, names_in, newest, text_of, whole_records
+from holdfast.model.part import (
+    Facts,
+    FolderPart,
+    Known,
+    Leftover,
+    Role,
+    Signs,
+    Transcript,
+    Unit,
+)
+from holdfast.model.session import Json, Message
+from holdfast.model.usage import Usage
+
+_STATE = "base_state.json"
+_KNOWN = {"id", "agent", "workspace", "execution_status"}
+_EVENT = re.compile(r"event-(\d+)-.+\.json")
+
+
+class OpenHands:
+    facts = Facts(
+        name="openhands",
+        agent="OpenHands",
+        folder=".openhands",
+        environment="OPENHANDS_PERSISTENCE_DIR",
+        processes=("openhands",),
+        versions=("1.16.0",),
+    )
+
+    def recognise(self, root: Path) -> bool:
+        return (root / "conversations").is_dir()
+
+    def doubt(self, root: Path) -> str | None:
+        path = newest(each / _STATE for each in _folders(root))
+        said = _document(path) if path else {}
+        if path and said and not said.keys() >= _KNOWN:
+            return f"{path.parent.name}/{_STATE} is not what Holdfast knows"
+        return None
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        for folder in _folders(root):
+            yield _read(folder)
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        for kind, path in matching(root, (("cache", "cache/jinja/*"),)):
+            yield from leftover(kind, path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        for path in _events(root / "conversations" / unit.id):
+            yield from _messages(_document(path))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        return Signs()
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        return None  # no file of it has a whole conversation
+
+
+def _messages(said: Record) -> Iterator[Message]:
+    match said.get("kind"):
+        case "SystemPromptEvent":
+            text = text_of([said.get("system_prompt")])
+            yield _message(said, "system", text, extra={INJECTED: True})
+        case "MessageEvent":
+            message = said.get("llm_message")
+            spoken = message if isinstance(message, dict) else {}
+            role = "user" if said.get("source") == "user" else "assistant"
+            text = text_of(spoken.get("content"))
+            yield _message(said, role, text, reasoning=spoken.get("reasoning_content"))
+        case "ActionEvent":
+            call = tool_call(said.get("tool_name"), _arguments(said), said.get("tool_call_id"))
+            thought = text_of(said.get("thought"))
+            reasoning = said.get("reasoning_content")
+            yield _message(said, "assistant", thought, calls=[call], reasoning=reasoning)
+        case "ObservationEvent":
+            seen = said.get("observation")
+            yield _message(said, "tool", text_of((seen or {}).get("content")))
+        case "AgentErrorEvent" | "UserRejectObservation":
+            yield _message(said, "tool", str(said.get("error") or said.get("rejection_reason")))
+        case "Condensation":
+            yield _message(said, "system", str(said.get("summary") or ""))
+        case _:
+            pass  # a change of its state, a pause: nothing was said
+
+
+def _message(
+    said: Record,
+    role: str,
+    text: str,
+    *,
+    calls: list[Json] | None = None,
+    reasoning: object = None,
+    extra: dict[str, Json] | None = None,
+) -> Message:
+    return Message(
+        role=role,
+        content=text,
+        timestamp=_moment(said.get("timestamp")),
+        tool_calls=calls,
+        tool_name=said.get("tool_name") if role == "tool" else None,
+        tool_call_id=said.get("tool_call_id") if role == "tool" else None,
+        reasoning=reasoning if isinstance(reasoning, str) else None,
+        extra=extra or {},
+    )
+
+
+def _arguments(said: Record) -> object:
+    call = said.get("tool_call")
+    written = call.get("arguments") if isinstance(call, dict) else None
+    try:
+        return json.loads(written) if isinstance(written, str) else said.get("action")
+    except ValueError:
+        return written
+
+
+def _read(folder: Path) -> Unit:
+    state = folder / _STATE
+    said = _document(state)
+    agent, place = said.get("agent"), said.get("workspace")
+    llm = agent.get("llm") if isinstance(agent, dict) else None
+    events = _events(folder)
+    times = [_moment(_document(path).get("timestamp")) for path in (*events[:1], *events[-1:])]
+    return Unit(
+        id=folder.name,
+        active=(times[-1] if times else None) or folder.stat().st_mtime,
+        parts=(FolderPart(path=folder, role=Role.REFERENCE),),
+        started=times[0] if times else None,
+        cwd=str(place.get("working_dir") or "") if isinstance(place, dict) else "",
+        model=str(llm.get("model") or "") if isinstance(llm, dict) else "",
+        used=_used(said.get("stats")),
+    )
+
+
+def _used(stats: object) -> Usage | None:
+    """What each of its models used: the agent's own, and one that writes summaries."""
+    metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
+    total = Usage()
+    for each in metrics.values() if isinstance(metrics, dict) else ():
+        tokens = tokens_in(
+            each.get("accumulated_token_usage"),
+            input=("prompt_tokens",),
+            output=("completion_tokens",),
+            cached=("cache_read_tokens",),
+            cached_is_input=True,
+        )
+        total = total.plus(used(tokens, each.get("accumulated_cost")) or Usage())
+    return total if total.tokens.any else None
+
+
+def _moment(value: object) -> float | None:
+    """Without a zone, as the clock of this machine showed it."""
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _document(path: Path) -> Record:
+    try:
+        return next(whole_records(path), {})
+    except OSError:
+        return {}
+
+
+def _folders(root: Path) -> list[Path]:
+    folder = root / "conversations"
+    found = [folder / name for name in sorted(names_in(folder))]
+    return [each for each in found if (each / _STATE).exists() or (each / "events").is_dir()]
+
+
+def _events(folder: Path) -> list[Path]:
+    """In the order in which they happened."""
+    events = folder / "events"
+    found = [(int(hit[1]), name) for name in names_in(events) if (hit := _EVENT.fullmatch(name))]
+    return [events / name for _, name in sorted(found)]

@@ -1,0 +1,269 @@
+"""Qwen Code. It began as a fork of Gemini CLI; its home is now laid out like Claude Code's.
+
+projects/CWD/chats/ID.jsonl          the transcript; CWD has dashes for slashes
+projects/CWD/chats/ID.runtime.json   who last had it open: it stays after a clean end as well
+projects/CWD/subagents/ID/           what its subagents did
+file-history/ID/                     copies of files before an edit
+debug/ID.txt
+tmp/HASH/logs.json                   what the user typed, all sessions of a project together
+usage_record.jsonl                   a line a session, for ever
+sessions/PID.json                    a process with a terminal; a crash leaves it behind
+
+A run without a terminal leaves no sign of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from holdfast.homes import life
+from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.gemini import output_of
+from holdfast.homes.leftovers import leftover, matching, name_below
+from holdfast.homes.records import (
+    Record,
+    fields,
+    first_records,
+    is_plain_name,
+    last_records,
+    moment,
+    names_in,
+    newest,
+    opening,
+    transcript_of,
+    unit_of,
+    whole_records,
+)
+from holdfast.model.part import (
+    Facts,
+    FilePart,
+    FolderPart,
+    Known,
+    Leftover,
+    LinePart,
+    Part,
+    Role,
+    Signs,
+    Transcript,
+    Unit,
+)
+from holdfast.model.session import Message, Relation
+from holdfast.value import replace
+
+_HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
+_SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"tool_result"')
+_ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
+#: Folders and files of a session outside its project, by its name.
+_SIDES = (("file-history", ""), ("debug", ".txt"))
+_LEFTOVERS = (
+    ("file-history", "file-history/*"),
+    ("debug-log", "debug/*"),
+    ("runtime-mark", "projects/*/chats/*.runtime.json"),
+    ("subagent", "projects/*/subagents/*"),
+    ("log", "logs/*"),
+    ("staging", "extension-store/staging/*"),
+)
+
+
+class Qwen:
+    facts = Facts(
+        name="qwen",
+        agent="Qwen Code",
+        folder=".qwen",
+        environment="QWEN_HOME",
+        processes=("qwen", "qwen-code"),
+        versions=("0",),
+    )
+
+    def recognise(self, root: Path) -> bool:
+        """Claude Code has `projects` too, without `chats` in them."""
+        return any(root.glob("projects/*/chats"))
+
+    def doubt(self, root: Path) -> str | None:
+        """Records name the version that wrote them; the newest transcript speaks for the home."""
+        latest = newest(_chats(root))
+        said = {} if latest is None else fields(last_records(latest), "version")
+        return self.facts.newer(str(said["version"])) if said else None
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        beside = {folder: frozenset(names_in(root / folder)) for folder, _ in _SIDES}
+        logs = sorted(root.glob("tmp/*/logs.json"))
+        for path in _chats(root):
+            if unit := unit_of(path, known, _read):
+                yield replace(unit, parts=_parts(root, path, beside, logs))
+            for agent in _subagents(path):
+                if unit := unit_of(agent, known, partial(_subagent, path.stem)):
+                    yield unit
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """What belongs to sessions that are gone, and what belongs to none."""
+        sessions = {path.stem for path in _chats(root)}
+        for kind, path in matching(root, _LEFTOVERS):
+            if path.name.partition(".")[0] not in sessions:
+                yield from leftover(kind, path, name_below(root, path))
+
+    def appended(self, root: Path, unit: Unit) -> Appended:
+        return _spoken_in(transcript_of(unit))
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return self.appended(root, unit).messages()
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """A process with a terminal registers itself with the time it began, so that a number that
+        is used again proves nothing."""
+        alive = {}
+        for path in root.glob("sessions/*.json"):
+            said = next(whole_records(path), None)
+            if said is None:  # torn, or just being written: its name is the number of the process
+                if life.start_ticks(int(path.stem)) is not None:
+                    return Signs(home=f"{path.name} cannot be read, and its process runs")
+                continue
+            began = str(said.get("procStart") or "").rpartition(":")[2] or None
+            why = life.registered(int(said["pid"]), began=began)
+            if why is not None:
+                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
+        return Signs(units=alive)
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        head = next((each for each in opening(path) if each.keys() >= _HEAD), None)
+        if head is None or "parts" not in (head["message"] or ()):
+            return None
+        session = str(head["sessionId"])
+        unit = replace(_read(path), id=session)
+        if head.get("isSidechain"):
+            unit = replace(_subagent(session, path), id=f"agent-{head.get('agentId')}")
+        messages = _spoken_in(path).messages()
+        return iter([Transcript(path=path, unit=unit, messages=messages)])
+
+
+def _spoken_in(path: Path) -> Appended:
+    return Appended(path=path, spoken=spoken, having=_SPOKEN)
+
+
+def spoken(lines: Lines) -> Iterator[Message]:
+    for said in lines:
+        lines.settle()
+        message = said.get("message")
+        if said.get("type") in _ROLES and isinstance(message, dict):
+            yield from _messages(said, message)
+
+
+def _messages(said: Record, message: Record) -> Iterator[Message]:
+    at = moment(said.get("timestamp"))
+    listed = message.get("parts")
+    parts = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    answers = [each["functionResponse"] for each in parts if _has(each, "functionResponse")]
+    calls = [each["functionCall"] for each in parts if _has(each, "functionCall")]
+    for each in answers:
+        yield Message(
+            role="tool",
+            content=output_of(each.get("response")),
+            timestamp=at,
+            tool_name=each.get("name"),
+            tool_call_id=each.get("id"),
+        )
+    text = _text(parts, thought=False)
+    if text or calls or not answers:
+        yield Message(
+            role=_ROLES[said["type"]],
+            content=text,
+            timestamp=at,
+            reasoning=_text(parts, thought=True) or None,
+            tool_calls=[
+                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
+            ]
+            or None,
+            tokens=tokens_in(
+                said.get("usageMetadata"),
+                input=("promptTokenCount",),
+                output=("candidatesTokenCount", "thoughtsTokenCount"),
+                cached=("cachedContentTokenCount",),
+                cached_is_input=True,
+            ),
+        )
+
+
+def _has(part: Record, kind: str) -> bool:
+    return isinstance(part.get(kind), dict)
+
+
+def _text(parts: Sequence[Record], *, thought: bool) -> str:
+    return "\n".join(
+        each["text"]
+        for each in parts
+        if isinstance(each.get("text"), str) and bool(each.get("thought")) is thought
+    )
+
+
+def _chats(root: Path) -> list[Path]:
+    projects = root / "projects"
+    return [
+        projects / project / "chats" / name
+        for project in sorted(names_in(projects))
+        for name in sorted(names_in(projects / project / "chats"))
+        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
+    ]
+
+
+def _subagents(chat: Path) -> list[Path]:
+    folder = chat.parent.parent / "subagents" / chat.stem
+    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
+
+
+def _subagent(parent: str, path: Path) -> Unit:
+    return replace(_read(path), parent=parent, relation=Relation.DELEGATE)
+
+
+def _read(path: Path) -> Unit:
+    """What the head and the tail of a transcript tell."""
+    head = fields(first_records(path), "cwd", "timestamp")
+    active = None
+    title = model = ""
+    for said in last_records(path):
+        active = max(filter(None, (active, moment(said.get("timestamp")))), default=None)
+        told = said.get("systemPayload")
+        if said.get("subtype") == "custom_title" and isinstance(told, dict):
+            title = title or str(told.get("customTitle") or told.get("title") or "")
+        model = model or str(said.get("model") or "")
+    return Unit(
+        id=path.stem,
+        active=active or path.stat().st_mtime,
+        parts=(),
+        started=moment(head.get("timestamp")),
+        cwd=str(head.get("cwd") or ""),
+        title=title,
+        model=model,
+        transcript=path,
+    )
+
+
+def _parts(
+    root: Path, path: Path, beside: Mapping[str, Collection[str]], logs: Sequence[Path]
+) -> tuple[Part, ...]:
+    name = path.stem
+    return (
+        FilePart(path=path, role=Role.REFERENCE),
+        FilePart(path=path.with_suffix(".runtime.json")),
+        FolderPart(path=path.parent.parent / "subagents" / name),
+        *(
+            FilePart(path=root / folder / f"{name}{ending}")
+            if ending
+            else FolderPart(path=root / folder / name)
+            for folder, ending in _SIDES
+            if f"{name}{ending}" in beside[folder]
+        ),
+        *(LinePart(path=each, key="sessionId", value=name, role=Role.TRACE) for each in logs),
+        LinePart(
+            path=root / "usage_record.jsonl",
+            key="sessionId",
+            value=name,
+            lines=True,
+            role=Role.TRACE,
+        ),
+    )

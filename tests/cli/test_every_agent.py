@@ -1,0 +1,138 @@
+"""A machine with a home of every agent: one screen, and `--agent` picks those of one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.errors import UsageError
+from tests.cli.agents import settle_all
+from tests.cli.machine import Machine
+from tests.contract.agents.recorded import RECORDED
+
+_READING = ("status", "sessions list", "sessions search Noted", "sessions stats", "log")
+
+
+@pytest.fixture(scope="module")
+def machine_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    machine = Machine(root=tmp_path_factory.mktemp("every"))
+    machine.user.mkdir(mode=0o700)
+    return settle_all(machine)
+
+
+@pytest.fixture
+def machine(machine_once: Machine, tmp_path: Path) -> Machine:
+    shutil.copytree(machine_once.user, tmp_path / "user", symlinks=True)
+    return Machine(root=tmp_path)
+
+
+def test_every_home_is_found_as_what_it_is(machine_once: Machine) -> None:
+    said = machine_once.json("status")
+    assert said["failed"] == []
+    found = {each["home"]: each["kind"] for each in said["homes"]}
+    for agent in RECORDED:
+        assert found[str(machine_once.user / agent.folder)] == agent.name
+
+
+def test_status_is_one_screen(machine_once: Machine) -> None:
+    """On a terminal of 24 lines; what can be freed comes first, and the rest shares a line."""
+    env = {"LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
+    with machine_once.terminal("status", columns=80, env=env) as shown:
+        screen = re.sub(r"\x1b\[[0-9;]*m", "", shown.end().out)
+    lines = screen.splitlines()
+    assert len(lines) <= 24, screen
+    assert all(len(line) <= 80 for line in lines), screen
+    assert "more" in screen or len(RECORDED) < 12
+
+
+def test_status_is_sorted_by_what_helps(machine: Machine) -> None:
+    """Leftovers that are larger than every session stand in the first line, with their bytes."""
+    program = machine.user / ".codex" / "packages" / "a" / "releases" / "1.0" / "codex"
+    program.parent.mkdir(parents=True)
+    program.write_bytes(b"x" * 9_000_000)
+    lines = machine.ok("status", env={"COLUMNS": "100"}).lines
+    assert lines[1].split()[0] == "codex"
+    assert "9.0 MB" in lines[1]
+    assert "leftovers" in lines[0]
+    text = " ".join(lines)
+    assert "9.0 MB" in text
+    assert "holdfast status --home codex" in text
+
+
+@pytest.mark.parametrize("words", _READING)
+def test_one_agent_is_read_as_if_its_home_were_named(machine_once: Machine, words: str) -> None:
+    by_agent = machine_once.ok(*words.split(), "--agent", "codex", "--json").document
+    by_home = machine_once.ok(*words.split(), "--home", "codex", "--json").document
+    for each in (by_agent, by_home):
+        each.pop("looked_at", None)
+        for hit in each.get("hits", ()):
+            hit.pop("score")  # it depends on the time of the search
+    assert by_agent == by_home
+
+
+def test_one_agent_is_changed_and_no_other(machine: Machine) -> None:
+    there = {each["id"] for each in machine.json("sessions", "list")["sessions"]}
+    ours = machine.json("sessions", "list", "--agent", "gemini")["sessions"]
+    assert 0 < len(ours) < len(there)
+    one = min(each["id"] for each in ours if not each["parent_id"])
+    refused = machine.run("sessions", "delete", one, "--yes", "--agent", "codex")
+    assert refused.code == 2
+    machine.ok("sessions", "pin", one, "--agent", "gemini")
+    assert (machine.user / ".gemini" / ".holdfast" / "pins.json").exists()
+    assert not (machine.user / ".codex" / ".holdfast" / "pins.json").exists()
+
+
+def test_several_homes_of_one_agent(machine: Machine) -> None:
+    """Reading covers them, changing asks which; --all-homes takes all of that agent."""
+    other = machine.root / "other"
+    shutil.copytree(machine.user / ".codex", other, symlinks=True)
+    env = {"CODEX_HOME": str(other)}
+    homes = machine.json("status", "--agent", "codex", env=env)["homes"]
+    assert {each["home"] for each in homes} == {str(other), str(machine.user / ".codex")}
+    asked = machine.run("sessions", "prune", "--agent", "codex", "--dry-run", env=env)
+    assert asked.code == 2
+    assert "several homes" in asked.words
+    done = machine.json(
+        "sessions", "prune", "--agent", "codex", "--all-homes", "--dry-run", env=env
+    )
+    assert {each["agent"] for each in done["homes"]} == {"codex"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--agent", "codx"), "Did you mean 'codex'?"),
+        (("--agent", "codex", "--home", "codex"), "contradict each other"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    machine_once: Machine, words: tuple[str, ...], said: str
+) -> None:
+    done = machine_once.run("status", *words)
+    assert done.code == 2
+    assert said in done.words
+
+
+def test_an_agent_without_a_home(tmp_path: Path) -> None:
+    machine = Machine(root=tmp_path)
+    machine.user.mkdir()
+    done = machine.run("sessions", "list", "--agent", "codex")
+    assert done.code == 2
+    assert "There is no home of codex here" in done.words
+
+
+def test_the_library_takes_agents_too(machine_once: Machine) -> None:
+    with holdfast.machine(
+        user_home=machine_once.user, environ={}, agents=("codex", "pi")
+    ) as machine:
+        assert {each.agent for each in machine.homes} == {"codex", "pi"}
+        assert {each.home.agent for each in machine.list_sessions().found} == {"codex", "pi"}
+    with (
+        holdfast.machine(user_home=machine_once.user, environ={}, agents=("nobody",)) as machine,
+        pytest.raises(UsageError, match="nobody"),
+    ):
+        _ = machine.homes

@@ -1,0 +1,51 @@
+"""Copilot CLI as it really is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+from tests.compat.agents.installed import node
+from tests.compat.agents.lab import Lab
+
+
+class Copilot(Lab):
+    name = "copilot"
+    package = "@github/copilot"
+    version = "1.0.102"
+    command = "copilot"
+    folder = ".copilot"
+    drawn = "there is to say"
+
+    def settings(self) -> Mapping[str, str]:
+        return {".copilot/config.json": json.dumps({"trustedFolders": [str(self.project)]})}
+
+    def variables(self) -> Mapping[str, str]:
+        return {
+            "PATH": f"{node()}:{self.program.parent}:/usr/local/bin:/usr/bin:/bin",
+            "COPILOT_PROVIDER_BASE_URL": f"{self.model.url}/v1",
+            "COPILOT_PROVIDER_TYPE": "openai",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_MODEL": "a-model",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        }
+
+    def begin(self, word: str) -> str:
+        session = str(uuid4())
+        self.run("--allow-all", "--session-id", session, "-p", f"Tell me about {word}")
+        return session
+
+    def resuming(self, session: str, prompt: str) -> Sequence[str]:
+        return ("--allow-all", f"--resume={session}", "-p", prompt)
+
+    def showing(self, session: str) -> Sequence[str]:
+        return ("--allow-all", f"--resume={session}")
+
+    def listed(self) -> set[str]:
+        opened = self.terminal("--resume")
+        try:
+            return self.listed_words(opened.settled(5))
+        finally:
+            opened.close()
