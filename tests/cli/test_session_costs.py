@@ -136,7 +136,15 @@ def test_sorted_by_cost_with_and_without_prices(costly: Machine) -> None:
 
 def test_the_list_shows_what_it_is_sorted_by(costly: Machine) -> None:
     by_cost = costly.ok("sessions", "list", "--sort", "cost")
-    assert by_cost.lines[0].split() == ["id", "source", "active", "msgs", "tokens", "cost", "title"]
+    assert by_cost.lines[0].split() == [
+        "id",
+        "source",
+        "active",
+        "messages",
+        "tokens",
+        "cost",
+        "title",
+    ]
     assert row(by_cost, TOLD)[-2:] == ["5,000", "$0.2500"]
     assert row(by_cost, DARK)[-3:-1] == ["8,000", "unknown"]
     assert "The full cost of 3 of these is unknown" in by_cost.words
