@@ -106,12 +106,12 @@ def _why(checkpoint: Checkpoint) -> Line:
 
 
 def _where(checkpoint: Checkpoint, *, places: bool) -> Line:
-    known = [checkpoint.workdir] if places else []
-    if checkpoint.session:
-        known.append(f"session {checkpoint.session}")
-    if checkpoint.turn:
-        known.append(f"turn {checkpoint.turn}")
-    return name("  ".join(known), "dim")
+    where = name(checkpoint.workdir if places else "", "dim")
+    by = [f"session {checkpoint.session}"] if checkpoint.session else []
+    by += [f"turn {checkpoint.turn}"] if checkpoint.turn else []
+    if where and by:
+        where.append("\n")
+    return where.append_text(name("  ".join(by), "dim"))
 
 
 def show_checkpoint(checkpoint: Checkpoint) -> None:

@@ -57,6 +57,8 @@ class FormatSessions(ForeignSessions):
 
     #: An agent that deletes a session deletes what worked for it.
     deletes_every_delegate = True
+    #: There is no ledger: what is counted is in the agent's own files.
+    keeps_usage = False
 
     def __init__(
         self,

@@ -216,8 +216,8 @@ def _warn(
         if older:
             size = format_bytes(sum(each.bytes for each in older))
             parts.append(f"{size} of an older layout")
-        until = "for good" if skip_trash else "until you undo it"
-        text = f"Warning: this clears {' and '.join(parts)}. Their history is lost {until}."
+        lost = "for good" if skip_trash else "unless you undo this"
+        text = f"Warning: this removes {' and '.join(parts)}. You lose them {lost}."
         say(styled(text, style="bold red"))
     if left:
         size = format_bytes(sum(each.bytes for each in left))

@@ -142,7 +142,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Others were removed, but what they used stays counted.",
             words=("sessions", "stats"),
-            shows="In the store|All-time|source +tokens",
+            shows="In this home|All-time|source +tokens",
         ),
         _Step(
             about="Another job: before an agent changes files, take a checkpoint of the project.",

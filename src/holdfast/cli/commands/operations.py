@@ -412,7 +412,14 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     for entry in entries:
         groups[entry.removal.operation].append(entry)
     rows = table(
-        "operation", "removed", "goes after", "items", "size", right=("operation", "items", "size")
+        "operation",
+        "removed",
+        "goes after",
+        "items",
+        "size",
+        right=("operation", "items", "size"),
+        whole=("removed", "goes after"),
+        drops=("removed",),
     )
     for operation, members in groups.items():
         rows.add_row(

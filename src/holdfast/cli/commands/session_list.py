@@ -161,14 +161,23 @@ def _list_archived(
 
     archive = ArchivedSessions(place)
     with progress("reading the archive"):
-        page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
+        page = archive.page(
+            wanted, order_by=order, limit=limit, offset=offset, openings=not invocation.json
+        )
     warn_of(page.problems)
     if invocation.json:
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():
         say("The archive is empty.")
     else:
-        rows = [_Row(session=_as_listed(each, page.places), page=page) for each in page.archived]
+        rows = [
+            _Row(
+                session=_as_listed(each, page.places),
+                page=page,
+                opening=page.openings.get(each.session.id, ""),
+            )
+            for each in page.archived
+        ]
         _show(rows, page.total, order, offset, invocation.now)
     return 0
 
