@@ -27,6 +27,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
+from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
@@ -194,15 +195,16 @@ class Home(SessionRetention, SessionExchange):
     def status(self, *, progress: Progress | None = None) -> HomeStatus:
         """What is here, what it costs, and what the policy would free."""
         settings = self.settings
-        return status(
-            self._place.home,
-            settings.policy(),
-            now=self._place.clock(),
-            limits=settings.session_options().limits,
-            guard=settings.guard_options(),
-            prices=settings.prices(),
-            progress=progress,
-        )
+        with one_look():
+            return status(
+                self._place.home,
+                settings.policy(),
+                now=self._place.clock(),
+                limits=settings.session_options().limits,
+                guard=settings.guard_options(),
+                prices=settings.prices(),
+                progress=progress,
+            )
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
         """What the sessions and their files add up to. Looks at no session one by one."""

@@ -21,6 +21,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import (
     MOST_NAMED,
@@ -260,7 +261,8 @@ class Machine:
     def _ask(self, what: Callable[[Home], _T]) -> Looked[_T]:
         from holdfast.api.home import Home  # noqa: PLC0415 - as above
 
-        return self.look(lambda place: what(Home(place)))
+        with one_look():
+            return self.look(lambda place: what(Home(place)))
 
     # --- Sessions ---------------------------------------------------------------------------------
 
@@ -286,7 +288,8 @@ class Machine:
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
-        looked = self.look(page)
+        with one_look():
+            looked = self.look(page)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -329,7 +332,8 @@ class Machine:
 
             return ArchivedSessions(place).search_sessions(wider)
 
-        looked = self.look(search)
+        with one_look():
+            looked = self.look(search)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)

@@ -22,6 +22,7 @@ from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
 from holdfast.model.part import (
@@ -115,6 +116,7 @@ class FormatContents(Contents):
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
             counted=self._not_its_own(),
+            read_only=doubt is not None,
             in_items=sum(
                 each.bytes
                 for each in (*seen, *leftovers)
@@ -169,8 +171,12 @@ class FormatContents(Contents):
         self._mirror.close()
 
     def _now(self) -> tuple[list[Seen], list[Problem]]:
-        """The sessions as they are now: from the notes, if a glance shows that nothing has changed
-        since, and by a real look otherwise."""
+        """The sessions as they are now, or as one look has just seen them."""
+        return once(self, self._looked)
+
+    def _looked(self) -> tuple[list[Seen], list[Problem]]:
+        """From the notes, if a glance shows that nothing has changed since, and by a real look
+        otherwise."""
         notes = self._mirror.notes
         taken = self.ground.clock()
         most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
