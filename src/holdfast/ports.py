@@ -364,6 +364,10 @@ class SessionStore(Protocol):
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
 
+    @property
+    def keeps_usage(self) -> bool:
+        """Whether what removed sessions used stays in `usage_entries`."""
+
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         """The lines of the ledger; with `on`, only those of the UTC day of this time."""
 

@@ -10,7 +10,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -99,6 +99,14 @@ def say(*words: str) -> Said:
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     code = _run(words, out, err)
     return Said(code=code, out=_written(out), err=_written(err))
+
+
+def captured(show: Callable[[], None]) -> Said:
+    """What a function shows, as a command that calls it would."""
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with contextlib.redirect_stdout(out):
+        show()
+    return Said(code=0, out=_written(out), err=b"")
 
 
 def say_to_nobody(*words: str) -> int:

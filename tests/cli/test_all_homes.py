@@ -4,6 +4,7 @@ changed on a guess."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -255,7 +256,7 @@ def test_nothing_is_changed_on_a_guess(world: Machine, command: str) -> None:
     result = world.run(*command.split())
     assert result.code == 2
     for agent, folder in FOLDERS.items():
-        assert f"{agent} ({world.user / folder})" in result.err
+        assert re.search(rf"\n  {agent} +{re.escape(str(world.user / folder))}\n", result.err)
     asked = command.removesuffix(" --yes")
     assert f"`holdfast --home holdfast {asked}`" in result.err
     assert "--all-homes" in result.err

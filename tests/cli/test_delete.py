@@ -53,7 +53,7 @@ def test_by_id_with_its_files_and_back(four: Machine) -> None:
     before = see(four.home)
     document = four.json("sessions", "delete", FIRST, "--yes")
     assert removals(document) == [FIRST, f"sessions/{FIRST}.jsonl"]
-    assert reasons(document)[FIRST] == "deleted by name"
+    assert reasons(document)[FIRST] == "deleted by id"
     assert document["plan"]["bytes"] == sum(
         item["bytes"] for item in document["plan"]["items"] if item["action"] == "remove"
     )

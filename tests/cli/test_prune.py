@@ -54,7 +54,9 @@ def test_the_same_for_people(used: Machine) -> None:
     assert "5 removed  (operation 1)" in done
     assert "  holdfast undo 1\n" in done
     assert re.search(r"1\t.*\tsessions prune\t5 removed", used.ok("log").out)
-    assert re.search(r"5 items, .*The first prune after that removes them", used.ok("trash").out)
+    assert re.search(
+        r"5 items, .*The first prune after that time removes them for good", used.ok("trash").out
+    )
     assert "holdfast trash list" in used.ok("status").out
     would = used.ok("undo", "--dry-run").out
     assert "would bring back 5 items" in would

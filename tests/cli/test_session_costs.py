@@ -139,7 +139,7 @@ def test_the_list_shows_what_it_is_sorted_by(costly: Machine) -> None:
     assert by_cost.lines[0].split() == ["id", "source", "active", "msgs", "tokens", "cost", "title"]
     assert row(by_cost, TOLD)[-2:] == ["5,000", "$0.2500"]
     assert row(by_cost, DARK)[-3:-1] == ["8,000", "unknown"]
-    assert "What 3 of these cost is not known in full" in by_cost.words
+    assert "The full cost of 3 of these is unknown" in by_cost.words
     by_tokens = costly.ok("sessions", "list", "--sort", "tokens")
     assert "cost" not in by_tokens.out
     assert [line[: len(DARK)] for line in by_tokens.lines[1:5]] == [DARK, TOLD, PRICED, NAMELESS]
@@ -157,7 +157,7 @@ def test_archived_sessions_are_sorted_by_cost_too(machine: Machine) -> None:
     assert listed(machine, *flags) == [(TOLD, 0.25), (PRICED, pytest.approx(0.036)), (DARK, None)]
     shown = machine.ok("sessions", "list", *flags)
     assert row(shown, DARK)[-1] == "unknown"
-    assert "What 1 of these cost is not known in full" in shown.words
+    assert "The full cost of 1 of these is unknown" in shown.words
 
 
 # --- status -----------------------------------------------------------------------------------

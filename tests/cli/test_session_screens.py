@@ -124,6 +124,24 @@ def test_a_long_conversation_is_paged(machine: Machine) -> None:
     assert "through the pager" not in machine.ok("sessions", "show", "2026", env=pager).out
 
 
+def test_a_pager_is_told_to_show_colours_and_may_be_left(machine: Machine) -> None:
+    take_in(machine, line("20260101_000000_abcdef", *(f"message {n}" for n in range(5_000))))
+    for pager, coloured in (("echo LESS=$LESS; cat", False), ("bat", True)):
+        script = machine.root / "bat"
+        script.write_text("#!/bin/sh\necho LESS=$LESS; cat\n")
+        script.chmod(0o755)
+        env = {"PAGER": str(script) if coloured else pager}
+        with machine.terminal("sessions", "show", "2026", "--last", "30", env=env) as terminal:
+            result = terminal.end()
+        assert (result.code, result.coloured) == (0, coloured)
+        assert result.lines[0] == "LESS=FRX"
+        assert "message 4999" in result.out
+    with machine.terminal("sessions", "show", "2026", env={"PAGER": "head -n 1"}) as terminal:
+        result = terminal.end()
+    assert result.code == 0, "who leaves the pager has seen enough"
+    assert result.lines == ["20260101_000000_abcdef"]
+
+
 def test_json_on_a_terminal_is_plain(stored_once: Machine) -> None:
     with stored_once.terminal("--json", "sessions", "list") as terminal:
         result = terminal.end()

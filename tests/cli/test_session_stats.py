@@ -41,7 +41,7 @@ def test_stats_for_people(stored_once: Machine) -> None:
     assert "4 sessions (2 open), 7 messages" in shown.out
     for word in ("telegram", "< 90 d", "1 to 5", "average message", "database", DISK):
         assert word in shown.out
-    assert "In the store now: 4 sessions" in shown.out
+    assert "In this home now: 4 sessions" in shown.out
     assert (
         "All-time usage, including removed sessions: 907 tokens, cost $0.0050 + unknown"
         in shown.words
@@ -76,7 +76,7 @@ def test_usage_stays_when_sessions_go(stored: Machine) -> None:
     assert after["tokens"] == 30
     assert after["usage"] == before
     shown = stored.ok("sessions", "stats").out
-    assert "In the store now: 3 sessions (2 open), 3 messages, 30 tokens\n" in shown
+    assert "In this home now: 3 sessions (2 open), 3 messages, 30 tokens\n" in shown
     assert "All-time usage, including removed sessions: 907 tokens, cost $0.0050" in shown
 
 

@@ -317,7 +317,10 @@ def test_a_database_in_another_shape_is_read_and_left_alone(
     before = files_and_rows(root)
     with opened(root) as home:
         session_ids(home)
-        assert home.status().inventory.problems
+        seen = home.status()
+        assert seen.inventory.problems
+        assert seen.outlook is not None
+        assert seen.outlook.removals == 0, "what no run may do is not promised"
         for each in session_ids(home) or {"ses_none"}:
             with pytest.raises((SchemaError, HoldfastError)):
                 home.plan_delete([each]).apply()

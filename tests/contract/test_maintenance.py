@@ -455,7 +455,7 @@ def test_whoever_finds_another_at_work_leaves_it_to_them(root: Path) -> None:
             result = holdfast.maintain(root, force=force)
             assert result.skipped is Skipped.BUSY
             assert result.busy
-            assert "Another process is looking after" in result.reason
+            assert "Another process is running maintenance of" in result.reason
     assert len(ids(root)) == 1
     assert holdfast.maintain(root).ran
 

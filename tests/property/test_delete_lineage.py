@@ -1,4 +1,4 @@
-"""Who goes when a session is deleted by name: in our own home, and in a Hermes home as in Hermes.
+"""Who goes when a session is deleted by id: in our own home, and in a Hermes home as in Hermes.
 
 Families of any shape against a plain model; undo gives every one of them back.
 """

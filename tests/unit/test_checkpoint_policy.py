@@ -213,7 +213,7 @@ def test_what_undo_of_a_rollback_needs_stays_as_long_as_trash() -> None:
     items = [checkpoint(f"p{n}", age=n) for n in range(3)]
     policy = CheckpointPolicy(max_count=1, trash_age=7 * DAY)
     recent = store(*items, needed={"p2": NOW - DAY})
-    assert kept(planned(policy, recent))["p2"] == "undoing the latest rollback needs it"
+    assert kept(planned(policy, recent))["p2"] == "needed to undo the latest restore"
     assert [*gone(planned(policy, store(*items, needed={"p2": NOW - 8 * DAY})))] == ["p1", "p2"]
 
 
@@ -415,7 +415,7 @@ def test_a_person_who_names_them_is_asked_for_no_pin() -> None:
         rotated=(checkpoint("d"),),
     )
     plan = plan_named_checkpoints(["a"], full, NOW, command="x", undoable=True)
-    assert gone(plan) == {"a": "dropped by name"}
+    assert gone(plan) == {"a": "deleted by id"}
     plan = plan_named_checkpoints(None, full, NOW, command="x", undoable=True)
     assert [*gone(plan)] == ["d", "a", "c"]
 

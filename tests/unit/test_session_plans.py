@@ -391,7 +391,7 @@ def test_archiving_needs_a_rule_and_takes_whole_sessions() -> None:
 
 def named(*ids: str, items: list[Item], **options: Any) -> Plan:
     inventory = an_inventory(*items, trash=[a_trash_item()], space=[a_space_item("db")])
-    given: dict[str, Any] = {"command": "delete", "reason": "deleted by name", "undoable": True}
+    given: dict[str, Any] = {"command": "delete", "reason": "deleted by id", "undoable": True}
     return plan_named(ids, inventory, NOW, **given | options)
 
 
@@ -406,7 +406,7 @@ def test_a_named_session_goes_pinned_or_not_and_nothing_else_does() -> None:
     ]
     made = named("s1", "unknown", items=items)
     assert decided(made) == {
-        "s1": ("remove", "deleted by name"),
+        "s1": ("remove", "deleted by id"),
         "f": ("remove", "removed with its session"),
         "db": ("reclaim", "free pages and write-ahead log"),
     }

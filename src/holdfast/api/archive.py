@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Unpack
 
 from holdfast.api.arguments import (
@@ -18,11 +20,12 @@ from holdfast.api.arguments import (
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import several
 from holdfast.model.item import Problem
 from holdfast.model.moment import Moment, moment
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.session import (
     Message,
@@ -107,9 +110,11 @@ class ArchivedSessions:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        openings: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> ArchivePage:
-        """One page of the archived sessions, with what a list says of each."""
+        """One page of the archived sessions, with what a list says of each. `openings` reads the
+        bundles of those without a title, for how they began."""
         chosen = filter_of(wanted, filters, self._place.clock)
         found = self.find(chosen, order_by=order_by, limit=limit, offset=offset)
         return ArchivePage(
@@ -119,7 +124,21 @@ class ArchivedSessions:
             archived=found,
             places=self._places(found),
             problems=self.problems(),
+            openings=self.openings(found) if openings else {},
         )
+
+    def openings(self, archived: Sequence[ArchivedSession]) -> Mapping[str, str]:
+        """The first line of archived sessions without a title, by id. A bundle that cannot be read
+        has none; `problems` names it."""
+        archive = self._place.home.archive
+        found: dict[str, str] = {}
+        for each in archived:
+            if each.session.title or each.holds is not Holds.SESSION:
+                continue
+            with suppress(HoldfastError):
+                messages = archive.messages(each.session.id)
+                found[each.session.id] = opening_of(islice(messages, LOOKED_AT))
+        return found
 
     def _places(self, found: Sequence[ArchivedSession]) -> Mapping[str, str]:
         ids = tuple({each.session.id for each in found if each.holds is Holds.FILES})

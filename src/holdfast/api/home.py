@@ -27,6 +27,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
+from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
@@ -40,10 +41,10 @@ from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.prices import Prices, costs
+from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend
-from holdfast.services.stats import HomeStats, stats
+from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
@@ -194,15 +195,16 @@ class Home(SessionRetention, SessionExchange):
     def status(self, *, progress: Progress | None = None) -> HomeStatus:
         """What is here, what it costs, and what the policy would free."""
         settings = self.settings
-        return status(
-            self._place.home,
-            settings.policy(),
-            now=self._place.clock(),
-            limits=settings.session_options().limits,
-            guard=settings.guard_options(),
-            prices=settings.prices(),
-            progress=progress,
-        )
+        with one_look():
+            return status(
+                self._place.home,
+                settings.policy(),
+                now=self._place.clock(),
+                limits=settings.session_options().limits,
+                guard=settings.guard_options(),
+                prices=settings.prices(),
+                progress=progress,
+            )
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
         """What the sessions and their files add up to. Looks at no session one by one."""
@@ -218,8 +220,7 @@ class Home(SessionRetention, SessionExchange):
 
     def costs(self) -> CostTotals:
         """Tokens and cost by day, source and model; sessions that were removed count too."""
-        store = self.session_store
-        return costs(store.usage_entries() if store else (), self.settings.prices())
+        return usage(self.session_store, self.settings.prices())
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the home: configuration, store, log, trash, archive, permissions."""

@@ -21,6 +21,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import (
     MOST_NAMED,
@@ -260,7 +261,8 @@ class Machine:
     def _ask(self, what: Callable[[Home], _T]) -> Looked[_T]:
         from holdfast.api.home import Home  # noqa: PLC0415 - as above
 
-        return self.look(lambda place: what(Home(place)))
+        with one_look():
+            return self.look(lambda place: what(Home(place)))
 
     # --- Sessions ---------------------------------------------------------------------------------
 
@@ -286,7 +288,8 @@ class Machine:
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
-        looked = self.look(page)
+        with one_look():
+            looked = self.look(page)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -298,20 +301,25 @@ class Machine:
         )
         shown = found[offset:most]
         return MachinePage(
-            found=self._with_openings(shown) if openings and not archived else shown,
+            found=self._with_openings(shown) if openings else shown,
             total=sum(page.total for _, page in looked.seen),
             looked=looked,
         )
 
     def _with_openings(self, found: Sequence[FoundSession]) -> Sequence[FoundSession]:
-        by_home: dict[AgentHome, list[Session]] = {}
+        by_home: dict[AgentHome, list[FoundSession]] = {}
         for each in found:
-            by_home.setdefault(each.home, []).append(each.session)
-        known = {
-            home: SessionView(self.place(home)).openings(sessions)
-            for home, sessions in by_home.items()
-        }
+            by_home.setdefault(each.home, []).append(each)
+        known = {home: self._openings(home, members) for home, members in by_home.items()}
         return [replace(each, opening=known[each.home].get(each.session.id, "")) for each in found]
+
+    def _openings(self, home: AgentHome, found: Sequence[FoundSession]) -> Mapping[str, str]:
+        bundles = [each.archived for each in found if each.archived is not None]
+        if not bundles:
+            return SessionView(self.place(home)).openings([each.session for each in found])
+        from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
+
+        return ArchivedSessions(self.place(home)).openings(bundles)
 
     def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
         """Find messages by their words in all homes, or in their archives."""
@@ -324,7 +332,8 @@ class Machine:
 
             return ArchivedSessions(place).search_sessions(wider)
 
-        looked = self.look(search)
+        with one_look():
+            looked = self.look(search)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.homes.one_look import one_look
 from holdfast.model.archive import Holds
 from holdfast.model.session import (
     Search,
@@ -84,6 +85,7 @@ class SessionView:
             )
         return store
 
+    @one_look()
     def list_sessions(
         self,
         wanted: SessionFilter | None = None,
@@ -112,6 +114,7 @@ class SessionView:
         untitled = [each.id for each in sessions if not each.title and each.message_count]
         return self.need_store().openings(untitled) if untitled else {}
 
+    @one_look()
     def search_sessions(self, asked: Search) -> SearchResult:
         """Find messages by their words, the best matches first."""
         store = self.session_store

@@ -16,9 +16,7 @@ COMMANDS = {
     ),
     "sessions": Lazy("holdfast.cli.commands.sessions", "List, search and limit sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
-    "maintain": Lazy(
-        "holdfast.cli.commands.maintain", "Run maintenance, once or whenever it is due."
-    ),
+    "maintain": Lazy("holdfast.cli.commands.maintain", "Run maintenance, once or continuously."),
     "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),
     "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),
     "undo": Lazy("holdfast.cli.commands.operations", "Bring back what an operation removed."),

@@ -46,8 +46,8 @@ def as_holdfast_error(error: Exception) -> HoldfastError:
     if isinstance(error, HoldfastError):
         return error
     if isinstance(error, OSError):
-        place = f" {error.filename}" if error.filename else ""
-        return StorageError(f"The system refused{place}: {error.strerror or error}")
+        where = f"Cannot access {error.filename}" if error.filename else "The system failed"
+        return StorageError(f"{where}: {error.strerror or error}")
     if isinstance(error, MemoryError):
         return HoldfastError("Out of memory.")
     return HoldfastError(

@@ -57,7 +57,7 @@ class _HomePath(click.Path):
         return [*agents(incomplete)]
 
 
-class _AgentName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click
+class _AgentName(click.types.StringParamType):
     """The name of an agent; the machine knows which there are."""
 
     name = "agent"

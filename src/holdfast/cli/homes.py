@@ -34,7 +34,9 @@ def all_homes_option(**alone: str) -> Callable[[_Function], _Function]:
                 return function(invocation, *args, **given)
             for parameter, what in {"plan_out": "--plan-out", **alone}.items():
                 if given.get(parameter) or getattr(given.get("how"), parameter, None):
-                    raise UsageError(f"{what} is for one home; --all-homes does not go with it.")
+                    raise UsageError(
+                        f"{what} is for one home; it cannot be combined with --all-homes."
+                    )
             if invocation.home is not None:
                 raise UsageError("--home and --all-homes contradict each other.")
             machine = invocation.machine

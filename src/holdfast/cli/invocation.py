@@ -219,10 +219,11 @@ class Invocation:
         if machine is None:
             return
         example = machine.homes[0].name if machine.homes else str(machine.unread[0].path)
-        found = [f"{each.label} ({each.path})" for each in machine.homes]
-        found += [f"{each.path} (cannot be read)" for each in machine.unread]
+        longest = max((len(each.label) for each in machine.homes), default=0)
+        found = [f"{each.label:{longest}}  {each.path}" for each in machine.homes]
+        found += [f"{each.path}  cannot be read" for each in machine.unread]
         raise UsageError(
-            f"There are several homes here, and this command works on one: {', '.join(found)}.",
+            "\n  ".join(["There are several homes here, and this command works on one:", *found]),
             hint=f"Pick one by its name or its path, `holdfast --home {quoted(example)} "
             f"{self.command_line}`, or take all of them with --all-homes.",
         )

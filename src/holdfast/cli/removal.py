@@ -92,13 +92,13 @@ def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for period in ("year", "month", "week", "day", "hour"):
             flag = "daily" if period == "day" else f"{period}ly"
-            text = f"Keep the last of each of N {period}s."
+            text = f"Keep the newest of each {period}, for N {period}s."
             function = click.option(f"--keep-{flag}", type=COUNT, metavar="N", help=text)(function)
         for option in (
             click.option(
                 "--keep-within",
                 metavar="DURATION",
-                help="Keep what is at most this much older than the newest.",
+                help="Keep what is within this time of the newest: 12h, 14d.",
             ),
             click.option(
                 "--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."

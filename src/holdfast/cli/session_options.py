@@ -24,8 +24,12 @@ _Function = Callable[..., Any]
 def filter_options(function: _Function) -> _Function:
     """Flags for every field of a filter; they combine."""
     for option in (
-        click.option("--pinned/--not-pinned", default=None, help="Pinned, or not pinned."),
-        click.option("--open/--ended", "is_open", default=None, help="Still open, or ended."),
+        click.option(
+            "--pinned/--not-pinned", default=None, help="Only pinned, or only unpinned, sessions."
+        ),
+        click.option(
+            "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
+        ),
         click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
     ):
         function = option(function)
@@ -49,7 +53,7 @@ def ended_options(function: _Function) -> _Function:
         click.option(
             "--agent-archived/--not-agent-archived",
             default=None,
-            help="Archived by the agent itself, or not.",
+            help="Only sessions that their agent archived, or only the others.",
         ),
         click.option(
             "--root-only", is_flag=True, default=None, help="Only sessions without a parent."
@@ -58,7 +62,7 @@ def ended_options(function: _Function) -> _Function:
             "--relation",
             multiple=True,
             type=Choice([relation.value for relation in Relation]),
-            help="Came from its parent in this way.",
+            help="Related to its parent in this way.",
         ),
         click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
         click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),

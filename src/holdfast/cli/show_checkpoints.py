@@ -106,12 +106,12 @@ def _why(checkpoint: Checkpoint) -> Line:
 
 
 def _where(checkpoint: Checkpoint, *, places: bool) -> Line:
-    known = [checkpoint.workdir] if places else []
-    if checkpoint.session:
-        known.append(f"session {checkpoint.session}")
-    if checkpoint.turn:
-        known.append(f"turn {checkpoint.turn}")
-    return name("  ".join(known), "dim")
+    where = name(checkpoint.workdir if places else "", "dim")
+    by = [f"session {checkpoint.session}"] if checkpoint.session else []
+    by += [f"turn {checkpoint.turn}"] if checkpoint.turn else []
+    if where and by:
+        where.append("\n")
+    return where.append_text(name("  ".join(by), "dim"))
 
 
 def show_checkpoint(checkpoint: Checkpoint) -> None:
@@ -132,7 +132,7 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
         if which:
             rows.add_row(styled(what, style="dim"), name(which))
     files = format_count(checkpoint.files_changed, "file")
-    changed = styled(f"{files} against the one before  ").append_text(lines(checkpoint))
+    changed = styled(f"{files} since the previous checkpoint  ").append_text(lines(checkpoint))
     rows.add_row(styled("changed", style="dim"), changed)
     say(rows)
 

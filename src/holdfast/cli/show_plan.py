@@ -13,6 +13,7 @@ from holdfast.model.item import (
     ARCHIVED_FILES,
     CHECKPOINT,
     FILES,
+    LEFTOVER,
     LEGACY,
     REQUEST_DUMP,
     SESSION,
@@ -37,6 +38,7 @@ _KIND_NAMES = {
     FILES: "files of sessions",
     CHECKPOINT: "checkpoints",
     LEGACY: "older checkpoints",
+    LEFTOVER: "leftovers",
 }
 _EXAMPLES = 5
 _MOST_GROUPS = 8
@@ -56,12 +58,18 @@ def amount(items: Sequence[PlanItem]) -> str:
 
 def for_good(items: Sequence[PlanItem]) -> str:
     """How much of this cannot be undone, as a sentence; empty when all of it can."""
-    final = [item for item in items if not item.undoable]
+    final = _final(items)
     if not final:
         return ""
     if len(final) == len(items):
         return "This cannot be undone."
     return f"{amount(final)} of it cannot be undone."
+
+
+def _final(items: Sequence[PlanItem]) -> list[PlanItem]:
+    """What leaves for good. What goes into the archive with its session comes back with it."""
+    archived = {item.id for item in items if item.action is Action.ARCHIVE}
+    return [item for item in items if not item.undoable and item.goes_with not in archived]
 
 
 def by_cap(items: Sequence[PlanItem]) -> str:
@@ -81,7 +89,7 @@ def what_undo_can(items: Sequence[PlanItem]) -> str:
         return "`holdfast undo` can bring it all back until the trash is emptied."
     if any(each.gone_by_cap for each in items):
         warning += " A size cap does not use the trash."
-    if all(not item.undoable for item in items):
+    if len(_final(items)) == len(items):
         return warning
     return f"{warning} `holdfast undo` can bring back the rest."
 
@@ -148,6 +156,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
+    paths = all(item.source.startswith("/") for item in items)  # of checkpoints: their project
     rows = table(
         "items",
         "size",
@@ -156,8 +165,9 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
         "why",
         right=("items", "size"),
         whole=("what",),
-        cut=("source",),
-        drops=("source",),
+        cut=() if paths else ("source",),
+        front=("source",) if paths else (),
+        drops=("what",) if paths else ("source",),
     )
     groups = _grouped(items, lambda i: (i.kind, i.source, i.rule))
     shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]

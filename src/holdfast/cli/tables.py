@@ -13,10 +13,10 @@ _GAP = "  "
 _HEAD = "bold"
 #: How narrow a column may become before another one goes: of text that is folded, of text that is
 #: shortened.
-_FOLDED, _CUT = 20, 16
+_FOLDED, _CUT = 16, 16
 _NARROWEST = 6
-#: A note below a row has at least this much room.
-_BELOW = 24
+#: Where a note below a row begins that is too long for the last column.
+_INDENT = 4
 
 
 class Column:
@@ -41,7 +41,8 @@ class Column:
 
 class Rows:
     """A table. `right` names the columns of numbers, `whole`, `cut` and `front` those of text that
-    is not folded (see `Column`). `drops` are columns that may be left out, the least useful first.
+    is not folded (see `Column`). `drops` are columns that may be left out, the least useful first;
+    one in which every cell is empty is.
     A column without a title is decoration: it goes before any other, and no pipe gets it.
 
     `below` names a note that a row can have: on a terminal below the row, in a pipe a last column.
@@ -97,10 +98,20 @@ class Rows:
         if self.show_header:
             heads = tuple(Line(column.title, _HEAD) for column in self.columns)
             yield from self._row(heads, shown, widths)
+        indent = self._indent(widths, width)
         for cells, below in self.rows:
             yield from self._row(cells, shown, widths)
             if below:
-                yield from _indented(below, sum(widths[:-1]) + len(_GAP) * len(shown[:-1]), width)
+                for line in below.folded(width - indent):
+                    yield Line(" " * indent).append_text(line)
+
+    def _indent(self, widths: Sequence[int], width: int) -> int:
+        """Where notes begin: below the last column, or near the left if that has too little room
+        for one of them."""
+        last = _together(widths[:-1]) + len(_GAP) * (len(widths) > 1)
+        notes = (line for _, below in self.rows for line in below.plain.split("\n"))
+        fits = all(columns_of(line) <= width - last for line in notes)
+        return last if fits else _INDENT
 
     def _row(
         self, cells: Sequence[Line], shown: Sequence[int], widths: Sequence[int]
@@ -136,8 +147,9 @@ class Rows:
     def _fitted(self, width: int) -> tuple[list[int], list[int]]:
         """Which columns are shown, and how wide each is."""
         natural = [self._natural(number) for number in range(len(self.columns))]
-        shown = list(range(len(self.columns)))
-        drops = list(self._drops)
+        empty = {n for n in self._drops if not any(cells[n] for cells, _ in self.rows)}
+        shown = [number for number in range(len(self.columns)) if number not in empty]
+        drops = [number for number in self._drops if number not in empty]
         while _together([self.columns[n].least(natural[n]) for n in shown]) > width and drops:
             shown.remove(drops.pop(0))
         widths = [natural[number] for number in shown]
@@ -169,9 +181,3 @@ def _shrink(widths: list[int], least: Sequence[int], width: int) -> None:
         if not can:
             return
         widths[max(can)[1]] -= 1
-
-
-def _indented(note: Line, indent: int, width: int) -> Iterator[Line]:
-    indent = min(indent, max(len(_GAP), width - _BELOW))
-    for line in note.folded(width - indent):
-        yield Line(" " * indent).append_text(line)

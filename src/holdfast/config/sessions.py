@@ -90,7 +90,7 @@ class SessionSettings:
         Flag(), False, "Whether maintenance also removes empty and trivial sessions."
     )
     auto_archive: bool = key(
-        Flag(), False, "Whether maintenance moves old sessions into the archive before it prunes."
+        Flag(), False, "Whether maintenance moves archive old sessions before it prunes."
     )
     archive_after_days: float = key(
         _DAYS,

@@ -124,7 +124,7 @@ class HomeCheckup:
             return _usable(self._checkpoints)
         return _warning(
             _CHECKPOINTS,
-            f"{self._checkpoints.store} is not finished: making it was interrupted",
+            f"{self._checkpoints.store} is incomplete: its creation was interrupted",
             advice="The next checkpoint that is taken finishes it, and so does "
             "`holdfast doctor --repair`.",
             repairable=True,
@@ -149,8 +149,7 @@ class HomeCheckup:
         first = missing[0]
         return _damage(
             "trash",
-            f"{what} in the log cannot be found, first {first.item.id} "
-            f"of operation {first.operation}",
+            f"{what} in the log are missing, first {first.item.id} of operation {first.operation}",
             "What is missing cannot be brought back from here. If you have a backup of the home, "
             "copy its trash folder from there.",
         )
@@ -193,14 +192,14 @@ class FormatCheckup(HomeCheckup):
             message=f"known; the files of {agent} are read, but never checked or repaired"
             if doubt is None
             else f"{doubt}; it can be read, but is never changed",
-            advice="" if doubt is None else "A later version of Holdfast may know it.",
+            advice="" if doubt is None else "A later version of Holdfast may support it.",
         )
         yield _index(store_checkup.check(self._mirror.database, progress))
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         if _INDEX in wanted:
             self._mirror.clear()
-            yield Repair(steps=("removed the index; the next command that reads makes a new one",))
+            yield Repair(steps=("removed the index; the next command that reads builds a new one",))
 
     def _without_copy(self, view: LogView) -> Iterator[Removal]:
         of_units = [each.removal for each in view.trash if each.removal.item.kind in _UNITS]
@@ -215,7 +214,7 @@ def _index(findings: Sequence[Finding]) -> Finding:
     return _warning(
         _INDEX,
         f"it is damaged ({wrong.check}): {wrong.message}",
-        advice="Nothing is lost: it is made from the files of the agent. "
+        advice="Nothing is lost: it is built from the agent's files. "
         "`holdfast doctor --repair` removes it.",
         repairable=True,
     )

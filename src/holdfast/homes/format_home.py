@@ -22,6 +22,7 @@ from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
 from holdfast.model.part import (
@@ -115,6 +116,7 @@ class FormatContents(Contents):
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
             counted=self._not_its_own(),
+            read_only=doubt is not None,
             in_items=sum(
                 each.bytes
                 for each in (*seen, *leftovers)
@@ -169,8 +171,12 @@ class FormatContents(Contents):
         self._mirror.close()
 
     def _now(self) -> tuple[list[Seen], list[Problem]]:
-        """The sessions as they are now: from the notes, if a glance shows that nothing has changed
-        since, and by a real look otherwise."""
+        """The sessions as they are now, or as one look has just seen them."""
+        return once(self, self._looked)
+
+    def _looked(self) -> tuple[list[Seen], list[Problem]]:
+        """From the notes, if a glance shows that nothing has changed since, and by a real look
+        otherwise."""
         notes = self._mirror.notes
         taken = self.ground.clock()
         most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
@@ -212,7 +218,7 @@ class FormatContents(Contents):
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
                 stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
-                alive=None if unseen is None else f"{unseen.place} cannot be looked into",
+                alive=None if unseen is None else f"{unseen.place} cannot be read",
             )
             seen.append(made if unit.parts else census.inside(unit))
         return census.judged(seen), problems, whole
@@ -265,7 +271,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can still be read. A later version of Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may support it.",
             )
 
 
@@ -446,7 +452,7 @@ class Census:
         try:
             signs = self._format.signs(self._root, now)
         except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
-            return Signs(home=f"the signs of life of {facts.agent} cannot be read ({error})")
+            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
         processes = life.running(facts.processes)
         if not processes:
             return signs
@@ -455,14 +461,14 @@ class Census:
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
             rewrites=signs.rewrites
-            or f"{facts.agent} is running, and may write it again from memory",
+            or f"{facts.agent} is running, and may write it back from memory",
         )
 
     def _written_lately(self, unit: Unit, now: float) -> str | None:
         try:
             return self._recent(max(unit.active, _written(unit)), now)
         except OSError as error:
-            return f"its files cannot be looked at ({error.strerror})"
+            return f"its files cannot be read ({error.strerror})"
 
     def _recent(self, latest: float, now: float) -> str | None:
         """A session is idle by what its agent recorded and by the times of its files."""

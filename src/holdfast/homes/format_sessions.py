@@ -57,6 +57,8 @@ class FormatSessions(ForeignSessions):
 
     #: An agent that deletes a session deletes what worked for it.
     deletes_every_delegate = True
+    #: There is no ledger: what is counted is in the agent's own files.
+    keeps_usage = False
 
     def __init__(
         self,
@@ -409,7 +411,7 @@ class Pins:
         except (OSError, ValueError) as error:
             raise StorageError(
                 f"Cannot read {self._path}, so nothing may be removed here: {error}",
-                hint="Mend the file, or delete it and pin again.",
+                hint="Fix the file, or delete it and pin the sessions again.",
             ) from error
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")

@@ -183,6 +183,7 @@ class Home:
             problems=(*found.problems, *archived.problems, *log.problems),
             archived=archived.bundles,
             rest_is_foreign=self._contents.foreign,
+            read_only=found.read_only,
         )
         places = Places(
             root=self.root,

@@ -48,7 +48,7 @@ class Survey:
 
     `counted` are folders whose bytes are in the items and in `other_bytes`, and homes inside this
     one. `database` is a file that sessions share, with its write-ahead log. `in_items` is what the
-    items take that lie in neither.
+    items take that lie in neither. `read_only` says that nothing here may be changed.
     """
 
     items: tuple[Item, ...] = ()
@@ -58,6 +58,7 @@ class Survey:
     counted: Sequence[Path] = ()
     database: Path | None = None
     in_items: int = 0
+    read_only: bool = False
 
 
 def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from holdfast.homes.one_look import once
 from holdfast.value import dataclass, field
 
 _PROC = Path("/proc")
@@ -37,10 +38,10 @@ def running(programs: Sequence[str]) -> Running:
         return Running()
     found = Running()
     unreadable = None
-    for number, words, folder in _processes():
+    for number, words, folder in _seen_processes():
         if _is_one_of(words, programs):
             if folder is None:
-                unreadable = f"process {number} does not show where it works"
+                unreadable = f"process {number} hides its working directory"
             else:
                 found.folders[folder] = f"process {number} works there"
     return Running(folders=found.folders, unreadable=unreadable)
@@ -49,7 +50,7 @@ def running(programs: Sequence[str]) -> Running:
 def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
     server, a daemon, an editor's helper."""
-    for number, said, _ in _processes():
+    for number, said, _ in _seen_processes():
         if _is_one_of(said, programs) and set(said) & set(words):
             return f"process {number} serves sessions of any folder"
     return None
@@ -61,6 +62,11 @@ def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
         os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - no path yet
         for word in words[:_WORDS]
     )
+
+
+def _seen_processes() -> Sequence[tuple[int, Sequence[str], str | None]]:
+    """To look at all processes takes longer than to read a small home."""
+    return once("processes", lambda: [*_processes()])
 
 
 def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:

@@ -36,7 +36,7 @@ def archive_folder(state: Path, options: ArchiveOptions) -> Path:
 class HomeOptions:
     """`idle` is how long a file without a session counts as in use after it was touched;
     `abandoned_after` how long a session whose process is gone must have been idle before it is
-    ended, or can be deleted by name without an end; `checkpoint_bytes` the cap on the checkpoint
+    ended, or can be deleted by id without an end; `checkpoint_bytes` the cap on the checkpoint
     store, None for none."""
 
     idle: float = _DAY

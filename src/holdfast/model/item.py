@@ -103,7 +103,8 @@ class Inventory:
     `checkpoint_bytes` that older layouts left. `archived` is the number of bundles in the archive
     that are not among the items. `database_bytes` is the size of the session store with its
     write-ahead log: the items of sessions and space, and `empty_database_bytes`. The remaining
-    `rest_bytes` belong to the other agent if `rest_is_foreign`.
+    `rest_bytes` belong to the other agent if `rest_is_foreign`. `read_only` says that nothing here
+    may be changed: a problem has the reason.
     """
 
     home: str
@@ -121,6 +122,7 @@ class Inventory:
     database_bytes: int = 0
     empty_database_bytes: int = 0
     rest_is_foreign: bool = False
+    read_only: bool = False
 
     @property
     def everything(self) -> tuple[Item, ...]:

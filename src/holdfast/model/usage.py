@@ -89,13 +89,16 @@ class CostShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotals:
     """The cost of everything ever used. `by_day` starts with the latest day, the others with the
-    highest known cost. `by_task` is the cost of auxiliary models, which the other sums include."""
+    highest known cost. `by_task` is the cost of auxiliary models, which the other sums include.
+    Where no ledger is kept, `removed_too` is False: what sessions used that were removed is
+    missing."""
 
     ever: Cost
     by_day: tuple[CostShare, ...]
     by_source: tuple[CostShare, ...]
     by_model: tuple[CostShare, ...]
     by_task: tuple[CostShare, ...] = ()
+    removed_too: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return self._json(Cost.to_json)

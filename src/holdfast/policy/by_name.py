@@ -123,7 +123,7 @@ def plan_named_checkpoints(
 ) -> Plan:
     """Remove these checkpoints; None: all of them, and those that a take has hidden. With `legacy`
     also what older layouts left."""
-    reason = "cleared on request" if ids is None else "dropped by name"
+    reason = "cleared on request" if ids is None else "deleted by id"
 
     def removed(items: Iterable[Item]) -> list[Decision]:
         return [Decision(item, Action.REMOVE, reason, undoable=undoable) for item in items]

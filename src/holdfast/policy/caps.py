@@ -19,7 +19,7 @@ MAX_COUNT = "max_count"
 MAX_BYTES = "max_total_size"
 
 #: Of a shortfall: only the user says when these go.
-LEGACY_WAITS = "archives of an older layout: they wait until you clear them"
+LEGACY_WAITS = "archives of an older layout: they stay until you clear them"
 #: Of a shortfall: indexes of packs, refs, the records of projects.
 _STORE_ITSELF = "files of the store itself"
 #: Of a shortfall: what a cap that uses the trash has put there, and what was there before.

@@ -25,7 +25,7 @@ def plan_gc(
     """
     if rules.empty:
         raise EmptyPolicyError(
-            "Nothing to do: neither empty nor trivial sessions are to be removed.",
+            "Nothing to do: the rules for empty and for trivial sessions are both off.",
             hint="Say what to remove, for example --empty-hours 24 or --trivial-days 7.",
         )
     owned = owned_files(inventory.items)

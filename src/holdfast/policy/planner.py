@@ -48,7 +48,7 @@ from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
 NAMED = "named"
-NEEDED = "undoing the latest rollback needs it"
+NEEDED = "needed to undo the latest restore"
 
 _EMPTY_HINT = (
     "Say what to remove, for example --older-than 90d, or set retention_days in the configuration."
@@ -143,7 +143,7 @@ def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> No
         )
     if leaving is Action.ARCHIVE and not policy.has_rules:
         raise EmptyPolicyError(
-            "Nothing says what to archive: no age and no keep rule is set.", hint=_EMPTY_HINT
+            "No rule says what to archive: neither an age nor a keep rule is set.", hint=_EMPTY_HINT
         )
     if policy.empty:
         raise EmptyPolicyError(
@@ -345,7 +345,7 @@ def _rotated(policy: CheckpointPolicy) -> Group:
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
     """A single repository goes by the rules for projects; an archive only when the user asks."""
     goes = "left by an older layout" if policy.legacy else why_whole(policy, project, now)
-    archive = "archive of an older layout: it waits for you"
+    archive = "archive of an older layout: it stays until you clear it"
     return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
 
 

@@ -101,7 +101,7 @@ def session_cost(prices: Prices, session: Session) -> Cost:
     return cost(prices, session.model, used)
 
 
-def costs(entries: Iterable[UsageEntry], prices: Prices) -> CostTotals:
+def costs(entries: Iterable[UsageEntry], prices: Prices, *, removed_too: bool = True) -> CostTotals:
     """The totals of a ledger. Of the days, only the latest on which anything was used."""
     ever = Cost()
     by_day: dict[str | None, Cost] = {}
@@ -123,6 +123,7 @@ def costs(entries: Iterable[UsageEntry], prices: Prices) -> CostTotals:
         by_source=_most_first(by_source),
         by_model=_most_first(by_model),
         by_task=_most_first(by_task),
+        removed_too=removed_too,
     )
 
 

@@ -48,7 +48,7 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
         if left:
             home.doer(ARCHIVED).prepare(())
             taken = len(left) - len(home.archive.leftovers())
-            step = f"took {format_count(taken, 'file')} of earlier versions to the archive"
+            step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))

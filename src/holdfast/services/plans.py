@@ -152,7 +152,7 @@ def plan_delete(
     store = home.session_store()
     bundles = _bundles(home, needed=not undoable)
     if store is None and not bundles:
-        raise UsageError(f"{home.root} has no session store, and so no sessions to delete.")
+        raise UsageError(f"{home.root} has no session store, so there are no sessions to delete.")
     named = list(dict.fromkeys(_resolved(home, store, each) for each in ids))
     wanted = (*named, *(() if store is None else store.delegates_of(named)))
     inventory = home.scan(now, wanted=SessionFilter(ids=wanted))
@@ -171,7 +171,7 @@ def plan_delete(
         inventory,
         now,
         command=command,
-        reason="deleted by name",
+        reason="deleted by id",
         undoable=undoable,
         delegates_up_to=math.inf if every else trivial_max,
     )

@@ -22,7 +22,7 @@ from holdfast.value import dataclass, field
 _log = logging.getLogger("holdfast")
 
 OFF = "checkpoints are off"
-_THERE = "this turn has its checkpoint here already"
+_THERE = "this turn already has a checkpoint here"
 _REASON = "before a change"
 
 

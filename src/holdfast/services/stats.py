@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.model.item import SessionFile
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Session, SessionFilter, SessionOrder
+from holdfast.model.usage import CostTotals
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress, SessionStore
@@ -80,12 +81,19 @@ def stats(
         inventory=inventory,
         by_kind=Shares(inventory.items, now).by_kind(),
         store=counted,
-        costs=costs(store.usage_entries() if store is not None else (), prices),
+        costs=usage(store, prices),
         largest=tuple(largest),
         largest_files=largest_files(inventory.items, _LARGEST),
         checkpoints=count_checkpoints(home, inventory),
         tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
     )
+
+
+def usage(store: SessionStore | None, prices: Prices) -> CostTotals:
+    """Tokens and cost by day, source and model. Without a store nothing was used."""
+    if store is None:
+        return costs((), prices)
+    return costs(store.usage_entries(), prices, removed_too=store.keeps_usage)
 
 
 def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFilter]) -> Tip:

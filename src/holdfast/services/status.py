@@ -161,9 +161,11 @@ def status(
     inventory = home.scan(now, progress)
     store = home.session_store()
     try:
-        would = outlook(policy, inventory, now)
+        would: Outlook | None = outlook(policy, inventory, now)
     except EmptyPolicyError:
         would = None
+    if inventory.read_only:  # what no run may do is not promised
+        would = Outlook(removals=0, bytes=0)
     shares = Shares(inventory.items, now)
     near_limit = near_limit_sessions(store, limits or SessionLimits())
     return HomeStatus(

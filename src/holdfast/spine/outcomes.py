@@ -15,7 +15,7 @@ from holdfast.value import dataclass
 ALREADY_GONE = "already gone"
 CHANGED = "changed since the plan was made"
 TRASH_TAKEN = "its place in the trash is taken"
-NOT_REACHED = "the run ended before its turn"
+NOT_REACHED = "the run ended before it was reached"
 GONE_OTHERWISE = "gone, but not removed by Holdfast"
 COPY_WAS_GONE = "its trash copy was gone already"
 COPY_MISSING = "its copy is no longer in the trash"

@@ -69,7 +69,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
         if all(int(redo) < int(undo.id) for redo in target.redone_by):
             return target
     raise CannotUndoError(
-        "There is nothing to redo in this home: nothing was undone that is not done again.",
+        "There is nothing to redo in this home: nothing that was undone is still undone.",
         hint="`holdfast log` lists what was done.",
     )
 

@@ -208,7 +208,7 @@ def _check(operation: Operation) -> None:
         )
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
-            f"Operation {operation.id} put sessions back; it removed nothing.",
+            f"Operation {operation.id} restored sessions and removed nothing: nothing to undo.",
             hint="To archive them again: holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
@@ -227,7 +227,7 @@ def _check(operation: Operation) -> None:
             f"Operation {operation.id} cannot be undone: it removed things for good.",
             hint=_why_for_good(operation.command),
         )
-    raise CannotUndoError(f"Operation {operation.id} removed nothing.")
+    raise CannotUndoError(f"Operation {operation.id} removed nothing, so there is nothing to undo.")
 
 
 def _why_for_good(command: str) -> str:

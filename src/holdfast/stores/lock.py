@@ -188,4 +188,4 @@ def _holder(fd: int) -> str:
         text = os.pread(fd, _HOLDER_BYTES, 0).decode("utf-8", "replace").strip()
     except OSError:
         text = ""
-    return text or "it did not say which"
+    return text or "it did not say who it is"

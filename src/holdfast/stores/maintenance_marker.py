@@ -70,7 +70,9 @@ class FileMaintenanceGate:
     def _locked(self, name: str, holder: str) -> Iterator[None]:
         with storage_errors(f"create {self._folder}"):
             make_private_dir(self._folder)
-        with exclusive(self._folder / name, holder=holder, wait=0.0, doing="looking after"):
+        with exclusive(
+            self._folder / name, holder=holder, wait=0.0, doing="running maintenance of"
+        ):
             yield
 
 

@@ -81,6 +81,8 @@ def restore(
         _show_restore(target, foreseen, all_items=all_items)
     if dry_run or planned.changes_nothing:
         _document_restore(invocation, foreseen)
+        if dry_run and not invocation.json:
+            nothing_changed()
         return 0
     declined = None if yes else _ask(target, foreseen)
     if declined is not None:
@@ -99,14 +101,15 @@ def restore(
 def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
     gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
     paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
-    return asked(f"Restore {paths} of {target.workdir}{gone}? It can be undone.", "restored")
+    undo = "A checkpoint of the present state is taken first, so `holdfast undo` can undo this."
+    return asked(f"{undo} Restore {paths} of {target.workdir}{gone}?", "restored")
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
         but = ", apart from paths that are left alone" if foreseen.kept else ""
-        say(name(f"{target.workdir} is as in {known}{but}. There is nothing to restore."))
+        say(name(f"{target.workdir} already matches {known}{but}. There is nothing to restore."))
     else:
         say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
     show_foreseen(target.workdir, foreseen, all_items=all_items)
@@ -277,7 +280,16 @@ def _show_import(
 ) -> None:
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
     if fresh:
-        rows = table("of Hermes", "here", "taken", "why", "directory")
+        rows = table(
+            "of Hermes",
+            "here",
+            "taken",
+            "why",
+            "directory",
+            whole=("of Hermes", "here", "taken"),
+            front=("directory",),
+            drops=("here", "taken"),
+        )
         for each in fresh if all_items else fresh[:_SHOWN]:
             why = each.reason if not each.why else f"skipped: {each.why}"
             rows.add_row(
@@ -296,3 +308,5 @@ def _show_import(
     say(name("; ".join(parts) + (". To see them:" if shown else ".")))
     if shown:
         suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    if dry_run:
+        nothing_changed()

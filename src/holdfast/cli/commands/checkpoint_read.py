@@ -131,7 +131,7 @@ def _show_status(
         say("There are no checkpoints of the current layout yet. To see those of the older one:")
         suggest(f"{holdfast} list --all-projects")
     else:
-        say("There are no checkpoints yet. Take the first of a directory with:")
+        say("There are no checkpoints yet. To take the first one:")
         suggest(take_command(invocation, None))
 
 
@@ -215,9 +215,9 @@ def _say_none(
 ) -> None:
     """A user who asks about a directory without checkpoints may mean another project."""
     if workdir is None or not elsewhere:
-        say("There are no checkpoints yet. Take the first of a directory with:")
+        say("There are no checkpoints yet. To take the first one:")
     else:
-        say(name(f"There are no checkpoints of {workdir} yet. Take the first with:"))
+        say(name(f"There are no checkpoints of {workdir} yet. To take the first one:"))
     suggest(take_command(invocation, directory))
     if not elsewhere:
         return

@@ -120,12 +120,12 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
     text: str | None = flags.pop("older_than")
     days = flags.pop("retention_days")  # what older documents call it
     if text is not None and days is not None:
-        raise UsageError("--older-than and --retention-days are the same limit: give one.")
+        raise UsageError("--older-than and --retention-days are the same limit: give only one.")
     if text is not None:
         age = invocation.now - invocation.moment(text)
         if age <= 0:
             raise UsageError(
-                f"--older-than {text} is every project.",
+                f"--older-than {text} would remove every project.",
                 hint="To remove all checkpoints: holdfast checkpoints clear",
             )
         return timedelta(seconds=age)
@@ -140,7 +140,7 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
 def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
-        raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
+        raise UsageError("--max-total-size and --max-size-mb are the same limit: give only one.")
     if megabytes is not None:
         return size(int(megabytes * _MEGABYTE), "--max-size-mb")
     return None if text is None else size(text, "--max-total-size")
@@ -216,8 +216,8 @@ def _warn(
         if older:
             size = format_bytes(sum(each.bytes for each in older))
             parts.append(f"{size} of an older layout")
-        until = "for good" if skip_trash else "until you undo it"
-        text = f"Warning: this clears {' and '.join(parts)}. Their history is lost {until}."
+        lost = "for good" if skip_trash else "unless you undo this"
+        text = f"Warning: this removes {' and '.join(parts)}. You lose them {lost}."
         say(styled(text, style="bold red"))
     if left:
         size = format_bytes(sum(each.bytes for each in left))

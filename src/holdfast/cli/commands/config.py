@@ -141,7 +141,7 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
     if dry_run:
         nothing_changed()
     elif planned.changes_nothing:
-        say(name(f"{planned.change.file} says so already."))
+        say(name(f"{planned.change.file} already has this value."))
     else:
         say(name(f"Wrote {planned.change.file}."))
 

@@ -90,7 +90,7 @@ def _build_only(invocation: Invocation, root: Path) -> int:
             f"{root} is already there.", hint="Name a folder that does not exist yet."
         ) from None
     except OSError as error:
-        raise UsageError(f"Cannot make {root}: {error.strerror}.") from None
+        raise UsageError(f"Cannot create {root}: {error.strerror}.") from None
     build(root, invocation.now)
     if invocation.json:
         print_json({"home": str(root), "project": None, "steps": []})
@@ -142,7 +142,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Others were removed, but what they used stays counted.",
             words=("sessions", "stats"),
-            shows="In the store|All-time|source +tokens",
+            shows="In this home|All-time|source +tokens",
         ),
         _Step(
             about="Another job: before an agent changes files, take a checkpoint of the project.",

@@ -30,17 +30,17 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 @click.pass_obj
 @all_homes_option()
 def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
-    """Check a home and say what to do: configuration, permissions, sessions, log, trash.
+    """Check a home and say what to do: configuration, access, sessions, log, trash.
 
     The command reads every page and every message of the session store, its totals and its search
     index. In a Hermes home it also reads Hermes's own config.yaml and .env, and says what is wrong
     in them. It only reads, so you need not close programs that use the home. The exit code is 5
     when it finds damage.
 
-    With --repair it asks, makes a backup next to the store, and repairs what it can: it rebuilds
-    the search index and the totals, removes what belongs to nothing, and makes files private. It
-    rebuilds a store with damaged pages from every row that can be read; close programs that use
-    the store for that. It reports what could not be saved.
+    With --repair it asks, makes a backup next to the store, and repairs what it can: it gives you
+    access to your files and nobody else, rebuilds the search index and the totals, and removes rows
+    that belong to no session. It rebuilds a store with damaged pages from every row that can be
+    read; close programs that use the store for that. It says what each session lost.
     """
     invocation.choose_one()
     home, found = _examine(invocation)

@@ -16,7 +16,7 @@ from holdfast.cli.homes import all_homes_option
 from holdfast.cli.install import install
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
-from holdfast.cli.output import name, print_json, say, styled, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
 from holdfast.cli.show_plan import show_plan
 from holdfast.errors import BusyError, UsageError
@@ -28,7 +28,7 @@ from holdfast.model.text import format_bytes, format_duration, one_line, printab
 _log = logging.getLogger("holdfast")
 _TITLES = {
     Step.SETTLE: "interrupted runs",
-    Step.AUTO_ARCHIVE: "old sessions into the archive",
+    Step.AUTO_ARCHIVE: "archive old sessions",
     Step.PRUNE: "prune by the policy",
     Step.UPKEEP: "trash, space",
     Step.FILES: "files of old sessions",
@@ -36,7 +36,7 @@ _TITLES = {
     Step.ARCHIVE: "archive",
     Step.CHECKPOINTS: "checkpoints",
     Step.END: "abandoned sessions",
-    Step.LOG: "old entries of the log",
+    Step.LOG: "old log entries",
     Step.LOOK: "checking the result",
     Step.RECORD: "recording that it is done",
     Step.PROGRESS: "reporting progress",
@@ -112,6 +112,7 @@ def _preview(invocation: Invocation) -> int:
         return 0
     show_preview(plans)
     show_auto_prune(invocation, auto_prune=home.settings.sessions.auto_prune)
+    nothing_changed()
     return 0
 
 
@@ -178,6 +179,7 @@ def show_result(invocation: Invocation, result: MaintenanceResult) -> None:
     else:
         _show_run(invocation, result)
         if result.auto_prune is not None:
+            say()
             show_auto_prune(invocation, auto_prune=result.auto_prune)
 
 
@@ -203,11 +205,10 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
     """Nobody should have to guess whether it prunes by itself."""
     if auto_prune:
         return
-    say()
-    say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
-    say(name(f"{invocation.config_file()}:"))
+    off = "auto_prune is off, so maintenance does not prune sessions. To turn it on, add to"
+    say(name(f"{off} {invocation.config_file()}:"))
     say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
-    say("See what would be removed then:")
+    say("To see what it would remove:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
 
 
@@ -221,7 +222,6 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
         else:
             show_plan(each.plan, all_items=False)
         say()
-    say("Nothing was done.")
 
 
 def _show_not_due(invocation: Invocation, result: MaintenanceResult) -> None:
@@ -253,9 +253,9 @@ def _show_ways_back(invocation: Invocation, result: MaintenanceResult) -> None:
     archived = [report for step in archiving for report in step.reports if report.removed]
     reports = [report for step in result.steps for report in step.reports]
     ways = (
-        ("What was archived can come back:", archived),
-        ("What went to the trash can come back:", [r for r in reports if r.bytes_in_trash]),
-        ("Sessions that were ended can be reopened as they were:", [r for r in reports if r.ended]),
+        ("To bring back what was archived:", archived),
+        ("To bring back what went to the trash:", [r for r in reports if r.bytes_in_trash]),
+        ("To reopen the sessions that were ended:", [r for r in reports if r.ended]),
     )
     for text, found in ways:
         if found:

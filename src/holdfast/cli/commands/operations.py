@@ -228,7 +228,7 @@ def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
         latest = planned.since[0]
         why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
     if planned.unexpected:
-        why.append("Maintenance did it, perhaps by itself.")
+        why.append("Maintenance did this, perhaps on its own.")
     return asked(" ".join(why), "undone")
 
 
@@ -412,7 +412,14 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     for entry in entries:
         groups[entry.removal.operation].append(entry)
     rows = table(
-        "operation", "removed", "goes after", "items", "size", right=("operation", "items", "size")
+        "operation",
+        "removed",
+        "goes after",
+        "items",
+        "size",
+        right=("operation", "items", "size"),
+        whole=("removed", "goes after"),
+        drops=("removed",),
     )
     for operation, members in groups.items():
         rows.add_row(
@@ -426,7 +433,8 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     say()
     total = format_bytes(sum(entry.bytes for entry in entries))
     flag = invocation.home_flag
-    say(f"{format_count(len(entries), 'item')}, {total}. The first prune after that removes them.")
+    items = format_count(len(entries), "item")
+    say(f"{items}, {total}. The first prune after that time removes them for good.")
     say("To undo an operation, or to free the space now:")
     suggest(f"holdfast {flag}undo OPERATION")
     suggest(f"holdfast {flag}trash empty")

@@ -11,14 +11,14 @@ from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, suggest
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import SESSION
-from holdfast.model.text import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from holdfast.model.archive import ArchivedSession
@@ -184,15 +184,37 @@ def _show(
     if not sessions:
         say("There are no archived sessions.")
     elif report is None:
-        _preview(sessions)
+        _preview(sessions, invocation.now)
+        nothing_changed()
     else:
         show_report(report, home_flag=invocation.home_flag)
 
 
-def _preview(sessions: Sequence[ArchivedSession]) -> None:
-    size = format_bytes(sum(each.session.bytes for each in sessions))
+def _preview(archived: Sequence[ArchivedSession], now: float) -> None:
+    sessions = sorted((each.session for each in archived), key=lambda each: -each.last_active_at)
+    size = format_bytes(sum(each.bytes for each in sessions))
     say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
+    say()
+    numbers = ("active", "messages", "size")
+    rows = table(
+        "id",
+        "source",
+        *numbers,
+        "title",
+        right=numbers,
+        whole=("id",),
+        cut=("source", "title"),
+        drops=("messages", "source", "size", "title"),
+    )
     for each in sessions[:_EXAMPLES]:
-        say(name(f"  {each.session.id}  {each.session.title or ''}"))
+        rows.add_row(
+            name(each.id),
+            name(each.source),
+            format_duration(now - each.last_active_at),
+            f"{each.message_count:,}",
+            format_bytes(each.bytes),
+            name(each.title or ""),
+        )
+    say(rows)
     if len(sessions) > _EXAMPLES:
-        say(f"  … and {len(sessions) - _EXAMPLES:,} more.")
+        say(styled(f"… and {len(sessions) - _EXAMPLES:,} more.", "dim"))

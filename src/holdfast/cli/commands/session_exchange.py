@@ -238,9 +238,8 @@ def _tell_import(
             say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))
         if not (agent or report.imported or report.replaced or report.skipped):
             say(
-                "No line of it is a session that Holdfast wrote, and it is not a file of an agent "
-                "that Holdfast knows. A transcript of an agent is read from its file, not from a "
-                "pipe."
+                "This is neither an export of Holdfast nor a file of an agent that Holdfast knows. "
+                "To import the transcript of an agent, name its file; a pipe does not work."
             )
     if dry_run:
         nothing_changed()
@@ -251,15 +250,15 @@ def _tell_known(
 ) -> None:
     """What becomes of sessions whose id is in the store."""
     if report.replaced and dry_run:
-        say(f"{report.replaced:,} of them would replace one that is there.")
+        say(f"{report.replaced:,} of them would replace a session with the same id.")
     elif report.replaced:
         say(
-            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
-            f"(operation {operation}):"
+            f"{report.replaced:,} of them replaced a session with the same id; the old ones are in "
+            f"the archive (operation {operation}):"
         )
         suggest(f"holdfast {home_flag}sessions list --archived")
     if report.skipped:
         one, several = ("is", "are") if dry_run else ("was", "were")
         there = one if len(report.skipped) == 1 else several
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; --replace takes the new ones.")
+        say(f"{count} {there} already stored; to replace them, use --replace.")

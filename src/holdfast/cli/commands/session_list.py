@@ -161,14 +161,23 @@ def _list_archived(
 
     archive = ArchivedSessions(place)
     with progress("reading the archive"):
-        page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
+        page = archive.page(
+            wanted, order_by=order, limit=limit, offset=offset, openings=not invocation.json
+        )
     warn_of(page.problems)
     if invocation.json:
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():
         say("The archive is empty.")
     else:
-        rows = [_Row(session=_as_listed(each, page.places), page=page) for each in page.archived]
+        rows = [
+            _Row(
+                session=_as_listed(each, page.places),
+                page=page,
+                opening=page.openings.get(each.session.id, ""),
+            )
+            for each in page.archived
+        ]
         _show(rows, page.total, order, offset, invocation.now)
     return 0
 
@@ -221,7 +230,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     unknown = sum(each.page.full_cost(each.session) is None for each in found)
     if order is SessionOrder.COST and unknown:
         say(
-            f"What {unknown:,} of these cost is not known in full: set [prices] in the "
+            f"The full cost of {unknown:,} of these is unknown: set [prices] in the "
             "configuration, or use --sort tokens."
         )
 

@@ -22,6 +22,7 @@ from holdfast.cli.output import (
     console,
     joined,
     name,
+    note,
     print_json,
     say,
     styled,
@@ -148,7 +149,7 @@ class _Said:
 def _tell_taken_back(count: int) -> None:
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
-    say(name(f"{what}. To see that too: --taken-back", "dim"))
+    say(name(f"{what}. To see them too: --taken-back", "dim"))
 
 
 def _document_show(message: Message) -> dict[str, Any]:
@@ -335,7 +336,7 @@ def search(
     if machine is not None:
         with progress("searching all homes"):
             everywhere = machine.search_sessions(asked, archived=archived)
-        return _tell_all(invocation, everywhere, words, archived=archived, part=part)
+        return _tell_all(invocation, everywhere, asked, words, archived=archived, part=part)
     home = invocation.open_home()
     with progress("searching"):
         found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
@@ -345,6 +346,7 @@ def search(
         print_json({"hits": hits, "problems": _document_problems(found.problems)})
     elif found.hits:
         _show_hits([(None, hit) for hit in found.hits])
+        _say_more(asked, len(found.hits))
     else:
         where = "--archived " if archived else ""
         _show_nothing(words, found, f"holdfast {invocation.home_flag}sessions search {where}", part)
@@ -354,6 +356,7 @@ def search(
 def _tell_all(
     invocation: Invocation,
     found: MachineSearch,
+    asked: Search,
     words: tuple[str, ...],
     *,
     archived: bool,
@@ -372,6 +375,7 @@ def _tell_all(
         print_json({"hits": hits, "problems": _document_problems(problems), "failed": failed})
     elif found.hits:
         _show_hits([(home.label, hit) for home, hit in found.hits])
+        _say_more(asked, len(found.hits))
     else:
         together = SearchResult(
             hits=(),
@@ -425,9 +429,23 @@ def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"{f'  {agent}' if agent else ''}  {hit.message.role}  {moment}"
         head = joined(name(hit.session.id, "bold"), name(said, "dim"))
-        say(head.append_text(name(f"  {hit.session.title or ''}")))
+        say(head.append_text(name(f"  {hit.session.title}" if hit.session.title else "")))
         say(_marked(hit.snippet))
         say()
+
+
+def _say_more(asked: Search, shown: int) -> None:
+    """A search stops when it has enough: nobody counts the rest."""
+    if shown < asked.limit:
+        return
+    after = asked.offset + shown
+    text = (
+        f"There may be more. The next: --offset {after}. More at once: --limit {2 * asked.limit}."
+    )
+    if plain.is_piped():
+        note(text)
+    else:
+        say(styled(text, "dim"))
 
 
 def _show_records(found: Sequence[tuple[str | None, Hit]]) -> None:

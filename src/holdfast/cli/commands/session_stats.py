@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,8 @@ UNKNOWN = "unknown"
 def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 
-    Usage by day, source and model includes sessions that were removed. Where an agent recorded no
+    Usage by day, source and model includes sessions that were removed, in homes of Holdfast and of
+    Hermes; in other homes it is that of the sessions that are there. Where an agent recorded no
     cost, [prices] in the configuration gives it; otherwise it is unknown.
 
     Without --home this covers all homes of the machine, one line each.
@@ -57,7 +58,7 @@ def stats(invocation: Invocation, cost: bool) -> int:
     if invocation.json:
         print_json(seen.to_json())
     else:
-        show_stats(seen, invocation.home_flag)
+        show_stats(seen, invocation.home_flag, home.openings(seen.largest))
     return 0
 
 
@@ -102,7 +103,7 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
     shares = [CostShare(name=home.label, cost=seen.ever) for home, seen in looked.seen]
     if shares:
         together = reduce(Cost.plus, (share.cost for share in shares))
-        _show("agent", [*shares, CostShare(name="together", cost=together)], "")
+        _show("agent", [*shares, CostShare(name="together", cost=together)], "", after=False)
     _suggest_one(looked.seen, "sessions stats --cost")
     return tell_unread(looked.unread)
 
@@ -110,7 +111,7 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
 def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
     if seen:
         say()
-        say("One of them in full:")
+        say("To see one of them in full:")
         suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
 
 
@@ -124,18 +125,18 @@ def _show_cost(invocation: Invocation) -> int:
     if totals.by_source:
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        say("Nothing was used yet: no message reported tokens or cost.")
+        say("No usage yet: no message reported tokens or a cost.")
     return 0
 
 
-def show_stats(seen: HomeStats, home_flag: str) -> None:
+def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> None:
     if seen.store is None:
         say("There is no session store in this home.")
     else:
         _show_store(seen.store)
     show_shares("on the disk", list(_on_the_disk(seen)), "number")
     if seen.largest:
-        _show_largest(seen.largest)
+        _show_largest(seen.largest, openings)
     show_files("largest files", seen.largest_files)
     show_usage(seen.costs, home_flag)
     _show_tip(seen, home_flag)
@@ -145,7 +146,7 @@ def _show_store(store: StoreStats) -> None:
     sessions = f"{format_count(store.sessions, 'session')} ({store.open_sessions:,} open)"
     messages = format_count(store.messages, "message")
     used = format_count(store.tokens, "token")
-    say(styled(f"In the store now: {sessions}, {messages}, {used}", style="bold"))
+    say(styled(f"In this home now: {sessions}, {messages}, {used}", style="bold"))
     say()
     show_shares("source", store.by_source, "sessions")
     show_shares("last active", store.by_age, "sessions")
@@ -162,11 +163,14 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     if store is not None and store.database_bytes:  # an agent may keep its sessions in files
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
-        yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
+        if store.wal_bytes:
+            yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
+    elif store is not None:
+        yield Share(name="sessions", count=store.sessions, bytes=store.message_bytes)
     yield Share(name="archive", count=seen.inventory.archived, bytes=seen.inventory.archive_bytes)
 
 
-def _show_largest(largest: Sequence[Session]) -> None:
+def _show_largest(largest: Sequence[Session], openings: Mapping[str, str]) -> None:
     rows = table(
         "largest",
         "messages",
@@ -182,7 +186,7 @@ def _show_largest(largest: Sequence[Session]) -> None:
             name(session.id),
             f"{session.message_count:,}",
             format_bytes(session.bytes),
-            name(session.title or ""),
+            name(session.title) if session.title else name(openings.get(session.id, ""), "dim"),
         )
     say(rows)
     say()
@@ -193,11 +197,11 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
         in_rows = seen.store is not None and seen.store.database_bytes
-        where = " of the database, and files beside it" if in_rows else ""
+        where = " of the database, plus files" if in_rows else ""
         say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to be removed. The trash still holds some:")
+        say("No session is old or small enough to be removed. Some are still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     else:
         say("No session is old or small enough to be removed. To see the rules:")
@@ -210,12 +214,21 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
         return
     tokens = totals.ever.usage.tokens
     used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
-    say(styled(f"All-time usage, including removed sessions: {used}", style="bold"))
+    whose = (
+        "All-time usage, including removed sessions"
+        if totals.removed_too
+        else "Usage of the sessions that are here"
+    )
+    say(styled(f"{whose}: {used}", style="bold"))
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(styled(f"{priced} of it by the prices in the configuration", style="dim"))
+        say(
+            styled(
+                f"{priced} of that is computed from the prices in the configuration", style="dim"
+            )
+        )
     say()
-    _show("day (UTC)", totals.by_day[:days], "outside all days")
+    _show("day (UTC)", totals.by_day[:days], "no valid date")
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
     if totals.by_task:
@@ -230,8 +243,8 @@ def cost_text(cost: Cost) -> str:
     return f"{format_cost(cost.known)} + unknown" if cost.known else UNKNOWN
 
 
-def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
-    rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached",))
+def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool = True) -> None:
+    rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached", "out"))
     rows.columns[0].min_width = 16
     for share in shares:
         tokens = share.cost.usage.tokens
@@ -243,7 +256,8 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
             cost_text(share.cost),
         )
     say(rows)
-    say()
+    if after:
+        say()
 
 
 def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:

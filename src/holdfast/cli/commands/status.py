@@ -230,7 +230,9 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
 
 def show_next(status: HomeStatus, home_flag: str) -> None:
     outlook = status.outlook
-    if outlook is None:
+    if status.inventory.read_only:
+        say("Nothing can be removed here: this home can only be read.")
+    elif outlook is None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
     elif outlook.removals:

@@ -77,6 +77,7 @@ class SqliteSessionStore:
     """The session store in one SQLite file. Safe for many threads and many processes."""
 
     deletes_every_delegate = False
+    keeps_usage = True
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)

@@ -37,6 +37,7 @@ class HermesSessionStore(ForeignSessions):
     """The sessions in one `state.db`."""
 
     deletes_every_delegate = True
+    keeps_usage = True
 
     def __init__(self, path: Path, state: Path) -> None:
         super().__init__("Hermes")
