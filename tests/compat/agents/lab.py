@@ -34,6 +34,8 @@ class Lab(ABC):
     folder: str
     #: What lets the model start a subagent; empty where that needs more than a model.
     delegating: str = ""
+    #: How long one run may take, in seconds.
+    patience: float = 120
     #: What of an answer a terminal shows in one piece.
     drawn: str = "Noted."
 
@@ -92,7 +94,7 @@ class Lab(ABC):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=self.patience,
             check=False,
         )
         assert done.returncode == 0, f"{words} failed:\n{done.stdout}\n{done.stderr}"
