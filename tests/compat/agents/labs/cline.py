@@ -51,10 +51,13 @@ class Cline(Lab):
         }
 
     def begin(self, word: str) -> str:
-        before = self.listed()
+        before = self._folders()
         self.run(f"Tell me about {word}")
-        [session] = self.listed() - before
+        [session] = self._folders() - before
         return session
+
+    def _folders(self) -> set[str]:
+        return {path.name for path in (self.home / "sessions").glob("*")}
 
     def resuming(self, session: str, prompt: str) -> Sequence[str]:
         """Another session: while it runs, the daemon has them all."""

@@ -54,12 +54,15 @@ class Copilot(Lab):
         assert LINE in answers[-1]
 
     def listed(self) -> set[str]:
-        """Its terminal redraws parts of lines, and may cut a word in two: two looks."""
-        found = set()
-        for _ in range(2):
+        """Its terminal redraws only what changed of a line, so that a look may miss a word: some
+        looks together."""
+        found: set[str] = set()
+        for _ in range(4):
             opened = self.terminal("--resume")
             try:
                 found |= self.listed_words(opened.settled(5))
             finally:
                 opened.close()
+            if found == self.said.keys():
+                break
         return found
