@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 from uuid import uuid4
 
 from tests.compat.agents.installed import node
@@ -18,6 +19,9 @@ class Copilot(Lab):
     command = "copilot"
     folder = ".copilot"
     drawn = "there is to say"
+    undecided: ClassVar = {
+        "test_what_is_archived_comes_back": "its list in a terminal cannot be read reliably"
+    }
 
     def settings(self) -> Mapping[str, str]:
         return {".copilot/config.json": json.dumps({"trustedFolders": [str(self.project)]})}
