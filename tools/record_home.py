@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from holdfast.stores.sqlite.foreign import add_newer_functions
+
 #: Longer texts are somebody's prose or a listing, not structure.
 MOST_KEPT = 120
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -67,26 +69,30 @@ def _dashed(path: bytes) -> bytes:
 def scrub_database(path: Path, clean: Callable[[bytes], bytes]) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA foreign_keys = OFF")
+        add_newer_functions(db)
         found_triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
         triggers = found_triggers.fetchall()
         for name, _ in triggers:
             db.execute(f'DROP TRIGGER "{name}"')
-        # Those of a full-text index change with it, and are not ours to write.
+        # The tables of a full-text index follow from the index itself.
         tables = db.execute(
-            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND NOT wr"
-            " AND type IN ('table', 'virtual') AND name NOT LIKE 'sqlite_%'"
+            "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type IN ('table',"
+            " 'virtual') AND name NOT LIKE 'sqlite_%'"
         ).fetchall()
-        for (table,) in tables:
-            for _, column, *_ in db.execute(f'PRAGMA table_info("{table}")').fetchall():
+        for table, without_rowid in tables:
+            info = db.execute(f'PRAGMA table_info("{table}")').fetchall()
+            keys = [f'"{name}"' for _, name, _, _, _, place in info if place]
+            row = ", ".join(keys) if without_rowid else "rowid"
+            for _, column, *_ in info:
                 texts = (
-                    f"""SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") = 'text'"""  # noqa: S608 - names from its own schema
+                    f"""SELECT "{column}", {row} FROM "{table}" WHERE typeof("{column}") = 'text'"""  # noqa: S608 - names from its own schema
                 )
-                found = db.execute(texts).fetchall()
-                for number, text in found:
+                for text, *key in db.execute(texts).fetchall():
                     fresh = _clean_cell(text, clean)
                     if fresh != text:
-                        change = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?'  # noqa: S608 - as above
-                        db.execute(change, (fresh, number))
+                        marks = ", ".join("?" * len(key))
+                        change = f'UPDATE "{table}" SET "{column}" = ? WHERE ({row}) = ({marks})'  # noqa: S608 - as above
+                        db.execute(change, (fresh, *key))
         for _, statement in triggers:
             db.execute(statement)
         db.commit()

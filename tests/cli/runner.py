@@ -42,8 +42,10 @@ class Result:
 
     @property
     def lines(self) -> list[str]:
-        """What a person sees on stdout, without colours."""
-        return _ANSI.sub("", self.out).splitlines()
+        """What a person sees on stdout, without colours. Progress is wiped when work is done, which
+        a busy machine may show."""
+        shown = _ANSI.sub("", self.out).split("\n")
+        return [line.rpartition("\r")[2] for line in shown[: -1 if not shown[-1] else None]]
 
     @property
     def words(self) -> str:

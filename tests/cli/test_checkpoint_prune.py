@@ -238,7 +238,7 @@ def test_archives_of_an_older_layout_stay_whatever_prune_and_maintenance_do(
     for command in (["prune", "--yes"], ["prune", "--max-size-mb", "0.5", "--yes"]):
         document = machine.json("checkpoints", *command)
         [short] = document["plan"]["shortfalls"]
-        assert any("wait until you clear them" in why for why in short["held_by"])
+        assert any("stay until you clear them" in why for why in short["held_by"])
     machine.ok("maintain", "--force")
     assert archive.is_dir()
     own = [each.id for each in listed(machine, project) if not each.reason.endswith(OLDER)]

@@ -185,7 +185,7 @@ def test_a_dry_run_shows_the_policies_that_are_on(stored: Machine) -> None:
     going = [each["id"] for each in steps["auto_archive"] if each["action"] == "archive"]
     assert going
     shown = stored.ok("maintain", "--dry-run")
-    assert "Old sessions into the archive" in shown.words
+    assert "Archive old sessions" in shown.words
     assert "Files of old sessions" in shown.words
     done = stored.ok("maintain")
     assert f"{len(going)} archived" in done.words

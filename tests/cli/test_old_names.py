@@ -93,6 +93,9 @@ def test_an_option_that_nobody_needs(path: str) -> None:
         ("sessions list --until 2d", "--newer-than"),
         ("sessions delete --keep", "--now"),
         ("sessions gc --no-trash", "--keep"),
+        # It would be the number that stays, not the number that goes.
+        ("sessions prune --limit 5", "--max-count"),
+        ("sessions list --max-size-mb 5", "--max-cost"),
     ],
 )
 def test_no_answer_is_the_opposite(words: str, never: str) -> None:

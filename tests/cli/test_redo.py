@@ -62,9 +62,11 @@ def test_it_is_an_operation_like_any_other(machine: Machine, one: Path) -> None:
     redo, undo, first = _document("log")["operations"]
     assert (redo["command"], redo["redoes"], redo["removed"]) == ("redo 1", "1", 1)
     assert (undo["undoes"], first["redone_by"]) == ("1", ["3"])
+    assert "1 removed; undone; done again by 3" in " ".join(_run("log").text.split())
     _undo(machine)
     assert one.exists()
-    _run("redo", "3", "--yes")
+    again = _run("redo", "3", "--yes")
+    assert "Doing operation 3 again: sessions prune" in again.text
     assert not one.exists()
 
 

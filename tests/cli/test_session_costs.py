@@ -85,7 +85,7 @@ def test_prices_are_for_what_came_without_a_cost(costly: Machine) -> None:
     shown = costly.ok("sessions", "stats", "--cost")
     assert row(shown, "telegram")[-1] == "$0.0360"
     assert row(shown, "cli")[-1] == "$0.2500", "what was told is not replaced"
-    assert "$0.0360 of it by the prices" in shown.words
+    assert "$0.0360 of that is computed from the prices" in shown.words
     assert "model m-2." not in shown.words
     configure(costly, WHOLE)
     shown = costly.ok("sessions", "stats", "--cost")
@@ -110,7 +110,7 @@ def test_the_document_of_costs(costly: Machine) -> None:
 
 
 def test_costs_of_nothing(used: Machine) -> None:
-    assert "Nothing was used yet" in used.ok("sessions", "stats", "--cost").out
+    assert "No usage yet" in used.ok("sessions", "stats", "--cost").out
     document = used.json("sessions", "stats", "--cost")
     assert (document["full_cost"], document["by_day"]) == (0.0, [])
 
@@ -136,7 +136,15 @@ def test_sorted_by_cost_with_and_without_prices(costly: Machine) -> None:
 
 def test_the_list_shows_what_it_is_sorted_by(costly: Machine) -> None:
     by_cost = costly.ok("sessions", "list", "--sort", "cost")
-    assert by_cost.lines[0].split() == ["id", "source", "active", "msgs", "tokens", "cost", "title"]
+    assert by_cost.lines[0].split() == [
+        "id",
+        "source",
+        "active",
+        "messages",
+        "tokens",
+        "cost",
+        "title",
+    ]
     assert row(by_cost, TOLD)[-2:] == ["5,000", "$0.2500"]
     assert row(by_cost, DARK)[-3:-1] == ["8,000", "unknown"]
     assert "The full cost of 3 of these is unknown" in by_cost.words

@@ -227,7 +227,7 @@ def test_archives_wait_for_the_user(bench: Bench) -> None:
     plan = bench.plan(policy)
     assert not plan.removals
     (short,) = plan.shortfalls
-    assert any("wait until you clear them" in why for why in short.held_by)
+    assert any("stay until you clear them" in why for why in short.held_by)
     bench.prune(replace(policy, stale_after=7 * DAY))
     assert len(older_layout.archives(layout(bench))) == 1
     asked = bench.plan(CheckpointPolicy(legacy=True))

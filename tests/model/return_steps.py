@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.model.item import ARCHIVED_KINDS, SESSION
 from tests.model.judge import ANY, Step
 from tests.model.kept import (
     AGENT,
@@ -189,6 +190,43 @@ def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
     return step
 
 
+def redo(run: Run, _a: int, _b: int, _c: int) -> Step | None:
+    """What was undone last goes again, unless it changed since: what the plan names, and no more.
+    Archiving and restoring files again are left to other tests."""
+    said = run.world.holdfast("--json", "redo", "--dry-run")
+    items = json.loads(said.out)["plan"]["items"] if said.code == 0 else []
+    if not items or any(each["action"] not in ("remove", "reclaim", "end") for each in items):
+        return None
+    step = Step(faulty=run.fault is not None)
+    for each in items:
+        _goes_again(run, step, each)
+    run.command("redo", "--yes", codes=(0, 1))
+    return step
+
+
+def _goes_again(run: Run, step: Step, item: dict[str, Any]) -> None:
+    model, name = run.model, item["id"]
+    if item["action"] == "end":
+        ended = {"ended_at": ANY, "end_reason": "abandoned", "ended_by": ANY}
+        for session in model.here():
+            if session.id == name:
+                step.changes[session] = [ended, None]
+        return
+    kind = item["kind"]
+    for thing in model.things():
+        match thing:
+            case Session(place=place, id=found) if (place, kind, found) == (STORE, SESSION, name):
+                step.move(thing, TRASH, must=False)
+            case File(place=place, name=file) if (place, f"sessions/{file}") == (SESSIONS, name):
+                step.move(thing, TRASH, must=False)
+            case Checkpoint(place=place, id=found) if (place, found) == (STORE, name):
+                step.move(thing, TRASH, must=False)
+            case Session(place=place, id=found) | Bundle(place=place, id=found) if (
+                place == ARCHIVE and kind in ARCHIVED_KINDS and found == item["session"]
+            ):
+                step.move(thing, BIN, must=False)
+
+
 def _operation(place: str) -> str:
     return place.rpartition(" ")[2]
 
@@ -305,6 +343,7 @@ STEPS: Steps = {
     "export": (2, export),
     "bring_in": (2, bring_in),
     "undo": (12, undo),
+    "redo": (12, redo),
     "empty": (1, empty),
     "maintain": (3, maintain),
     "abandoned": (1, abandoned),

@@ -182,7 +182,9 @@ def test_a_rule_that_is_off_says_so() -> None:
     ids=["both times", "nothing is trivial"],
 )
 def test_gc_without_a_rule_is_refused(rules: GcRules) -> None:
-    with pytest.raises(EmptyPolicyError, match="neither empty nor trivial") as refused:
+    with pytest.raises(
+        EmptyPolicyError, match="empty and for trivial sessions are both off"
+    ) as refused:
         collect(rules=rules)
     assert "empty_hours=24" in (refused.value.hint or "")
 

@@ -378,7 +378,7 @@ def test_archiving_gives_space_back() -> None:
 
 
 def test_archiving_needs_a_rule_and_takes_whole_sessions() -> None:
-    with pytest.raises(EmptyPolicyError, match="no age and no keep rule"):
+    with pytest.raises(EmptyPolicyError, match="neither an age nor a keep rule"):
         plan(a_policy(max_count=1), leaving=Action.ARCHIVE)
     with pytest.raises(UsageError, match="archived with its files"):
         plan(AGE, files=Files.ONLY, leaving=Action.ARCHIVE)

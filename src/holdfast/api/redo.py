@@ -16,10 +16,11 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RedoPlan:
-    """What doing an operation again would do. `foreseen` says what it would do to the files of
-    projects that it restores, by the id of each project."""
+    """What doing an operation again would do. `command` is what was asked for at first. `foreseen`
+    says what it would do to the files of projects that it restores, by the id of each project."""
 
     operation: Operation
+    command: str
     planned: HomePlan
     foreseen: Mapping[str, Foreseen]
 
@@ -36,6 +37,7 @@ def plan_redo(place: Place, operation: str | None) -> RedoPlan:
         names = {each.id: each.workdir for each in store.projects()} if store else {}
     return RedoPlan(
         operation=target,
+        command=redo.first_command(place.home.log.read(), target),
         planned=HomePlan(place=place, home=place.home, plan=plan, names=names),
         foreseen=redo.foresee(place.home, plan),
     )

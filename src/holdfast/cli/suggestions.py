@@ -158,7 +158,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--max-size": "--max-total-size",
         "--max-size-mb": "--max-total-size 500MB",
         "--max-total-size-mb": "--max-total-size 500MB",
-        "--limit": "--max-count",
         "--db-only": "--no-files",
         "--sessions-only": "--no-files",
         "--delete-files": "--include-files",
@@ -176,7 +175,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--max-total-size-mb": "--max-total-size 500MB",
         "--max-checkpoints": "--max-snapshots",
         "--max-count": "--max-snapshots",
-        "--limit": "--max-snapshots",
         "--no-delete-orphans": "--keep-orphans",
     },
     "checkpoints take": {"--message": "--reason", "-m": "--reason"},
@@ -259,7 +257,8 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
         return click.UsageError(f"No such option '{error.option_name}'. Here it is {named}.", ctx)
     if why := NEEDLESS.get(_path(ctx), {}).get(error.option_name):
         return click.UsageError(f"No such option '{error.option_name}'. {why}: leave it out.", ctx)
-    if error.option_name in OPTIONS[""]:  # a known word, for what this command lacks
+    if any(error.option_name in table for table in OPTIONS.values()):
+        # A known word, for what this command lacks: its neighbours by letters mean something else.
         return click.NoSuchOption(error.option_name, ctx=ctx)
     left = [
         each

@@ -117,6 +117,16 @@ AGENTS = (
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
+    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
+    _kind(
+        "kimi_code:KimiCode",
+        "Kimi Code",
+        ".kimi-code",
+        ("session_index.jsonl", "workspaces.json", "device_id"),
+        environment="KIMI_CODE_HOME",
+    ),
     _kind(
         "continue_cli:Continue",
         "Continue",
@@ -134,14 +144,11 @@ AGENTS = (
         environment="OPENHANDS_PERSISTENCE_DIR",
     ),
     _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
-    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
-    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
-    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
     _kind(
-        "kimi_code:KimiCode",
-        "Kimi Code",
-        ".kimi-code",
-        ("session_index.jsonl", "workspaces.json", "device_id"),
-        environment="KIMI_CODE_HOME",
+        "openclaw:OpenClaw",
+        "OpenClaw",
+        ".openclaw",
+        ("agents",),
+        environment="OPENCLAW_STATE_DIR",
     ),
 )

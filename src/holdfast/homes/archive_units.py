@@ -110,9 +110,10 @@ class UnitArchiveMover(IntoArchive):
             return Presence(here=False, copied=True)
         if proved:
             return replace(seen, copied=True)
-        if seen.copied and seen.here is False and not seen.partly:
-            # In the trash and not in a bundle: it goes back, and the next plan takes it again.
-            return Presence(here=False, copied=True, partly=True, obstacle=NOT_REACHED)
+        if seen.partly or (seen.copied and seen.here is False):
+            # In the trash, or on its way, and not in a bundle: it goes back, and the next plan
+            # takes it again. It cannot go on from here: a bundle is read from the agent's files.
+            return replace(seen, copied=True, partly=True, obstacle=seen.obstacle or NOT_REACHED)
         return seen
 
     def _is_staged(self, removal: Removal) -> bool:

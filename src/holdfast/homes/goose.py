@@ -10,7 +10,8 @@ With GOOSE_PATH_ROOT the two folders are `data` and `state` below it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Tokens
+from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
+from holdfast.value import replace
 
 _DATABASE = Path("sessions") / "sessions.db"
 _BELONG = (("sessions", "id"), ("messages", "session_id"))
@@ -45,6 +47,8 @@ _NEEDED = {
 _NEWEST = 13
 #: The names that Goose gives a session before it knows a better one.
 _UNNAMED = ("CLI Session", "New session", "New Chat")
+_STARTED = '"subagent_session_id"'
+_SUBAGENT = re.compile(rf'{_STARTED}:\s*"([^"]+)"')
 _LOGS = (
     ("log", "logs/*/*/*.log"),
     ("request", "logs/llm_request.*.jsonl"),
@@ -84,8 +88,12 @@ class Goose:
         path = _database(root)
         if not columns(path) >= _NEEDED:
             return  # just being set up, or changed by another release
-        for row in named_rows(path, "SELECT * FROM sessions ORDER BY created_at, id"):
-            yield _unit(path, row)
+        found = named_rows(path, "SELECT * FROM sessions ORDER BY created_at, id")
+        parents = _parents(path) if any(_is_subagent(row) for row in found) else {}
+        for row in found:
+            unit = _unit(path, row)
+            parent = parents.get(unit.id, "") if _is_subagent(row) else ""
+            yield replace(unit, parent=parent, relation=Relation.DELEGATE if parent else None)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         for kind, path in matching(root, [("old-transcript", "sessions/*.jsonl")]):
@@ -132,6 +140,21 @@ def _state(root: Path) -> Path | None:
     if root.name == "goose" and root.parent.name == "share":
         return root.parents[1] / "state" / "goose"
     return root.with_name("state") if root.name == "data" else None
+
+
+def _is_subagent(row: Record) -> bool:
+    return row.get("session_type") == "sub_agent"
+
+
+def _parents(path: Path) -> Mapping[str, str]:
+    """Which session each subagent worked for: only the answer to the call that started it says."""
+    calls = rows(
+        path,
+        "SELECT session_id, content_json FROM messages"
+        " WHERE role = 'user' AND instr(content_json, ?)",
+        (_STARTED,),
+    )
+    return {child: str(parent) for parent, said in calls for child in _SUBAGENT.findall(str(said))}
 
 
 def _unit(path: Path, row: Record) -> Unit:

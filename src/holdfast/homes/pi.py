@@ -131,11 +131,16 @@ def spoken(path: Path) -> Iterator[Message]:
 def _said(lines: Lines) -> Iterator[Message]:
     for said in lines:
         lines.settle()
-        message, at = said.get("message"), moment(said.get("timestamp"))
-        if said.get("type") == "message" and isinstance(message, dict):
-            yield _message(message, at)
-        elif isinstance(said.get("summary"), str):  # of a compaction, or of a branch that was left
-            yield Message(role="system", content=said["summary"], timestamp=at)
+        yield from told(said)
+
+
+def told(said: Record) -> Iterator[Message]:
+    """What one record of a transcript says. OpenClaw keeps the same records in rows."""
+    message, at = said.get("message"), moment(said.get("timestamp"))
+    if said.get("type") == "message" and isinstance(message, dict):
+        yield _message(message, at)
+    elif isinstance(said.get("summary"), str):  # of a compaction, or of a branch that was left
+        yield Message(role="system", content=said["summary"], timestamp=at)
 
 
 def _message(said: Record, at: float | None) -> Message:

@@ -161,13 +161,23 @@ def kind_of(root: Path) -> Kind | None:
     Other agents have folders of the same names as ours: what only we make decides at once, and the
     names that we share with others come last.
     """
-    agent = next((kind for kind in _AGENTS if kind.recognise(root)), None)
+    agent = next((kind for kind in _AGENTS if _is_recognised(kind, root)), None)
     if agent is not None:
         return agent
     if is_surely_ours(root):
         return OWN
     found = next((kind for kind in brought() if kind.recognise(root)), None)
     return found or (OWN if OWN.recognise(root) else None)
+
+
+def _is_recognised(kind: Kind, root: Path) -> bool:
+    """A closed folder in a home of ours must not keep `doctor` from looking at the home."""
+    try:
+        return kind.recognise(root)
+    except PermissionError:
+        if is_surely_ours(root):
+            return False
+        raise
 
 
 def state_folder(root: Path) -> Path:

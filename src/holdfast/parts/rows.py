@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.part import Sight, Slot, digest
+from holdfast.model.part import Rows, Sight, Slot, digest
 from holdfast.parts.row_closure import (
     Closure,
     Table,
@@ -31,6 +31,7 @@ from holdfast.parts.row_closure import (
 )
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import check_regular, sync_dir
+from holdfast.stores.sqlite.foreign import add_newer_functions
 
 _WAIT = 5.0
 #: How often a trigger may bring rows back before the removal is given up.
@@ -117,6 +118,7 @@ def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=_WAIT)
     try:
         db.execute("PRAGMA foreign_keys = OFF")
+        add_newer_functions(db)
         yield db
     finally:
         db.close()
@@ -374,17 +376,20 @@ class _Return:
             return
         before = {table.name: _count(self._db, table.name) for table in self._tables}
         expected = {table.name: self._expected(table) for table in self._tables}
+        empty = [each for each in part_of(self._slot).rows if self._is_empty(each)]
         # Before the first insert: a row that has such a key afterwards was made by a trigger.
         for table in self._tables:
             self._insert(table)
         for table in self._tables:
             # A trigger of a later table may have changed an earlier one: the copy is the truth.
-            if not self._is_same(table):
-                self._insert(table)
+            for again in (self._insert, self._correct):
+                if not self._is_same(table):
+                    again(table)
             if not self._is_same(table):
                 raise _RefusedError(f"a trigger changes rows of {table.name}")
             if _count(self._db, table.name) != before[table.name] + expected[table.name]:
                 raise _RefusedError(f"rows of {table.name} would be replaced")
+        self._forget(empty)
         for name, keys, column, value in self._db.execute(
             "SELECT name, keys, col, value FROM b.detached WHERE slot = ?", (self._slot.name,)
         ).fetchall():
@@ -395,6 +400,33 @@ class _Return:
     def _is_back(self) -> bool:
         """Whether all rows are there exactly as they were: a killed undo had come this far."""
         return all(self._is_same(table) for table in self._tables)
+
+    def _is_empty(self, rows: Rows) -> bool:
+        """Whether a table that the part names has no row of it, neither now nor in the copy."""
+        table = self._closure.schema.table(rows.table)
+        if table is None or any(each.name == table.name for each in self._tables):
+            return False
+        return not self._db.execute(
+            f"SELECT 1 FROM main.{q(table.name)} WHERE {q(rows.column)} = ?", (rows.value,)
+        ).fetchone()
+
+    def _forget(self, noted: Sequence[Rows]) -> None:
+        """What a trigger noted about rows that are only back."""
+        for rows in noted:
+            self._db.execute(
+                f"DELETE FROM main.{q(rows.table)} WHERE {q(rows.column)} = ?", (rows.value,)
+            )
+
+    def _correct(self, table: Table) -> None:
+        """Give rows that a trigger changes on every insert the values that they had, column by
+        column: only those that differ, because another trigger may watch the rest."""
+        for place, column in enumerate(table.columns):
+            mine = f"FROM {table.copies} r WHERE r.slot = ?1 AND {self._is_row(table)}"
+            self._db.execute(
+                f"UPDATE main.{q(table.name)} AS m SET {q(column)} = (SELECT r.c{place} {mine}) "
+                f"WHERE EXISTS (SELECT 1 {mine} AND m.{q(column)} IS NOT r.c{place})",
+                (self._slot.name,),
+            )
 
     def _expected(self, table: Table) -> int:
         """How many rows are to be inserted. A key that another row has by now is refused; the same

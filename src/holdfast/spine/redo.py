@@ -31,6 +31,14 @@ def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Oper
     return target, plan
 
 
+def first_command(log: LogView, operation: Operation) -> str:
+    """What a person typed: a redo of a redo does what the first operation did."""
+    by_id = {each.id: each for each in log.operations}
+    while operation.redoes is not None and operation.redoes in by_id:
+        operation = by_id[operation.redoes]
+    return operation.command
+
+
 def foresee(home: Home, plan: Plan) -> Mapping[str, Foreseen]:
     """What restores that are done again would do to their projects, by the id of each project."""
     wanted = [each for each in plan.steps if each.action is Action.ROLL_BACK]

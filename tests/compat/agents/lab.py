@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 from uuid import uuid4
 
 from tests.compat.agents.installed import program
@@ -36,7 +37,7 @@ class Lab(ABC):
     #: What lets the model start a subagent; empty where that needs more than a model.
     delegating: str = ""
     #: Tests that this agent does not let us decide, by name, and why.
-    undecided: Mapping[str, str] = MappingProxyType({})
+    undecided: ClassVar[Mapping[str, str]] = MappingProxyType({})
     #: How long one run may take, in seconds.
     patience: float = 120
     #: What of an answer a terminal shows in one piece.

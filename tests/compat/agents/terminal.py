@@ -62,10 +62,11 @@ class Terminal:
             time.sleep(0.1)
         return self.text
 
-    def settled(self, seconds: float = 1.5) -> str:
-        """What is drawn when nothing new has come for a while."""
+    def settled(self, seconds: float = 1.5, *, most: float = 8.0) -> str:
+        """What is drawn when nothing new has come for a while. Some never stand still."""
         seen, since = -1, time.monotonic()
-        while time.monotonic() - since < seconds:
+        until = since + most
+        while time.monotonic() - since < seconds and time.monotonic() < until:
             if len(self._raw) != seen:
                 seen, since = len(self._raw), time.monotonic()
             time.sleep(0.1)

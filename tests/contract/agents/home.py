@@ -42,14 +42,14 @@ class AgentHome:
     revive: Callable[[Home, str], object] | None = None
     database: str | None = None
     words_in: tuple[str, str] | None = None
-    #: Whether its messages have no times.
-    timeless: bool = False
-    #: Whether one file has a whole session, so that it can be imported alone.
-    alone: bool = True
     #: Some sessions have at most so many messages, others more.
     trivial: int = 5
     #: Whether only the folder of a session says its id, and no file in it.
     anonymous: bool = False
+    #: Whether its messages have no times.
+    timeless: bool = False
+    #: Whether one file has a whole session, so that it can be imported alone.
+    alone: bool = True
 
 
 def unpack(agent: str, folder: str, root: Path) -> Path:

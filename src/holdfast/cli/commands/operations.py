@@ -155,7 +155,7 @@ def _show_log(view: LogView, limit: int) -> None:
 
 
 def _did(operation: Operation) -> str:
-    """`412 removed, 3 skipped; undone`."""
+    """`412 removed, 3 skipped; undone; done again by 14`."""
     archived, files = operation.archived, operation.archived_files
     counts = (
         (archived, archived_words(archived, files)),
@@ -168,7 +168,8 @@ def _did(operation: Operation) -> str:
     )
     did = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
     state = operation.state.value
-    return did if state == "done" else f"{did}; {state}"
+    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
+    return did + again if state == "done" else f"{did}; {state}{again}"
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")

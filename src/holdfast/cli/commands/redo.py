@@ -49,8 +49,7 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     """
     planned = invocation.one_home().plan_redo(operation)
     if not invocation.json:
-        target = planned.operation
-        say(name(f"Doing operation {target.id} again: {target.command}"))
+        say(name(f"Doing operation {planned.operation.id} again: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)

@@ -1,6 +1,6 @@
 """A checkpoint in git: a commit without parents whose message holds the details, and a reference.
 
-Dropping a checkpoint only renames its reference, so nothing in it changes and it can come back:
+Dropping a checkpoint only renames its reference, so nothing in it changes, and undo restores it:
 
 refs/holdfast/<project>/<name>                            listed, can be restored
 refs/holdfast-trash/<operation>/<n>/<project>/<name>      in the trash

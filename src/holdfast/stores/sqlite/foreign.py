@@ -20,6 +20,18 @@ WHERE t.type = 'table'
 """
 
 
+def add_newer_functions(db: sqlite3.Connection) -> None:
+    """What the tables of agents call, and what the SQLite here may be too old to have."""
+    if sqlite3.sqlite_version_info < (3, 43):
+        db.create_function("octet_length", 1, _octet_length, deterministic=True)
+
+
+def _octet_length(value: object) -> int | None:
+    if value is None or isinstance(value, bytes):
+        return None if value is None else len(value)
+    return len(str(value).encode("utf-8", "surrogatepass"))
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that only reads; raises `StorageError`, and `BusyError` for a locked file.
@@ -35,6 +47,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         uri = f"{path.absolute().as_uri()}?{how}"
         with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE)) as db:
+            add_newer_functions(db)
             yield db
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):

@@ -1,7 +1,7 @@
 """The names in a session store, read without touching it: for a shell that completes a word.
 
-A usual connection may migrate the store, make files beside it, or wait. This one does none of that.
-Where it could, it answers nothing.
+A usual connection may migrate the store, create files next to it, or wait. This one does none of
+that. Where it would have to, it answers nothing.
 """
 
 from __future__ import annotations

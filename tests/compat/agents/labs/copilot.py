@@ -19,7 +19,7 @@ class Copilot(Lab):
     command = "copilot"
     folder = ".copilot"
     drawn = "there is to say"
-    undecided: ClassVar = {
+    undecided: ClassVar[Mapping[str, str]] = {
         "test_what_is_archived_comes_back": "its list in a terminal cannot be read reliably"
     }
 

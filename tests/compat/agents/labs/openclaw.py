@@ -1,0 +1,77 @@
+"""OpenClaw, from npm. It needs a newer Node than most; its agent runs without a gateway here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.compat.agents.installed import node, program
+from tests.compat.agents.lab import Lab
+
+
+class OpenClaw(Lab):
+    name = "openclaw"
+    package = "openclaw"
+    version = "2026.9.6"
+    command = "openclaw"
+    folder = ".openclaw"
+
+    @classmethod
+    def installed(cls) -> Path:
+        return program(cls.package, cls.version, cls.command, path=[node()])
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        usual = super().environment
+        return {**usual, "PATH": f"{node()}:{usual['PATH']}"}
+
+    def settings(self) -> Mapping[str, str]:
+        nothing = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+        model = {
+            "id": "a-model",
+            "name": "a-model",
+            "reasoning": False,
+            "input": ["text"],
+            "contextWindow": 128_000,
+            "maxTokens": 8_000,
+            "cost": nothing,
+        }
+        here = {
+            "baseUrl": f"{self.model.url}/v1",
+            "apiKey": "none",
+            "api": "openai-completions",
+            "models": [model],
+        }
+        agents = {
+            "model": {"primary": "here/a-model"},
+            "workspace": str(self.project),
+            "skipBootstrap": True,
+        }
+        settings = {
+            "models": {"mode": "merge", "providers": {"here": here}},
+            "agents": {"defaults": agents},
+            "gateway": {"mode": "local", "bind": "loopback", "port": 18_789},
+            "update": {"checkOnStart": False},
+        }
+        return {".openclaw/openclaw.json": json.dumps(settings)}
+
+    def variables(self) -> Mapping[str, str]:
+        return {}
+
+    def begin(self, word: str) -> str:
+        session = f"agent.main.explicit.{word}"
+        self.run(*self.resuming(session, f"Tell me about {word}"))
+        return session
+
+    def resuming(self, session: str, prompt: str) -> Sequence[str]:
+        name = session.rpartition(".")[2]
+        return ("agent", "--local", "--session-id", name, "--message", prompt)
+
+    def showing(self, session: str) -> Sequence[str]:
+        return ()
+
+    def listed(self) -> set[str]:
+        said = self.run("sessions", "--json")
+        found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+        return {str(each["key"]).replace(":", ".") for each in found["sessions"]}
