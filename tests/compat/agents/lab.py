@@ -15,6 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
 from uuid import uuid4
 
 from tests.compat.agents.installed import program
@@ -34,6 +36,10 @@ class Lab(ABC):
     folder: str
     #: What lets the model start a subagent; empty where that needs more than a model.
     delegating: str = ""
+    #: Tests that this agent does not let us decide, by name, and why.
+    undecided: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    #: How long one run may take, in seconds.
+    patience: float = 120
     #: What of an answer a terminal shows in one piece.
     drawn: str = "Noted."
 
@@ -92,7 +98,7 @@ class Lab(ABC):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=self.patience,
             check=False,
         )
         assert done.returncode == 0, f"{words} failed:\n{done.stdout}\n{done.stderr}"

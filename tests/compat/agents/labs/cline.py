@@ -13,6 +13,8 @@ from holdfast.homes.life import locked
 from tests.compat.agents.installed import node
 from tests.compat.agents.lab import Lab
 
+_SAYING = '"$@" > "$0" 2>&1; code=$?; cat "$0"; exit $code'
+
 
 class Cline(Lab):
     """Each command leaves a daemon behind that has all sessions; it is ended after each, as its
@@ -49,10 +51,13 @@ class Cline(Lab):
         }
 
     def begin(self, word: str) -> str:
-        before = self.listed()
+        before = self._folders()
         self.run(f"Tell me about {word}")
-        [session] = self.listed() - before
+        [session] = self._folders() - before
         return session
+
+    def _folders(self) -> set[str]:
+        return {path.name for path in (self.home / "sessions").glob("*")}
 
     def resuming(self, session: str, prompt: str) -> Sequence[str]:
         """Another session: while it runs, the daemon has them all."""
@@ -75,13 +80,40 @@ class Cline(Lab):
         return ("--tui", "--id", session)
 
     def run(self, *words: str) -> str:
-        said = super().run(*words)
+        """Its daemon keeps what it writes to open: a pipe would never end."""
+        said = self.place / "said"
+        with said.open("w") as file:
+            done = subprocess.run(
+                [str(self.program), *words],
+                cwd=self.project,
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+        text = said.read_text()
+        assert done.returncode == 0, f"{words} failed:\n{text}"
         self.close()
-        return said
+        return text
+
+    def start(self, session: str, prompt: str) -> subprocess.Popen[bytes]:
+        said = str(self.place / "said")
+        return subprocess.Popen(
+            ["sh", "-c", _SAYING, said, str(self.program), *self.resuming(session, prompt)],
+            cwd=self.project,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
     def listed(self) -> set[str]:
         said = self.run("history", "--json")
-        return {each["sessionId"] for each in json.loads(said[said.index("[") :])}
+        listed = json.loads(said[said.index("[") :]) if "[" in said else []
+        return {each["sessionId"] for each in listed if not each.get("isSubagent")}
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """The daemon is the agent; the process is its window."""
@@ -96,7 +128,9 @@ class Cline(Lab):
             [str(self.program), "hub", "stop"],
             cwd=self.project,
             env=dict(self.environment),
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             timeout=60,
             check=False,
         )

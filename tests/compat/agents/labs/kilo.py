@@ -13,6 +13,7 @@ class Kilo(OpenCode):
     version = "7.7.7"
     command = "kilo"
     folder = ".local/share/kilo"
+    patience = 400  # it starts slowly without a network
 
     def settings(self) -> Mapping[str, str]:
         [text] = super().settings().values()
