@@ -10,6 +10,7 @@ of the same length. Databases are copied without their write-ahead log. Times st
 from __future__ import annotations
 
 import io
+import platform
 import re
 import shutil
 import sqlite3
@@ -26,6 +27,8 @@ from holdfast.stores.sqlite.foreign import add_newer_functions
 MOST_KEPT = 120
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PROSE = re.compile(rb"[A-Za-z]{3,}(?=.{%d})" % MOST_KEPT)
+#: Files that are somebody's prose from end to end: skills, rules, git's samples, compiled templates.
+_PROSE_FILES = (".md", ".sample", ".cache")
 _ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z]", re.DOTALL)
 #: What tells one machine or one run from another: a machine's id, a kernel's version, a token.
 _IDENTITY = re.compile(
@@ -119,6 +122,8 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
         str(project).encode(): neutral_path(project, "project"),
         str(home).encode(): neutral_path(home, "home"),
         str(home.parents[2]).encode(): neutral_path(home.parents[2], "lab"),
+        str(Path.home()).encode() + b"/": neutral_path(Path.home(), "user") + b"/",
+        platform.release().encode(): re.sub(r"\w", "0", platform.release()).encode(),
     }
     clean = scrub(places)
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(out, "w:xz") as tar:
@@ -144,6 +149,8 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
                 content = copy.read_bytes()
                 for each in Path(scratch).iterdir():
                     each.unlink()
+            elif path.suffix in _PROSE_FILES and len(content) > MOST_KEPT:
+                content = re.sub(rb"[A-Za-z]", b"x", content)
             elif ".git" not in path.parts and b"\0" not in content[:8000]:
                 content = clean(content)
                 if path.suffix not in (".json", ".jsonl") and content[:1] != b"{":
