@@ -25,6 +25,7 @@ def test_screens_are_as_recorded_and_fit() -> None:
     ]
     assert not differences, "\n\n".join(differences)
     for name, text in shown.items():
+        assert "Internal error" not in text, name
         _check_widths(name, text)
 
 

@@ -414,6 +414,24 @@ def test_leftovers_stay_while_the_agent_runs(tmp_path: Path) -> None:
         assert not left.exists()
 
 
+def test_old_copies_of_a_program_have_a_retention_of_their_own(tmp_path: Path) -> None:
+    """The release that Codex starts from stays, whatever its age."""
+    root = home_of("codex", tmp_path)
+    releases = root / "packages" / "standalone" / "releases"
+    for age, name in enumerate(("0.166.0", "0.165.0")):
+        program = releases / name
+        program.mkdir(parents=True)
+        (program / "codex").write_bytes(b"x" * 100_000)
+        os.utime(program, (NOW - (300 + age) * 86_400, NOW - (300 + age) * 86_400))
+        os.utime(program / "codex", (NOW - 300 * 86_400, NOW - 300 * 86_400))
+    config = root / ".holdfast" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[sessions.source.old-program]\nleftovers_retention_days = 30\n")
+    with opened(root) as home:
+        home.plan_prune().apply()
+    assert [each.name for each in releases.iterdir()] == ["0.166.0"]
+
+
 def test_what_lies_in_tmp_is_of_the_home_that_has_its_project(tmp_path: Path) -> None:
     root = home_of("claude-code", tmp_path)
     project = next(root.glob("projects/*")).name

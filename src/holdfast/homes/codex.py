@@ -154,8 +154,11 @@ class Codex:
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         threads = {*_threads(root)[0], *_rollouts(root)}
-        for kind, path in matching(root, [("program", "packages/*/releases/*")]):
-            yield from leftover(kind, path, f"{path.parts[-3]}-{path.name}")
+        for releases in sorted(root.glob("packages/*/releases")):
+            found = sorted(releases.iterdir(), key=lambda path: path.lstat().st_mtime)
+            for path in found:  # its daemon runs from the latest
+                kind = "program" if path == found[-1] else "old-program"
+                yield from leftover(kind, path, f"{path.parts[-3]}-{path.name}")
         for kind, path in matching(root, _LEFTOVERS):
             if path.name[:36] not in threads:
                 yield from leftover(kind, path)
