@@ -27,7 +27,7 @@ from holdfast.stores.sqlite.foreign import add_newer_functions
 MOST_KEPT = 120
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PROSE = re.compile(rb"[A-Za-z]{3,}(?=.{%d})" % MOST_KEPT)
-#: Files that are somebody's prose from end to end: skills, rules, git's samples, compiled templates.
+#: Somebody's prose from end to end: skills, rules, git's samples, compiled templates.
 _PROSE_FILES = (".md", ".sample", ".cache")
 _ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{4}|\\.|[A-Za-z]", re.DOTALL)
 #: What tells one machine or one run from another: a machine's id, a kernel's version, a token.
@@ -117,6 +117,31 @@ def files_below(root: Path, left_out: set[str]) -> Iterator[Path]:
             yield path
 
 
+def _cleaned(path: Path, clean: Callable[[bytes], bytes], scratch: Path) -> bytes:
+    """The content of a file without what it says of a machine and of other people."""
+    content = path.read_bytes()
+    if content.startswith(b"SQLite format 3"):
+        copy = scratch / "copy.db"
+        for end in ("", "-wal"):
+            beside = path.with_name(path.name + end)
+            if beside.exists():
+                shutil.copyfile(beside, str(copy) + end)
+        scrub_database(copy, clean)
+        content = copy.read_bytes()
+        for each in scratch.iterdir():
+            each.unlink()
+        return content
+    # aider's conversations are Markdown.
+    if path.suffix in _PROSE_FILES and "history" not in path.name and len(content) > MOST_KEPT:
+        return re.sub(rb"[A-Za-z]", b"x", content)
+    if ".git" in path.parts or b"\0" in content[:8000]:
+        return content
+    content = clean(content)
+    if path.suffix not in (".json", ".jsonl") and content[:1] != b"{":
+        content = _PROSE.sub(lambda found: b"x" * len(found[0]), content)
+    return content
+
+
 def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
     places = {
         str(project).encode(): neutral_path(project, "project"),
@@ -138,23 +163,7 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
             if path.is_symlink() or path.is_dir():
                 tar.addfile(info)
                 continue
-            content = path.read_bytes()
-            if content.startswith(b"SQLite format 3"):
-                copy = Path(scratch) / "copy.db"
-                for end in ("", "-wal"):
-                    beside = path.with_name(path.name + end)
-                    if beside.exists():
-                        shutil.copyfile(beside, str(copy) + end)
-                scrub_database(copy, clean)
-                content = copy.read_bytes()
-                for each in Path(scratch).iterdir():
-                    each.unlink()
-            elif path.suffix in _PROSE_FILES and len(content) > MOST_KEPT:
-                content = re.sub(rb"[A-Za-z]", b"x", content)
-            elif ".git" not in path.parts and b"\0" not in content[:8000]:
-                content = clean(content)
-                if path.suffix not in (".json", ".jsonl") and content[:1] != b"{":
-                    content = _PROSE.sub(lambda found: b"x" * len(found[0]), content)
+            content = _cleaned(path, clean, Path(scratch))
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
 
