@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -91,6 +93,15 @@ def test_a_lock_file_of_a_process(process: int, began: str, alive: bool, tmp_pat
     path.write_text(json.dumps({"pid": process, "startTime": int(began)}))
     with opened(tmp_path / "home") as home:
         assert bool(home.plan_prune(older_than="90d").removals) is not alive
+
+
+def test_a_dead_process_that_nobody_collected_is_dead() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert start_ticks(process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays listed
+        assert Path(f"/proc/{process.pid}").exists()
+        assert start_ticks(process.pid) is None
 
 
 def test_logs_of_goose_go_and_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,9 +146,11 @@ def holders_of(path: Path) -> dict[int, Sequence[str]]:
 
 
 def start_ticks(process: int) -> str | None:
-    """When a process began, in ticks since the start of the machine; None when there is none."""
+    """When a process began, in ticks since the start of the machine; None when there is none, or
+    when it has ended and only nobody asked how: where nothing collects the dead, they stay."""
     try:
-        return (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
+        said = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+        return None if said[0] in ("Z", "X") else said[19]
     except (OSError, IndexError):
         return None
 

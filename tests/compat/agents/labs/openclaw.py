@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from tests.compat.agents.installed import node, program
 from tests.compat.agents.lab import Lab
@@ -70,6 +74,15 @@ class OpenClaw(Lab):
 
     def showing(self, session: str) -> Sequence[str]:
         return ()
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """The agent itself is a child that does not end with its parent."""
+        children = psutil.Process(process.pid).children(recursive=True)
+        super().kill(process)
+        for each in children:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(children, timeout=20)
 
     def listed(self) -> set[str]:
         said = self.run("sessions", "--json")
