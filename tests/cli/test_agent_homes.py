@@ -363,7 +363,7 @@ def test_import_of_a_file_of_the_agent(bench: Bench, tmp_path: Path) -> None:
     before = bench.look()
     if not bench.agent.alone:
         done = bench.run("sessions", "import", str(bench.file), home=bench.own)
-        assert "not a file of an agent that Holdfast knows" in done.words
+        assert "nor a file of an agent that Holdfast knows" in done.words
         return
     done = bench.json("sessions", "import", str(bench.file), home=bench.own)
     assert done["agent"] == bench.agent.people
@@ -427,7 +427,7 @@ def test_a_file_of_nobody_is_answered(
     )
     assert done.code == 1
     assert "Stored 0 sessions" in done.words
-    assert "not a file of an agent that Holdfast knows" in done.words
+    assert "nor a file of an agent that Holdfast knows" in done.words
 
 
 def test_a_folder_that_is_no_home(tmp_path: Path) -> None:

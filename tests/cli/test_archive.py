@@ -85,9 +85,9 @@ def test_maintenance_says_how_to_bring_back_what_it_archived(kept: Machine) -> N
     kept.configure("[sessions]\nauto_archive = true\narchive_after_days = 20\n")
     done = kept.ok("maintain", "--force").words
     [operation] = kept.json("log")["operations"]
-    assert "What was archived can come back" in done
+    assert "To bring back what was archived:" in done
     assert f"undo {operation['id']}" in done
-    kept.ok("undo", operation["id"])
+    kept.ok("undo", "--yes", operation["id"])
     assert listed(kept) == [OLD, OLDER, OPEN]
 
 
@@ -195,7 +195,7 @@ def test_an_empty_archive(kept: Machine) -> None:
     assert kept.ok("sessions", "list", "--archived").lines == ["The archive is empty."]
     assert kept.ok("sessions", "restore", "--all").lines == ["There are no archived sessions."]
     assert kept.json("sessions", "list", "--archived") == {"sessions": [], "total": 0}
-    assert kept.json("sessions", "search", "zebra", "--archived") == {"hits": []}
+    assert kept.json("sessions", "search", "zebra", "--archived") == {"hits": [], "problems": []}
     kept.ok("sessions", "archive", OLD, "--yes")
     no_match = kept.ok("sessions", "list", "--archived", "--source", "cron")
     assert no_match.lines == ["No sessions match."]

@@ -40,7 +40,7 @@ def test_it_finishes_and_says_what_it_wrote(machine: Machine, project: Path, lim
         assert again.code == 0, again
         assert f"{left} written, 0 deleted." in again.words
         assert contents(project) == before
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert contents(project) == changed
     tally.verified()
 
@@ -69,6 +69,6 @@ def test_one_that_was_cut_short_says_how_far_it_came_and_goes_on(
     assert again.code == 0, again
     assert "1 written, 0 deleted." in again.words
     assert contents(project) == before
-    machine.ok("undo")
+    machine.ok("undo", "--yes")
     assert contents(project) == changed
     tally.verified()

@@ -301,7 +301,7 @@ def test_clear_warns_and_with_legacy_takes_everything(
 ) -> None:
     old = older_repository(machine, project)
     shown = ok(machine, "clear", "--dry-run")
-    assert "Warning: this clears 1 checkpoint of 1 project." in shown.words
+    assert "Warning: this removes 1 checkpoint of 1 project." in shown.words
     assert "history is lost" in shown.words
     assert "of an older layout stay" in shown.words
     everything = ok(machine, "clear", "--legacy", "--dry-run")

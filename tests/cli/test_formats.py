@@ -87,7 +87,7 @@ def test_maintenance_follows_the_configuration(holdfast: Command, root: Path) ->
     before = snapshot(root)
     holdfast("maintain", "--force")
     assert holdfast("sessions", "list", "--json").document["sessions"] == []
-    holdfast("undo")
+    holdfast("undo", "--yes")
     assert snapshot(root) == before
 
 

@@ -618,7 +618,7 @@ def test_a_person_reads_that_sessions_end(held: Machine) -> None:
     assert of(2) in shown.out
     done = held.ok("maintain")
     assert "2 ended as abandoned" in done.words
-    assert "Sessions that were ended can be reopened as they were" in done.words
+    assert "To reopen the sessions that were ended:" in done.words
     assert "Nothing to end." in held.ok("maintain", "--dry-run").words
 
 
@@ -660,7 +660,7 @@ def test_undo_leaves_an_end_alone_that_somebody_else_gave(held: Machine) -> None
         store.reopen(of(1), at=time.time())
         store.end(of(1), "done", at=time.time())
         store.rename(of(2), "worth going on")
-    report = held.json("undo", code=1)["report"]
+    report = held.json("undo", "--yes", code=1)["report"]
     assert (report["brought_back"], report["failed"]) == (1, 1)
     with opened(held.home) as store:
         assert store.get(of(1)).end_reason == "done"
@@ -701,7 +701,8 @@ def test_an_interrupted_prune_says_so_and_the_next_one_finishes(many: Machine) -
     _wait_for(lambda: any(many.trash.rglob("*.sessions.db")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (130, "")
+    assert process.returncode == 130
+    assert err == "Stopping after the current batch. Press Ctrl-C again to end at once.\n"
     report = json.loads(out)["report"]
     assert report["stopped"] == "stopped by the user"
     gone = report["removed"]

@@ -589,7 +589,7 @@ def test_bringing_back_takes_nothing_away_and_has_no_undo(own: Sample) -> None:
     with own.open() as home:
         home.archive_sessions("first")
         restored = home.restore_sessions("first")
-        with pytest.raises(CannotUndoError, match="it removed nothing") as refused:
+        with pytest.raises(CannotUndoError, match="removed nothing: nothing to undo") as refused:
             restored.undo()
         assert "home.archive_sessions(ids)" in (refused.value.hint or "")
 

@@ -780,7 +780,7 @@ def test_ids_are_resolved_like_those_of_the_store(home: HoldfastHome) -> None:
     reader = home.archive
     assert reader.resolve("ro") == "root"
     assert reader.resolve("leaf") == "leaf"
-    with pytest.raises(UsageError, match="leaf, leaflet"):
+    with pytest.raises(UsageError, match=r"any of 2 archived sessions:\n  leaf\n  leaflet"):
         reader.resolve("lea")
     with pytest.raises(UnknownSessionError):
         reader.resolve("branch")

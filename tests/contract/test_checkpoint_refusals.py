@@ -156,7 +156,7 @@ def test_an_ambiguous_beginning_lists_what_it_could_be(bench: Bench) -> None:
     pair = {commit, seen[commit[:4]]}
     for number, one in enumerate(pair):
         bench.git("update-ref", f"{REFS}{project}/00000000000000{number}-{one[:8]}", one)
-    with pytest.raises(UnknownCheckpointError, match="2 checkpoints have ids") as caught:
+    with pytest.raises(UnknownCheckpointError, match="could be any of 2 checkpoints") as caught:
         bench.store.get(commit[:4])
     assert all(one[:12] in caught.value.message for one in pair)
     assert bench.store.get(known).id == known

@@ -119,7 +119,14 @@ def test_checkpoints_are_counted_with_their_bytes(tmp_path: Path) -> None:
     assert (found.count, found.projects) == (3, 1)
     assert found.bytes > 0
     document = stats(home, Policy(), GcRules(), prices=Prices(), now=time.time()).to_json()
-    assert document["checkpoints"] == {"count": 3, "projects": 1, "bytes": found.bytes}
+    assert document["checkpoints"] == {
+        "count": 3,
+        "projects": 1,
+        "bytes": found.bytes,
+        "legacy_bytes": 0,
+        "last_touch": found.last_touch,
+    }
+    assert found.last_touch
 
 
 def test_checkpoints_of_hermes_are_counted_too(tmp_path: Path) -> None:

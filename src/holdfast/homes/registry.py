@@ -166,7 +166,7 @@ def kind_of(root: Path) -> Kind | None:
         return agent
     if is_surely_ours(root):
         return OWN
-    found = next((kind for kind in brought() if kind.recognise(root)), None)
+    found = next((kind for kind in brought() if _is_recognised(kind, root)), None)
     return found or (OWN if OWN.recognise(root) else None)
 
 
@@ -174,10 +174,11 @@ def _is_recognised(kind: Kind, root: Path) -> bool:
     """A closed folder in a home of ours must not keep `doctor` from looking at the home."""
     try:
         return kind.recognise(root)
-    except PermissionError:
+    except PermissionError as error:
         if is_surely_ours(root):
             return False
-        raise
+        with storage_errors(f"read {error.filename or root}"):
+            raise
 
 
 def state_folder(root: Path) -> Path:

@@ -420,7 +420,7 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
         "size",
         right=("operation", "items", "size"),
         whole=("removed", "goes after"),
-        drops=("removed",),
+        drops=("removed", "items"),
     )
     for operation, members in groups.items():
         rows.add_row(
