@@ -302,7 +302,7 @@ def test_clear_warns_and_with_legacy_takes_everything(
     old = older_repository(machine, project)
     shown = ok(machine, "clear", "--dry-run")
     assert "Warning: this removes 1 checkpoint of 1 project." in shown.words
-    assert "history is lost" in shown.words
+    assert "You lose them unless you undo this" in shown.words
     assert "of an older layout stay" in shown.words
     everything = ok(machine, "clear", "--legacy", "--dry-run")
     assert "1 checkpoint of 1 project and" in everything.words
