@@ -13,7 +13,7 @@ from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, Machine
     from holdfast.api.place import Place
     from holdfast.config.settings import Settings
+    from holdfast.model.plan import Plan
+    from holdfast.model.report import Report
 
 DEFAULT_HOME = ".holdfast"
 OWN_NAME = "holdfast"
@@ -43,6 +45,10 @@ class Invocation:
     json: bool = False
     quiet: bool = False
     debug: bool = False
+    #: In a command over several homes: what each of them planned and did, and which operation of
+    #: each an undo takes.
+    together: list[tuple[Plan, Report | None]] | None = None
+    undoes: Mapping[Path, str | None] | None = None
     _places: list[Place] = field(default_factory=list)
 
     @cached_property
@@ -114,6 +120,13 @@ class Invocation:
     def home_flag(self) -> str:
         """What a suggested command needs so that it works on the same home."""
         return f"--home {quoted(self.home)} " if self.home is not None else ""
+
+    @property
+    def undo_command(self) -> str:
+        """What undoes what this command is about to do."""
+        if self.together is not None:
+            return "holdfast undo --all-homes"
+        return f"holdfast {self.home_flag}undo"
 
     @property
     def command_line(self) -> str:
@@ -249,6 +262,8 @@ class Invocation:
             json=self.json,
             quiet=self.quiet,
             debug=self.debug,
+            together=self.together,
+            undoes=self.undoes,
             _places=self._places,
         )
         made.now = self.now

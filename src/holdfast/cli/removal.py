@@ -127,7 +127,7 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
         planned.apply()  # settles what a killed run left, if one did
         _document(invocation, plan, None)
         return 0
-    declined = None if how.yes or not plan.removals else _ask(plan)
+    declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
         print_declined(declined)
@@ -153,11 +153,11 @@ def exit_code(report: Report) -> int:
     return 0
 
 
-def _ask(plan: Plan) -> DeclinedError | None:
+def _ask(plan: Plan, undo: str) -> DeclinedError | None:
     if is_archiving(plan):
-        back = "`holdfast undo` or `holdfast sessions restore` can bring it all back."
+        back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
         return asked(f"{back} Archive {amount(plan.removals)}?", "archived")
-    undo = what_undo_can(plan.removals)
+    undo = what_undo_can(plan.removals, undo)
     return asked(f"{undo} Remove {amount(plan.removals)}?", "removed")
 
 
@@ -213,6 +213,8 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
 
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
+    if invocation.together is not None:
+        invocation.together.append((plan, report))
     if invocation.json:
         print_json(
             {
