@@ -162,7 +162,9 @@ class Invocation:
         try:
             root = self.place(path or self.home_path).checked().root
         except NotAHomeError as error:
-            raise (self._suggest_other(error) if path is None else error) from None
+            if path is None:
+                raise self._suggest_other(error) from None
+            raise (self._suggest_near(error) if path == self.chosen_home else error) from None
         place = self.checked_place(root)
         _ = place.home  # what is wrong is said before anything is done
         return place
@@ -316,7 +318,19 @@ class Invocation:
             for each in self.machine.homes:
                 hint = f"For the home of {each.title}, add --home {quoted(each.name)}."
                 return NotAHomeError(error.message, hint=hint)
-        return error
+        return self._suggest_near(error)
+
+    def _suggest_near(self, error: NotAHomeError) -> NotAHomeError:
+        """The name of an agent may be mistyped; then no folder has that name either."""
+        from difflib import get_close_matches
+
+        from holdfast.api.place import usual_places_of
+
+        named = self.home or ""
+        near = get_close_matches(named, usual_places_of(self.user_home, os.environ), n=1)
+        if not near or named in near:
+            return error
+        return NotAHomeError(error.message, hint=f"Did you mean --home {near[0]}?")
 
 
 def resolved(directory: str | None) -> Path:

@@ -188,9 +188,18 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
 def _show_rules(items: Sequence[PlanItem]) -> None:
     rows = table("items", "size", "why", right=("items", "size"))
     rows.show_header = False
-    for rule, members in _grouped(items, lambda item: item.rule):
+    for rule, members in _grouped(items, _why_kept):
         rows.add_row(f"{len(members):,}", format_bytes(sum(i.bytes for i in members)), rule)
     say(rows)
+
+
+def _why_kept(item: PlanItem) -> str:
+    """The rule. What was only used lately is not in use any more as people understand it."""
+    if item.reason.startswith("in use: used "):
+        return "used within the last day"
+    if item.reason.startswith("in use: touched "):
+        return "touched lately (idle_hours)"
+    return item.rule
 
 
 def _grouped(
