@@ -98,10 +98,17 @@ def is_archiving(plan: Plan) -> bool:
     return any(item.action is Action.ARCHIVE for item in plan.removals)
 
 
-def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_THEY_ARE) -> None:
+def show_plan(
+    plan: Plan,
+    *,
+    all_items: bool,
+    sources: Mapping[str, str] = _AS_THEY_ARE,
+    verb: str = "remove",
+) -> None:
     """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
 
-    `sources` has the names of sources that people know by another one.
+    `sources` has the names of sources that people know by another one. `verb` is what was asked
+    for.
     """
     removals = plan.removals
     if removals:
@@ -116,7 +123,7 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         if why := by_cap(removals):
             say(styled(why, style="yellow"))
     elif not plan.ends:
-        say("Nothing to remove.")
+        say(f"Nothing to {verb}.")
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
@@ -236,12 +243,14 @@ def _in_words(shortfall: Shortfall) -> str:
     )
 
 
-def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
+def show_report(
+    report: Report, *, home_flag: str, plan: Plan | None = None, verb: str = "remove"
+) -> None:
     """What was done, what was not and why, what it freed, how to undo it.
 
     Only the plan knows what was archived, and how much was removed for good.
     """
-    say(_summary(report, plan))
+    say(_summary(report, plan, verb))
     _show_outcomes(
         "In part",
         [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
@@ -260,7 +269,7 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         say("To go on, run the same command again.")
 
 
-def _summary(report: Report, plan: Plan | None) -> Line:
+def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
@@ -274,7 +283,7 @@ def _summary(report: Report, plan: Plan | None) -> Line:
         (report.failed, "failed", "bold red"),
     ]
     shown = [(count, word, style) for count, word, style in parts if count] or [
-        (0, "removed", "bold")
+        (0, f"{verb}d", "bold")
     ]
     line = styled()
     for count, word, style in shown:

@@ -72,7 +72,7 @@ def archive(
         with progress("looking at the sessions") as shown:
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
         before = {each.file for each in home.archive.find()}
-        code = remove(here, planned, how)
+        code = remove(here, planned, how, verb="archive")
         if not here.json:
             _tell(here, [each for each in home.archive.find() if each.file not in before])
         return max(code, _stayed(planned.plan, ids))
