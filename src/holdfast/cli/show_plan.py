@@ -293,12 +293,17 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
 
 def _show_freed(report: Report, home_flag: str) -> None:
     freed = f"Freed {format_bytes(report.bytes_freed)}"
+    of_rows = format_bytes(report.bytes_of_rows)
     if not report.bytes_in_trash:
         say(f"{freed}.")
+        if report.bytes_of_rows:
+            say(f"About {of_rows} became free inside the agent's database, which uses it again.")
         return
     in_trash = format_bytes(report.bytes_in_trash)
     say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
+    if report.bytes_of_rows:  # their place in the database is free, and its file as large
+        say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
 
 
 def _show_gone(report: Report, plan: Plan) -> None:
