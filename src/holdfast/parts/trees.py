@@ -63,8 +63,13 @@ class TreeMover:
         for slot in batch:
             _clear(slot)
             freed += tree_bytes(slot.copy)
-            remove_tree(slot.copy)
             remove_tree(_work(slot))
+            if is_folder(slot.copy):
+                # A kill must not leave half a folder under the name of a whole copy.
+                slot.copy.rename(_work(slot))
+                remove_tree(_work(slot))
+            else:
+                remove_tree(slot.copy)
         return freed
 
 
