@@ -116,7 +116,7 @@ def test_a_key_from_elsewhere(tmp_path: Path, table: str, old: str, new: str) ->
     assert old not in BY_TABLE[table]
     file = tmp_path / "config.toml"
     file.write_text(f"[{table}]\n{old} = 1\n")
-    with pytest.raises(ConfigError, match=f'here it is "{new}"'):
+    with pytest.raises(ConfigError, match=f'; use "{new}"'):
         load(file, {})
 
 
