@@ -39,8 +39,17 @@ NO_CAPS = RULES.map(lambda rules: Limits(rules=rules))
 RULES_ONLY_BY_SOURCE = st.dictionaries(st.sampled_from(SOURCES), NO_CAPS, max_size=2)
 #: A cap that nothing reaches: it makes any policy a policy, and takes nothing.
 NEVER_REACHED = 2**62
-#: How the reasons of those begin that a rule keeps.
-KEEP_WORDS = ("active within", "last", "within", "hourly", "daily", "weekly", "monthly", "yearly")
+#: How the reasons of those begin that a rule keeps, by the name of the rule.
+KEEP_WORDS: dict[str, str | tuple[str, ...]] = {
+    "active within": "active within",
+    "last": ("among the last", "the last one"),
+    "within": "within",
+    "hourly": "newest of its hour",
+    "daily": "newest of its day",
+    "weekly": "newest of its week",
+    "monthly": "newest of its month",
+    "yearly": "newest of its year",
+}
 
 
 def plan(policy: Policy, inventory: Inventory) -> Plan:
@@ -177,7 +186,7 @@ def test_keep_rules_keep_what_the_model_keeps(scanned: list[Item], rules: Rules)
         expected["active within"] |= keys(young)
     assert keys(made.kept) == set().union(*expected.values())
     for item in made.kept:
-        named = next(rule for rule in expected if item.reason.startswith(rule))
+        named = next(rule for rule, words in KEEP_WORDS.items() if item.reason.startswith(words))
         assert key(item) in expected[named], f"{item.reason!r} names a rule that does not keep it"
 
 

@@ -518,7 +518,7 @@ def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
             near = get_close_matches(each, known, n=1)
             also = f"Did you mean {near[0]!r}? " if near else ""
             raise UsageError(
-                f"Holdfast knows no agent {each!r}.", hint=f"{also}It knows {', '.join(known)}."
+                f"There is no agent {each!r}.", hint=f"{also}The agents are {', '.join(known)}."
             )
 
 

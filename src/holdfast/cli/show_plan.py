@@ -239,7 +239,7 @@ def _in_words(shortfall: Shortfall) -> str:
     held = ", ".join(f"{why} ({quantity(much)})" for why, much in shortfall.held_by.items())
     return (
         f"The cap {shortfall.cap} of {quantity(shortfall.limit)} cannot be met: "
-        f"{quantity(shortfall.remaining)} remain. Held by: {held}."
+        f"{quantity(shortfall.remaining)} remain. What stays: {held}."
     )
 
 
