@@ -228,7 +228,7 @@ def test_the_difference_of_a_path_that_is_nowhere(
     known = taken(machine, project)
     result = inside.run("checkpoints", "diff", known, str(project / "scr"))
     assert result.code == 2
-    assert "There is no 'scr' in checkpoint" in result.err
+    assert "'scr' is neither in checkpoint" in result.err
     (project / "with space").unlink()
     assert inside.run("checkpoints", "diff", known, str(project / "with space")).code == 0
     assert inside.run("checkpoints", "diff", known, str(project / "src")).code == 0
