@@ -69,10 +69,10 @@ def first_id(checkpoints: Checkpoints, words: Sequence[str]) -> tuple[Checkpoint
         # Perhaps one that is gone: a checkpoint has it, or the difference will say that none has.
         try:
             newest = checkpoints.newest(resolved(None))
-            if _LOOKS_LIKE_AN_ID.fullmatch(words[0]) and not _holds(checkpoints, newest, words[0]):
-                raise unknown
         except UnknownCheckpointError:
             raise unknown from None
+        if _LOOKS_LIKE_AN_ID.fullmatch(words[0]) and not _holds(checkpoints, newest, words[0]):
+            raise
         return newest, tuple(words)
 
 

@@ -67,8 +67,9 @@ def diff(
     """Show what changed since a checkpoint: until now, or until another one.
 
     Usage: diff [ID] [ID2] [PATH]...  Without an id it compares with the newest checkpoint of the
-    current directory, or of the first path. The output has git's format, and `git apply` accepts it. A path that looks
-    like the id of a checkpoint is taken for that id; write ./path to mean the path.
+    current directory, or of the first path. The output has git's format, and `git apply` accepts
+    it. A path that looks like the id of a checkpoint is taken for that id; write ./path to mean the
+    path.
     """
     checkpoints = invocation.checkpoints()
     old, follows = first_id(checkpoints, words)
