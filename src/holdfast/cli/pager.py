@@ -82,7 +82,7 @@ def is_missing(command: str) -> bool:
     # The shell may know it by itself, as it knows `exec`.
     with contextlib.suppress(OSError):
         asked = ["/bin/sh", "-c", f"command -v {words[0]}"]
-        return subprocess.run(asked, check=False, stdout=subprocess.DEVNULL).returncode != 0  # noqa: S603 - a plain word
+        return subprocess.run(asked, check=False, stdout=subprocess.DEVNULL).returncode != 0
     return False
 
 

@@ -239,7 +239,8 @@ _WITH_FILES = dict.fromkeys(
 )
 NEEDLESS = {
     **dict.fromkeys(("sessions gc", "sessions delete", "sessions archive"), _WITH_FILES),
-    **dict.fromkeys(("sessions prune", "checkpoints prune"), {"--prune": "It prunes anyway"}),
+    "sessions prune": {"--prune": "It prunes anyway"},
+    "checkpoints prune": {"--prune": "It prunes anyway"},
 }
 #: Commands and options that one name does not answer; by group or command, "" is the top.
 ANSWERS: dict[str, dict[str, str]] = {
