@@ -154,6 +154,10 @@ class Unfinished(Protocol):
     def pending(self) -> Sequence[Removal]:
         """What was intended and has no recorded outcome."""
 
+    @property
+    def removed(self) -> Collection[str]:
+        """The ids of what is recorded as removed."""
+
     def resume(self) -> AbstractContextManager[Journal]: ...
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine
 from tests.cli.runner import Result, environment, run
 from tests.contract import agent_homes
 from tests.contract.agent_homes import FOUR
@@ -173,6 +175,34 @@ def test_prune_and_undo(bench: Bench) -> None:
     bench.ok("undo")
     assert bench.look() == before
     assert bench.sessions().keys() == there.keys()
+
+
+@pytest.mark.parametrize("bench", [AGENTS["opencode"]], indirect=True, ids=["opencode"])
+def test_rows_free_no_space_on_the_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the database does not shrink, so nothing of it counts as freed."""
+    database = bench.root / "opencode.db"
+    before = database.stat().st_size
+    binned = _pruned_inside(bench, monkeypatch)
+    assert "Freed 0 B now; 110.6 kB more when the trash is emptied" in binned
+    assert "Until the trash is emptied, copies of database rows take 110.6 kB more." in binned
+    bench.ok("undo")
+    gone = _pruned_inside(bench, monkeypatch, "--now")
+    assert database.stat().st_size >= before
+    assert "Freed 0 B.\nAbout 54.1 kB became free inside the agent's database" in gone
+
+
+@pytest.mark.parametrize("bench", [AGENTS["pi"]], indirect=True, ids=["pi"])
+def test_files_that_are_gone_are_freed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = _pruned_inside(bench, monkeypatch, "--now")
+    assert re.search(r"^Freed [1-9].* kB\.$", gone, re.MULTILINE)
+    assert "database" not in gone
+
+
+def _pruned_inside(bench: Bench, monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
+    """A prune in this process: what it said."""
+    monkeypatch.setattr("time.time", lambda: LATER)
+    inside = Inside(Machine(root=bench.user.parent))
+    return inside.ok("--home", str(bench.root), "sessions", "prune", "--yes", *flags).out
 
 
 def test_gc_and_undo(bench: Bench) -> None:

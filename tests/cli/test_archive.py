@@ -11,6 +11,7 @@ from holdfast import Message
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from tests.cli.every_command import say
+from tests.cli.inside import Inside
 from tests.cli.machine import DAY, Machine, entries
 
 OLD = "20250101_090000_aaaaaa"
@@ -113,6 +114,35 @@ def test_undo_brings_an_archived_session_back(kept: Machine) -> None:
     kept.ok("undo")
     assert kept.json("sessions", "list")["sessions"] == before
     assert listed(kept, "--archived") == []
+
+
+def test_redo_archives_the_files_as_well(kept: Machine) -> None:
+    run = Inside(kept)
+    before = entries(kept.sessions)
+    run.ok("sessions", "archive", OLD, OLDER, "--yes")
+    without = entries(kept.sessions)
+    run.ok("undo", "--yes")
+    assert "2 archived with 2 files" in run.ok("redo", "--yes").out
+    assert entries(kept.sessions).keys() == without.keys() != before.keys()
+    run.ok("undo", "--yes")
+    assert entries(kept.sessions).keys() == before.keys()
+
+
+def test_redo_leaves_a_file_that_changed_since(kept: Machine) -> None:
+    run = Inside(kept)
+    run.ok("sessions", "archive", OLD, "--yes")
+    run.ok("undo", "--yes")
+    [path] = kept.sessions.glob(f"*{OLD}*")
+    path.write_text(path.read_text() + "more\n")
+    said = run.ok("redo", "--yes").out
+    assert "changed since the plan was made" in said
+    assert path.exists()
+
+
+def test_nothing_to_archive_is_called_that(kept: Machine) -> None:
+    said = Inside(kept).ok("sessions", "archive", "--older-than", "900d", "--yes").out
+    assert "Nothing to archive." in said
+    assert "remove" not in said
 
 
 def test_filters_pick_what_is_archived(kept: Machine) -> None:

@@ -363,7 +363,7 @@ def test_takes_by_hand_stay_within_the_bounds(machine: Machine, project: Path) -
 
 
 def test_verify_finds_everything_whole(machine: Machine, project: Path, first: str) -> None:
-    assert "1 checkpoint: all are intact." in ok(machine, "verify").words
+    assert "1 checkpoint, intact." in ok(machine, "verify").words
     document = machine.json("checkpoints", "verify")
     assert (document["ok"], document["problems"]) == (True, [])
 

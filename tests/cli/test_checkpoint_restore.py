@@ -314,7 +314,7 @@ def test_undo_of_a_restore_shows_the_same_paths_before_and_after(
     restored = entries(project)
 
     preview = machine.ok("undo", "--dry-run")
-    assert "1 written, 1 deleted." in preview.words
+    assert "It would write 1 file and delete 1." in preview.words
     assert f"bring {project} back to how it was before the restore" in preview.words
     assert "Restore (1) new.txt" in preview.words
     assert "Delete (1) with space" in preview.words

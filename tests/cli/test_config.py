@@ -253,7 +253,7 @@ def test_set_keeps_everything_else(at_home: Machine) -> None:
     [
         ("sessions.retention_day 3", 'did you mean "retention_days"?'),
         ("retention_days 3", "it belongs in [sessions]"),
-        ("sessions.max_age_days 3", 'here it is "retention_days"'),
+        ("sessions.max_age_days 3", '; use "retention_days"'),
         ("sessions.idle_minutes 0", "it would reset at once"),
         ("checkpoints.enabled maybe", "expected true or false"),
         ("trash_days 3 4", "takes one value"),

@@ -80,6 +80,9 @@ def test_one_agent_is_changed_and_no_other(machine: Machine) -> None:
     ours = machine.json("sessions", "list", "--agent", "gemini")["sessions"]
     assert 0 < len(ours) < len(there)
     one = min(each["id"] for each in ours if not each["parent_id"])
+    unknown = machine.run("sessions", "list", "--agent", "nope")
+    assert "There is no agent 'nope'." in unknown.words
+    assert "The agents are " in unknown.words
     refused = machine.run("sessions", "delete", one, "--yes", "--agent", "codex")
     assert refused.code == 2
     machine.ok("sessions", "pin", one, "--agent", "gemini")

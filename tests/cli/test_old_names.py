@@ -40,7 +40,7 @@ def test_a_command_from_elsewhere(group: str, old: str, new: str) -> None:
         pytest.skip("it is a command here by now")
     said = say(*words)
     assert said.code == 2
-    assert f"Here it is `holdfast {new}`." in said.text
+    assert f"Use `holdfast {new}`." in said.text
     path, _, flag = new.partition(" --")
     known = [name for param in _ENTRIES[path].own_params for name in param.opts]
     assert not flag or f"--{flag}" in known
@@ -54,10 +54,10 @@ def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
     known = [name for param in COMMANDS[path].own_params for name in param.opts]
     if not new.startswith("-"):  # a command of its own
         assert new in COMMANDS
-        assert f"Here it is `holdfast {new}`." in say(*path.split(), old).text
+        assert f"Use `holdfast {new}`." in say(*path.split(), old).text
         return
     assert new.split(maxsplit=1)[0] in known
-    assert old in known or f"Here it is {new}." in say(*path.split(), old).text
+    assert old in known or f"Use {new}." in say(*path.split(), old).text
     assert not are_opposites(old, new.split(maxsplit=1)[0])
 
 
@@ -68,7 +68,7 @@ def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
         known = [name for param in entry.command.params for name in param.opts]
         if new.split(maxsplit=1)[0] in known and old not in known:
             own = suggestions.OPTIONS.get(path, {}).get(old, new)
-            assert f"Here it is {own}." in _answer(path, old)
+            assert f"Use {own}." in _answer(path, old)
             asked += 1
     assert asked
 
@@ -135,7 +135,7 @@ def test_a_key_from_elsewhere(tmp_path: Path, table: str, old: str, new: str) ->
     assert old not in BY_TABLE[table]
     file = tmp_path / "config.toml"
     file.write_text(f"[{table}]\n{old} = 1\n")
-    with pytest.raises(ConfigError, match=f'here it is "{new}"'):
+    with pytest.raises(ConfigError, match=f'; use "{new}"'):
         load(file, {})
 
 

@@ -181,8 +181,8 @@ def test_keep_rules(machine: Machine, daily: list[Path], flags: str, kept: int |
 def test_every_item_has_a_reason_that_names_its_rule(machine: Machine, daily: list[Path]) -> None:
     document = machine.json("sessions", "prune", "--keep-last", "2", "--dry-run")
     assert [reasons(document)[item_id(path)] for path in daily[:3]] == [
-        "last: 1 of 2",
-        "last: 2 of 2",
+        "among the last 2: number 1",
+        "among the last 2: number 2",
         "not kept by any keep rule",
     ]
 

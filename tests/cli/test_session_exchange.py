@@ -304,7 +304,7 @@ def test_what_is_there_is_skipped_unless_replaced(stored: Machine) -> None:
     assert stored.json("sessions", "search", "another")["hits"] == []
     shown = stored.run("sessions", "import", "-", stdin=newer)
     assert shown.code == 0
-    assert "1 session was already stored; to replace them, use --replace." in shown.words
+    assert "1 session was already stored; to replace it, use --replace." in shown.words
     old = export(stored, DISK)
     document = take_in(stored, newer, "--replace")
     assert (document["imported"], document["replaced"]) == (0, 1)

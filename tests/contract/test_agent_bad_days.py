@@ -3,6 +3,7 @@ no file that is another's."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError, SchemaError
-from holdfast.homes import claude_code, format_sessions, life, message_counts
+from holdfast.homes import claude_code, format_sessions, gemini, life, message_counts
 from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
 from holdfast.model.item import SESSION
@@ -552,3 +553,54 @@ def test_nothing_to_do_in_an_empty_home(agent: str, tmp_path: Path) -> None:
         assert session_ids(home) == set()
         home.status()
         assert remove_all(home) == {}
+
+
+# --- What a link leads to -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held_open", [True, False])
+def test_a_living_transcript_behind_a_link_stays(tmp_path: Path, held_open: bool) -> None:
+    root = home_of("claude-code", tmp_path)
+    transcript = max(root.glob("projects/*/*.jsonl"), key=lambda each: each.stat().st_size)
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    transcript.rename(elsewhere)
+    transcript.symlink_to(elsewhere)
+    old = NOW - 100 * 86_400
+    os.utime(transcript, (old, old), follow_symlinks=False)
+    with opened(root) as home:
+        home.sessions.find()  # what it notes now must not hide what is written later
+    os.utime(elsewhere, (old, old) if held_open else (NOW - 5, NOW - 5))
+    with elsewhere.open("a") if held_open else contextlib.nullcontext(), opened(root) as home:
+        done = remove_all(home)
+    assert done.get(transcript.stem) is not Result.REMOVED
+    assert transcript.is_symlink()
+
+
+# --- A bug in one format --------------------------------------------------------------------------
+
+
+def test_a_message_of_gptme_without_a_time(tmp_path: Path) -> None:
+    root = home_of("gptme", tmp_path)
+    log = min(root.glob("logs/*/conversation.jsonl"))
+    with log.open("a") as file:
+        file.write('{"role": "user", "content": "no time"}\n')
+    with opened(root) as home:
+        assert "no time" in str([*home.sessions.messages(log.parent.name)][-1].content)
+
+
+def test_a_bug_in_one_format_does_not_hide_the_other_homes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for agent, folder in (("claude-code", ".claude"), ("gemini", ".gemini")):
+        HOMES[agent].make(tmp_path / folder)
+
+    def broken(*_: object) -> None:
+        raise KeyError("timestamp")
+
+    monkeypatch.setattr(gemini.Gemini, "units", broken)
+    with holdfast.machine(user_home=tmp_path, clock=lambda: NOW) as machine:
+        page = machine.list_sessions()
+    assert {each.home.agent for each in page.found} == {"claude-code"}
+    [unread] = page.looked.unread
+    assert unread.path == tmp_path / ".gemini"
+    assert "KeyError" in unread.error.message

@@ -24,13 +24,15 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes import archive_bundles
+from holdfast.homes.archive_sessions import ArchiveMover
 from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import ARCHIVED
+from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, Plan
-from holdfast.model.report import Report, Result
+from holdfast.model.report import Report, Result, unseen
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.decision import plan_item
@@ -126,6 +128,119 @@ def test_its_files_go_with_it_and_come_back_as_they_were(home: HoldfastHome) -> 
     assert files(home) == before
     archive(home, STAMPED)
     assert bring(home, STAMPED).brought_back == 1
+    assert files(home) == before
+
+
+OTHER = "20260326_112518_6995d2"
+
+
+@pytest.fixture
+def two_with_files(tmp_path: Path) -> HoldfastHome:
+    made = opened(tmp_path)
+    for name in (STAMPED, OTHER):
+        a_stored_session(made, name)
+        with_files(made, name)
+    return made
+
+
+class Killed(BaseException):
+    """Nobody handles it: as after a kill, the operation stays open."""
+
+
+class Progress:
+    """Stops, or kills, after the first step."""
+
+    def __init__(self, *, kills: bool = False) -> None:
+        self._kills = kills
+        self.labels: list[str] = []
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        self.labels.append(label)
+        if self._kills:
+            raise Killed
+
+    def stop_requested(self) -> bool:
+        return bool(self.labels)
+
+
+def files_of(home: HoldfastHome, session_id: str) -> list[str]:
+    return [name for name in files(home) if session_id in name]
+
+
+def test_a_stop_comes_between_whole_sessions(
+    two_with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.spine.carry_out.BATCH", 1)
+    home, watched = two_with_files, Progress()
+    before = files(home)
+    report = apply(planned(home, STAMPED, OTHER), home, clock=clock, progress=watched)
+    assert report.stopped
+    assert set(watched.labels) == {"archiving"}
+    [left] = everything(home)
+    [gone] = {STAMPED, OTHER} - {left}
+    assert (len(files_of(home, left)), files_of(home, gone)) == (3, [])
+    assert archive(home, left).removed == 4
+    assert files(home) == {}
+    assert bring(home).brought_back == 2
+    assert files(home) == before
+
+
+def test_files_follow_their_session_after_a_kill(two_with_files: HoldfastHome) -> None:
+    home, before = two_with_files, files(two_with_files)
+    with pytest.raises(Killed):
+        apply(planned(home, STAMPED, OTHER), home, clock=clock, progress=Progress(kills=True))
+    assert (list(everything(home)), files(home)) == ([], before)
+    settle_if_needed(home, clock=clock)
+    assert files(home) == {}
+    [operation] = home.log.read().operations
+    assert (operation.archived, operation.archived_files) == (2, 6)
+    undo_latest(home, clock=clock)
+    assert files(home) == before
+
+
+@pytest.mark.parametrize("step", ["copy", "drop"])
+def test_files_stay_after_a_kill_with_a_session_that_had_not_left(
+    two_with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    home, before = two_with_files, files(two_with_files)
+    plan = planned(home, STAMPED)
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveMover, step, dies)
+        with pytest.raises(Killed):
+            apply(plan, home, clock=clock)
+    if step == "copy":
+        remove_rows(store_of(home), STAMPED)  # by its agent: no bundle has the files
+    settle_if_needed(home, clock=clock)
+    assert files(home) == before
+
+
+def test_files_wait_for_a_session_that_cannot_be_inspected(
+    two_with_files: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, before = two_with_files, files(two_with_files)
+    removed = ArchiveMover.drop
+
+    def dies(mover: ArchiveMover, batch: Sequence[Removal]) -> None:
+        removed(mover, batch)
+        raise Killed
+
+    plan = planned(home, STAMPED, OTHER)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveMover, "drop", dies)
+        with pytest.raises(Killed):
+            apply(plan, home, clock=clock)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveMover, "look", lambda _, batch: [unseen("locked")] * len(batch))
+        settle_if_needed(home, clock=clock)
+    assert files(home) == before
+    assert home.log.read().operations[0].finished_at is None
+    settle_if_needed(home, clock=clock)
+    assert files(home) == {}
+    assert bring(home).brought_back == 2
     assert files(home) == before
 
 

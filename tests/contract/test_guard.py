@@ -87,6 +87,15 @@ def test_tokens_of_messages_count_and_are_counted_once(bench: Bench) -> None:
     with pytest.raises(BudgetExceededError) as refused, guard.call(tokens=Tokens(input=11)):
         pytest.fail("90 and 11 are more than 100")
     assert refused.value.used == 90
+    assert "the call would pass its budget of 100 tokens (90 used)" in str(refused.value)
+
+
+def test_a_budget_that_is_used_up_is_called_so(bench: Bench) -> None:
+    guard = bench.fresh(tokens=100)
+    spend(guard, 104)
+    with pytest.raises(BudgetExceededError) as refused, guard.call():
+        pytest.fail("104 is more than 100")
+    assert "its budget of 100 tokens is used up (104)." in str(refused.value)
 
 
 def test_an_estimate_is_reserved_while_the_call_is_in_flight(bench: Bench) -> None:

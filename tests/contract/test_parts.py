@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import BusyError
+from holdfast.errors import BusyError, FullDiskError, StorageError
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -27,9 +27,10 @@ from holdfast.model.part import (
     part_from_json,
     part_to_json,
 )
-from holdfast.parts import movers, trees
+from holdfast.parts import movers, rows, trees
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
+from holdfast.stores.sqlite.database import sqlite_errors
 
 OLD = 1_700_000_000
 
@@ -732,3 +733,43 @@ def other_file_system(monkeypatch: pytest.MonkeyPatch, trash: Path) -> Iterator[
         patch.setattr(Path, "rename", no_rename)
         patch.setattr(os, "link", no_link)
         yield
+
+
+@pytest.mark.parametrize(
+    ("code", "free", "full"),
+    [
+        (sqlite3.SQLITE_IOERR_WRITE, 0, True),
+        (sqlite3.SQLITE_CANTOPEN, 0, True),
+        (sqlite3.SQLITE_FULL, 1_000_000, True),
+        (sqlite3.SQLITE_IOERR_WRITE, 1_000_000, False),
+    ],
+)
+def test_a_full_disk_is_called_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, free: int, full: bool
+) -> None:
+    """SQLite calls it an I/O error when a write fails outside of its own pages."""
+    fields = list(os.statvfs(tmp_path))
+    fields[0], fields[1], fields[4] = 4096, 4096, free
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(fields))
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    for errors in (rows._database_errors, sqlite_errors):
+        if code == sqlite3.SQLITE_CANTOPEN and errors is sqlite_errors:
+            continue  # a file that is not there has nothing to do with room
+        with pytest.raises(StorageError) as told, errors(tmp_path / "agent.db"):
+            raise error
+        assert isinstance(told.value, FullDiskError) is full
+        assert bool(told.value.hint) is full
+
+
+def test_what_sqlite_rolled_back_by_itself_hides_no_error() -> None:
+    def write(db: sqlite3.Connection) -> None:
+        with rows._transaction(db, "BEGIN"):
+            db.execute("ROLLBACK")  # as on a full disk
+            raise OSError("full")
+
+    with (
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as db,
+        pytest.raises(OSError, match="full"),
+    ):
+        write(db)

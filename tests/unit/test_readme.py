@@ -15,6 +15,7 @@ from holdfast.cli.demo_home import build
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EMBEDDING = ROOT / "docs/how-to/embed-sessions.md"
+CHECKPOINTS = ROOT / "docs/how-to/checkpoints.md"
 FROM_PYTHON = ROOT / "docs/how-to/python.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SESSIONS, _PRUNING = _PYTHON.findall(README.read_text(encoding="utf-8"))
@@ -96,6 +97,19 @@ def test_the_page_on_python_runs(
     [code] = _PYTHON.findall(FROM_PYTHON.read_text(encoding="utf-8"))
     _run(code)
     assert capsys.readouterr().out == "0 would go\n"
+
+
+def test_the_page_on_checkpoints_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the folder that the page makes at its top."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shop = tmp_path / "site/src/shop.py"
+    shop.parent.mkdir(parents=True)
+    shop.write_text("as it was")
+    names = _run("\n".join(_PYTHON.findall(CHECKPOINTS.read_text(encoding="utf-8"))))
+    assert names["report"].written == ("src/shop.py",)
+    assert shop.read_text() == "as it was"
+    names["home"].close()
 
 
 def _names(home: Path) -> set[str]:

@@ -81,8 +81,8 @@ NOT_KEPT = ("remove", "not kept by any keep rule")
 def test_keep_last() -> None:
     made = plan(a_policy(keep_last=2), *aged(old=3 * DAY, new=DAY, middle=2 * DAY))
     assert decided(made) == {
-        "new": ("keep", "last: 1 of 2"),
-        "middle": ("keep", "last: 2 of 2"),
+        "new": ("keep", "among the last 2: number 1"),
+        "middle": ("keep", "among the last 2: number 2"),
         "old": NOT_KEPT,
     }
 
@@ -100,7 +100,7 @@ def test_keep_last_counts_in_each_kind_and_source() -> None:
 
 def test_of_equals_the_first_by_id_counts_as_newest() -> None:
     assert decided(plan(a_policy(keep_last=1), *aged(b=DAY, a=DAY))) == {
-        "a": ("keep", "last: 1 of 1"),
+        "a": ("keep", "the last one"),
         "b": NOT_KEPT,
     }
 
@@ -139,8 +139,8 @@ def test_keep_within_counts_from_the_newest_not_from_now() -> None:
             {"keep_hourly": 2},
             ("2026-03-25T11:59:59", "2026-03-25T11:00", "2026-03-25T10:59:59", "2026-03-25T09:30"),
             {
-                "2026-03-25T11:59:59": "hourly: 2026-03-25 11 h, 1 of 2",
-                "2026-03-25T10:59:59": "hourly: 2026-03-25 10 h, 2 of 2",
+                "2026-03-25T11:59:59": "newest of its hour: 2026-03-25 11 h, 1 of 2",
+                "2026-03-25T10:59:59": "newest of its hour: 2026-03-25 10 h, 2 of 2",
             },
             id="hourly",
         ),
@@ -148,8 +148,8 @@ def test_keep_within_counts_from_the_newest_not_from_now() -> None:
             {"keep_daily": 2},
             ("2026-03-25T00:00:01", "2026-03-25T00:00", "2026-03-24T23:59:59", "2026-03-20"),
             {
-                "2026-03-25T00:00:01": "daily: 2026-03-25, 1 of 2",
-                "2026-03-24T23:59:59": "daily: 2026-03-24, 2 of 2",
+                "2026-03-25T00:00:01": "newest of its day: 2026-03-25, 1 of 2",
+                "2026-03-24T23:59:59": "newest of its day: 2026-03-24, 2 of 2",
             },
             id="daily, over midnight in UTC",
         ),
@@ -157,8 +157,8 @@ def test_keep_within_counts_from_the_newest_not_from_now() -> None:
             {"keep_daily": 2},
             ("2026-03-25", "2026-01-07T12:00", "2026-01-07T11:00", "2026-01-06"),
             {
-                "2026-03-25": "daily: 2026-03-25, 1 of 2",
-                "2026-01-07T12:00": "daily: 2026-01-07, 2 of 2",
+                "2026-03-25": "newest of its day: 2026-03-25, 1 of 2",
+                "2026-01-07T12:00": "newest of its day: 2026-01-07, 2 of 2",
             },
             id="daily, days without an item do not count",
         ),
@@ -166,30 +166,36 @@ def test_keep_within_counts_from_the_newest_not_from_now() -> None:
             {"keep_weekly": 2},
             ("2025-01-01", "2024-12-30", "2024-12-29T23:59:59", "2024-12-22"),
             {
-                "2025-01-01": "weekly: 2025-W01, 1 of 2",
-                "2024-12-29T23:59:59": "weekly: 2024-W52, 2 of 2",
+                "2025-01-01": "newest of its week: 2025-W01, 1 of 2",
+                "2024-12-29T23:59:59": "newest of its week: 2024-W52, 2 of 2",
             },
             id="weekly, week 1 begins in the old year",
         ),
         pytest.param(
             {"keep_weekly": 2},
             ("2027-01-04", "2027-01-03", "2026-12-31"),
-            {"2027-01-04": "weekly: 2027-W01, 1 of 2", "2027-01-03": "weekly: 2026-W53, 2 of 2"},
+            {
+                "2027-01-04": "newest of its week: 2027-W01, 1 of 2",
+                "2027-01-03": "newest of its week: 2026-W53, 2 of 2",
+            },
             id="weekly, week 53 ends in the new year",
         ),
         pytest.param(
             {"keep_monthly": 2},
             ("2026-03-01", "2026-02-28T23:59:59", "2026-02-01", "2025-03-31"),
             {
-                "2026-03-01": "monthly: 2026-03, 1 of 2",
-                "2026-02-28T23:59:59": "monthly: 2026-02, 2 of 2",
+                "2026-03-01": "newest of its month: 2026-03, 1 of 2",
+                "2026-02-28T23:59:59": "newest of its month: 2026-02, 2 of 2",
             },
             id="monthly",
         ),
         pytest.param(
             {"keep_yearly": 3},
             ("2026-01-01", "2025-12-31T23:59:59", "2025-01-01"),
-            {"2026-01-01": "yearly: 2026, 1 of 3", "2025-12-31T23:59:59": "yearly: 2025, 2 of 3"},
+            {
+                "2026-01-01": "newest of its year: 2026, 1 of 3",
+                "2025-12-31T23:59:59": "newest of its year: 2025, 2 of 3",
+            },
             id="yearly, fewer years than asked for",
         ),
     ],
@@ -205,7 +211,7 @@ def test_calendar_rules_keep_the_newest_of_each_bucket(
 @pytest.mark.parametrize("absurd", [-(2.0**63), moment("0001-01-01") - 1, 2.0**63])
 def test_a_time_outside_the_calendar_has_a_bucket_too(absurd: float) -> None:
     made = plan(a_policy(keep_daily=2), an_item("absurd", last_active_at=absurd), an_item("a"))
-    assert by_id(made, "absurd").reason.startswith("daily: outside the calendar, ")
+    assert by_id(made, "absurd").reason.startswith("newest of its day: outside the calendar, ")
 
 
 def test_the_first_rule_that_keeps_an_item_is_named() -> None:
@@ -213,9 +219,9 @@ def test_the_first_rule_that_keeps_an_item_is_named() -> None:
     ages = {"last": 0.0, "within": DAY, "daily": 2 * DAY, "young": 2 * DAY + HOUR, "old": 99 * DAY}
     made = plan(policy, *aged(**ages))
     assert {item.id: item.rule for item in made.items} == {
-        "last": "last",
+        "last": "the last one",
         "within": "within 24 h of the newest",
-        "daily": "daily",
+        "daily": "newest of its day",
         "young": "active within 90 d",
         "old": "older than 90 d",
     }
@@ -260,9 +266,9 @@ def test_a_source_with_limits_of_its_own_is_judged_by_them_alone() -> None:
         an_item("telegram", source="telegram", age=300 * DAY),
     )
     assert decided(made) == {
-        "cli": ("keep", "last: 1 of 1"),
+        "cli": ("keep", "the last one"),
         "cron": ("remove", "older than 7 d: last active 30 d ago"),
-        "telegram": ("keep", "last: 1 of 1"),
+        "telegram": ("keep", "the last one"),
     }
 
 

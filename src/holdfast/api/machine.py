@@ -242,6 +242,8 @@ class Machine:
                 if isinstance(error, UsageError) and not isinstance(error, _OF_THE_HOME):
                     raise
                 unread.append(UnreadHome(path=home.path, error=error))
+            except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
+                unread.append(UnreadHome(path=home.path, error=_bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
 
     # --- Seeing -----------------------------------------------------------------------------------
@@ -516,8 +518,16 @@ def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
             near = get_close_matches(each, known, n=1)
             also = f"Did you mean {near[0]!r}? " if near else ""
             raise UsageError(
-                f"Holdfast knows no agent {each!r}.", hint=f"{also}It knows {', '.join(known)}."
+                f"There is no agent {each!r}.", hint=f"{also}The agents are {', '.join(known)}."
             )
+
+
+def _bug_in(home: AgentHome, error: Exception) -> HoldfastError:
+    return HoldfastError(
+        f"Cannot read {home.path}: {type(error).__name__}: {error}",
+        hint="This is a bug in Holdfast. Run the command again with --debug and --home "
+        f"{home.name}, and report it.",
+    )
 
 
 def _flag(home: AgentHome) -> str:

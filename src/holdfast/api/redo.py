@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import Operation
+from holdfast.model.plan import PlanItem
+from holdfast.model.session import SessionFilter
 from holdfast.ports import Progress
 from holdfast.spine import redo
 from holdfast.spine.undo import Foreseen
-from holdfast.value import dataclass
+from holdfast.stores.files import same_content
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,6 +34,7 @@ class RedoPlan:
 
 def plan_redo(place: Place, operation: str | None) -> RedoPlan:
     target, plan = redo.plan_redo(place.home, operation, now=place.clock())
+    plan = replace(plan, items=_with_files_as_they_are(place, plan.items))
     names = {}
     if any(each.kind != PROJECT for each in plan.items) and place.home.has_checkpoints():
         store = place.home.checkpoint_store()
@@ -41,3 +45,20 @@ def plan_redo(place: Place, operation: str | None) -> RedoPlan:
         planned=HomePlan(place=place, home=place.home, plan=plan, names=names),
         foreseen=redo.foresee(place.home, plan),
     )
+
+
+def _with_files_as_they_are(place: Place, items: Sequence[PlanItem]) -> tuple[PlanItem, ...]:
+    """A file that came back from a bundle is a new one with the same content. If it changed since,
+    it keeps the version that it had when it left, and so it stays."""
+    owners = {each.goes_with for each in items if each.goes_with and not each.undoable}
+    if not owners:
+        return tuple(items)
+    seen = place.home.scan(place.clock(), wanted=SessionFilter(ids=tuple(owners))).items
+    now = {(each.kind, each.id): each.version for each in seen}
+
+    def as_it_is(item: PlanItem) -> PlanItem:
+        version = now.get((item.kind, item.id), "")
+        back = item.goes_with in owners and same_content(version, item.version)
+        return replace(item, version=version) if back else item
+
+    return tuple(map(as_it_is, items))

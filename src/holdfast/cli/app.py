@@ -20,7 +20,7 @@ COMMANDS = {
     "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),
     "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),
     "undo": Lazy("holdfast.cli.commands.operations", "Bring back what an operation removed."),
-    "redo": Lazy("holdfast.cli.commands.redo", "Do an operation again that was undone."),
+    "redo": Lazy("holdfast.cli.commands.redo", "Repeat an operation that was undone."),
     "trash": Lazy("holdfast.cli.commands.operations", "List or empty what undo can bring back."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or change the configuration."),
     "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and repair it."),

@@ -24,7 +24,7 @@ def edit_options(function: _Function) -> _Function:
     decorated: _Function = without_yes
     for option in (
         click.option(
-            "--yes", "-y", is_flag=True, help="Accepted for scripts; nothing is asked here."
+            "--yes", "-y", is_flag=True, help="Has no effect here: this command never asks."
         ),
         click.option(
             "--dry-run", "-n", is_flag=True, help="Show what would change and stop there."

@@ -111,12 +111,14 @@ def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return decorate
 
 
-def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
-    """Show, ask, apply, report. Returns the exit code."""
+def remove(
+    invocation: Invocation, planned: HomePlan, how: RemovalFlags, *, verb: str = "remove"
+) -> int:
+    """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for."""
     plan = planned.plan
     _tell(planned)
     if not invocation.json:
-        show_plan(plan, all_items=how.all_items, sources=planned.names)
+        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb)
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
     if how.dry_run or how.plan_out is not None:
@@ -138,7 +140,7 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
     _document(invocation, plan, report)
     if not invocation.json:
         say()
-        show_report(report, home_flag=invocation.home_flag, plan=plan)
+        show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
     return exit_code(report)
 
 

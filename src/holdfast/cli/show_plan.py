@@ -98,10 +98,17 @@ def is_archiving(plan: Plan) -> bool:
     return any(item.action is Action.ARCHIVE for item in plan.removals)
 
 
-def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_THEY_ARE) -> None:
+def show_plan(
+    plan: Plan,
+    *,
+    all_items: bool,
+    sources: Mapping[str, str] = _AS_THEY_ARE,
+    verb: str = "remove",
+) -> None:
     """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
 
-    `sources` has the names of sources that people know by another one.
+    `sources` has the names of sources that people know by another one. `verb` is what was asked
+    for.
     """
     removals = plan.removals
     if removals:
@@ -116,7 +123,7 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         if why := by_cap(removals):
             say(styled(why, style="yellow"))
     elif not plan.ends:
-        say("Nothing to remove.")
+        say(f"Nothing to {verb}.")
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
@@ -232,16 +239,18 @@ def _in_words(shortfall: Shortfall) -> str:
     held = ", ".join(f"{why} ({quantity(much)})" for why, much in shortfall.held_by.items())
     return (
         f"The cap {shortfall.cap} of {quantity(shortfall.limit)} cannot be met: "
-        f"{quantity(shortfall.remaining)} remain. Held by: {held}."
+        f"{quantity(shortfall.remaining)} remain. What stays: {held}."
     )
 
 
-def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
+def show_report(
+    report: Report, *, home_flag: str, plan: Plan | None = None, verb: str = "remove"
+) -> None:
     """What was done, what was not and why, what it freed, how to undo it.
 
     Only the plan knows what was archived, and how much was removed for good.
     """
-    say(_summary(report, plan))
+    say(_summary(report, plan, verb))
     _show_outcomes(
         "In part",
         [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
@@ -260,7 +269,7 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         say("To go on, run the same command again.")
 
 
-def _summary(report: Report, plan: Plan | None) -> Line:
+def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
@@ -274,7 +283,7 @@ def _summary(report: Report, plan: Plan | None) -> Line:
         (report.failed, "failed", "bold red"),
     ]
     shown = [(count, word, style) for count, word, style in parts if count] or [
-        (0, "removed", "bold")
+        (0, f"{verb}d", "bold")
     ]
     line = styled()
     for count, word, style in shown:
@@ -284,12 +293,17 @@ def _summary(report: Report, plan: Plan | None) -> Line:
 
 def _show_freed(report: Report, home_flag: str) -> None:
     freed = f"Freed {format_bytes(report.bytes_freed)}"
+    of_rows = format_bytes(report.bytes_of_rows)
     if not report.bytes_in_trash:
         say(f"{freed}.")
+        if report.bytes_of_rows:
+            say(f"About {of_rows} became free inside the agent's database, which uses it again.")
         return
     in_trash = format_bytes(report.bytes_in_trash)
     say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
+    if report.bytes_of_rows:  # their place in the database is free, and its file as large
+        say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
 
 
 def _show_gone(report: Report, plan: Plan) -> None:

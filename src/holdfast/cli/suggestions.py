@@ -278,7 +278,7 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     known = [name for param in ctx.command.get_params(ctx) for name in param.opts]
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:
-        return click.UsageError(f"No such option '{error.option_name}'. Here it is {named}.", ctx)
+        return click.UsageError(f"No such option '{error.option_name}'. Use {named}.", ctx)
     if why := NEEDLESS.get(_path(ctx), {}).get(error.option_name):
         return click.UsageError(f"No such option '{error.option_name}'. {why}: leave it out.", ctx)
     if answer := ANSWERS.get(_path(ctx), {}).get(error.option_name):
@@ -304,7 +304,7 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
     new = COMMANDS.get(_path(ctx), {}).get(name)
     if new is not None:
         also = "".join(f" There is also `holdfast {each}`." for each in _also(new))
-        text = f"No such command '{name}'. Here it is `holdfast {new}`.{also}"
+        text = f"No such command '{name}'. Use `holdfast {new}`.{also}"
         return click.UsageError(text, ctx)
     if answer := ANSWERS.get(_path(ctx), {}).get(name):
         return click.UsageError(f"No such command '{name}'. {answer}", ctx)

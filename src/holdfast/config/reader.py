@@ -287,7 +287,7 @@ def _check_key(
         yield from _check_value(path, value, known[name].kind)
         return
     renamed = next((key.name for key in known.values() if name in key.was), None)
-    advice = f'; here it is "{renamed}"' if renamed else _advice(name, (*known, *tables))
+    advice = f'; use "{renamed}"' if renamed else _advice(name, (*known, *tables))
     yield path, WrongValueError(f"unknown key{advice}")
 
 

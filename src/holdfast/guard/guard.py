@@ -267,9 +267,13 @@ def _over_budget(standing: Standing, measure: Measure) -> BudgetExceededError:
     name = standing.session.id
     used = (measure.used or 0) + measure.in_flight
     flying = f", {_amount(measure.in_flight)} of that in flight" if measure.in_flight else ""
+    budget = f"its budget of {_amount(measure.limit)} {measure.words}"
+    if used >= measure.limit:
+        why = f"{budget} is used up ({_amount(used)}{flying})"
+    else:
+        why = f"the call would pass {budget} ({_amount(used)} used{flying})"
     return BudgetExceededError(
-        f"Session {name} has ended: the call would pass its budget of {_amount(measure.limit)} "
-        f"{measure.words} ({_amount(used)} used{flying}).",
+        f"Session {name} has ended: {why}.",
         session_id=name,
         budget=measure.budget,
         used=used,

@@ -1,11 +1,12 @@
 """One cheap look at everything below a home: has anything changed since the last one?
 
-A name, a size and two times of each file are enough to say no. Nothing is opened. Links are looked
-at, not followed: what they lead to is no part of the home, or is looked at by itself.
+A name, a size and two times of each file are enough to say no. Nothing is opened. Of a link, size
+and times of what it leads to count too; a folder behind one is not entered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -65,14 +66,28 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
                 return None  # it went while we looked
             if _made_by_reading(each.name, status.st_size):
                 continue
-            latest = max(latest, status.st_ctime_ns)
-            lines.append(
-                f"{each.name}/{status.st_size}/{status.st_mtime_ns}/{status.st_ctime_ns}"
-                f"/{status.st_mode:o}"
-            )
+            line, changed = _told(each, status)
+            latest = max(latest, changed)
+            lines.append(line)
         seen.update("\0".join(lines).encode(*_ENCODING))
         seen.update(b"\0\0")
     return Glance(checksum=seen.hexdigest(), settled=latest / 1e9)
+
+
+def _told(entry: os.DirEntry[str], status: os.stat_result) -> tuple[str, int]:
+    """What tells whether a file is another now, and when it was changed."""
+    line = f"{entry.name}/{_times(status)}/{status.st_mode:o}"
+    changed = status.st_ctime_ns
+    if entry.is_symlink():
+        # An agent that follows the link writes to what is behind it.
+        with contextlib.suppress(OSError):
+            behind = entry.stat()
+            return f"{line}/{_times(behind)}", max(changed, behind.st_ctime_ns)
+    return line, changed
+
+
+def _times(status: os.stat_result) -> str:
+    return f"{status.st_size}/{status.st_mtime_ns}/{status.st_ctime_ns}"
 
 
 def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:

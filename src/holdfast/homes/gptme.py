@@ -159,8 +159,8 @@ def _is_message(said: Record) -> bool:
 
 def _moment(said: Record) -> float | None:
     """gptme writes the time of the place it runs at, without saying which."""
-    with contextlib.suppress(ValueError, TypeError):
-        return datetime.fromisoformat(said["timestamp"]).timestamp()
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        return datetime.fromisoformat(str(said.get("timestamp"))).timestamp()
     return None
 
 

@@ -63,7 +63,13 @@ class Removal:
         return name if size <= _LONGEST_NAME else str(self.number)
 
     def end(
-        self, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0
+        self,
+        result: Result,
+        reason: str = "",
+        *,
+        freed: int = 0,
+        in_trash: int = 0,
+        of_rows: int = 0,
     ) -> Outcome:
         """What became of it."""
         return Outcome(
@@ -73,6 +79,7 @@ class Removal:
             reason=reason,
             bytes_freed=freed,
             bytes_in_trash=in_trash,
+            bytes_of_rows=of_rows,
         )
 
 

@@ -29,8 +29,10 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of one item. `bytes_freed` is what the file system got back. For a project that an
-    undo rolled forward, `written` and `deleted` are the paths that it changed."""
+    """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
+    those of rows that left a database of an agent, whose file does not shrink: what their copy
+    takes in the trash, and without one what the agent can use again. For a project that an undo
+    rolled forward, `written` and `deleted` are the paths that it changed."""
 
     kind: str
     id: str
@@ -38,6 +40,7 @@ class Outcome:
     reason: str = ""
     bytes_freed: int = 0
     bytes_in_trash: int = 0
+    bytes_of_rows: int = 0
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
 
@@ -92,6 +95,10 @@ class Report:
     @property
     def bytes_in_trash(self) -> int:
         return sum(outcome.bytes_in_trash for outcome in self.outcomes)
+
+    @property
+    def bytes_of_rows(self) -> int:
+        return sum(outcome.bytes_of_rows for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "brought_back", "skipped", "failed")
@@ -163,6 +170,8 @@ class Moved:
     copied: bool = False
     #: The size of the copy; after `discard`, the bytes that the file system gave back.
     bytes: int = 0
+    #: Of rows that left a database which does not shrink: see `Outcome`.
+    of_rows: int = 0
 
     @property
     def done(self) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import BusyError, FullDiskError, StorageError
 from holdfast.model.part import Rows, Sight, Slot, digest
 from holdfast.parts.row_closure import (
     Closure,
@@ -30,10 +30,12 @@ from holdfast.parts.row_closure import (
     q,
 )
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
-from holdfast.stores.files import check_regular, sync_dir
+from holdfast.stores.files import DISK_FULL, check_regular, is_disk_full, sync_dir
 from holdfast.stores.sqlite.foreign import add_newer_functions
 
 _WAIT = 5.0
+#: What SQLite says of a write that failed for any reason.
+_NO_WRITE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 #: How often a trigger may bring rows back before the removal is given up.
 _ROUNDS = 4
 _OWN_TRIGGER = "a trigger of its database brings its rows back"
@@ -142,7 +144,8 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # on a full disk SQLite has rolled back by itself
+            db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
 
@@ -152,11 +155,11 @@ def _database_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-            sqlite3.SQLITE_BUSY,
-            sqlite3.SQLITE_LOCKED,
-        ):
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(f"{path} is in use by another process.") from error
+        if code == sqlite3.SQLITE_FULL or (code in _NO_WRITE and is_disk_full(path)):
+            raise FullDiskError(f"{path}: {error}.", hint=DISK_FULL) from error
         raise StorageError(f"{path}: {error}") from error
 
 

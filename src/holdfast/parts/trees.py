@@ -63,8 +63,13 @@ class TreeMover:
         for slot in batch:
             _clear(slot)
             freed += tree_bytes(slot.copy)
-            remove_tree(slot.copy)
             remove_tree(_work(slot))
+            if is_folder(slot.copy):
+                # A kill must not leave half a folder under the name of a whole copy.
+                slot.copy.rename(_work(slot))
+                remove_tree(_work(slot))
+            else:
+                remove_tree(slot.copy)
         return freed
 
 
@@ -132,6 +137,8 @@ def _drop(slot: Slot) -> str | None:
     if tree_stamp(place) != slot.stamp:
         _name_again(place, _place(slot))
         return CHANGED
+    if place.is_symlink() and (why := in_use(place)) is not None:
+        return why  # asked here: in the trash, a relative link leads elsewhere
     if not os.path.lexists(slot.copy):
         try:
             place.rename(slot.copy)
@@ -247,7 +254,10 @@ def measure(path: Path) -> Tree | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not stat.S_ISDIR(status.st_mode):
-        return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=status.st_mtime)
+        changed = status.st_mtime
+        if stat.S_ISLNK(status.st_mode):
+            changed = max(changed, _changed_behind(path))
+        return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=changed)
     found: list[tuple[str, str]] = []
     total, changed = 0, status.st_mtime
     waiting = [""]  # by names, not by paths: a home may have a hundred thousand files
@@ -267,6 +277,18 @@ def measure(path: Path) -> Tree | None:
     return Tree(stamp=f"d:{digest(sorted(found))}", bytes=total, changed=changed)
 
 
+def _changed_behind(link: Path) -> float:
+    """When what a link leads to was last written: an agent that follows the link writes there."""
+    try:
+        status = link.stat()
+    except OSError:
+        return 0.0
+    if not stat.S_ISDIR(status.st_mode):
+        return status.st_mtime
+    tree = measure(Path(os.path.realpath(link)))
+    return status.st_mtime if tree is None else tree.changed
+
+
 def tree_stamp(path: Path) -> Stamp:
     tree = measure(path)
     return "" if tree is None else tree.stamp
@@ -283,6 +305,10 @@ def _leaf(status: os.stat_result) -> str:
 
 def in_use(path: Path) -> str | None:
     """Evidence that a process has a file of this tree open."""
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
+        if not path.exists():
+            return None
     leaves = [path] if not is_folder(path) else list(below(path))
     for leaf in leaves:
         if stat.S_ISREG(leaf.lstat().st_mode):

@@ -19,12 +19,13 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.model.operation import Removal
-from holdfast.model.part import FilePart, FolderPart, Part, Role, Sight, Slot, Unit
+from holdfast.model.part import FilePart, FolderPart, Part, Role, RowsPart, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.parts.trees import remove_tree, tree_bytes
 from holdfast.parts.unit_record import BatchRecord, State, UnitRecord
 from holdfast.ports import PartMover
+from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
     CHANGED,
@@ -33,6 +34,7 @@ from holdfast.spine.outcomes import (
     REPLACED,
     copy_changed,
 )
+from holdfast.stores.files import next_step
 from holdfast.stores.trash_folder import TrashFolder
 
 #: At the end of a version: the unit was pinned when the plan was made.
@@ -178,8 +180,11 @@ class UnitMover:
         return [moved[each.key] for each in batch]
 
     def _forget(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, Moved]:
-        """Discard the copies of units of one operation, and then the record of them."""
+        """Discard the copies of units of one operation, and then the record of them. A copy of
+        rows that only this removal needed gives back no more than it took."""
         freed: dict[int, int] = defaultdict(int)
+        of_rows: dict[int, int] = defaultdict(int)
+        lasting = {each.number for each in batch if each.item.undoable}
         known = [each for each in batch if each.key in recorded]
         records = _records(recorded)
         slots = [slot for each in known for slot in records[each.number].slots]
@@ -188,11 +193,20 @@ class UnitMover:
             whole = sum(each.copy_bytes for each in sights)
             given_back = mover.discard(group)
             for slot, sight in zip(group, sights, strict=True):
-                freed[slot.number] += given_back * sight.copy_bytes // whole if whole else 0
+                share = given_back * sight.copy_bytes // whole if whole else 0
+                if slot.number in lasting or _is_tree(slot.part):
+                    freed[slot.number] += share
+                elif isinstance(slot.part, RowsPart):
+                    of_rows[slot.number] += share
         for one in _batches(recorded):
             one.without(each.number for each in known)
         return {
-            each.key: Moved(copied=each.key in recorded, bytes=freed[each.number]) for each in batch
+            each.key: Moved(
+                copied=each.key in recorded,
+                bytes=freed[each.number],
+                of_rows=min(of_rows[each.number], each.item.bytes),
+            )
+            for each in batch
         }
 
     # --- Together ---------------------------------------------------------------------------------
@@ -206,8 +220,7 @@ class UnitMover:
         file, which gives nothing back by itself."""
         record = BatchRecord.read(self.folder(removal))
         slots = () if record is None else record.records[removal.number].slots
-        trees = (slot.copy for slot in slots if isinstance(slot.part, FilePart | FolderPart))
-        return sum(map(tree_bytes, trees))
+        return sum(tree_bytes(slot.copy) for slot in slots if _is_tree(slot.part))
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
         """Those that no record in the trash knows. Changes nothing."""
@@ -262,6 +275,11 @@ class UnitMover:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 found[keys[id(slot)]][slot.index] = sight
         return found
+
+
+def _is_tree(part: Part) -> bool:
+    """Whether the file system gets the space of a part back when its copy goes."""
+    return isinstance(part, FilePart | FolderPart)
 
 
 #: What is written down of removals: by key, the number and the record of the batch.
@@ -319,7 +337,10 @@ def _tried(
 
 
 def _words(error: HoldfastError | OSError) -> str:
-    return error.message if isinstance(error, HoldfastError) else str(error.strerror or error)
+    if isinstance(error, HoldfastError):
+        return in_a_word(error)
+    way_out = next_step(error)
+    return in_a_word(error) + (f". {way_out}" if way_out else "")
 
 
 class _Dropping:
@@ -335,6 +356,7 @@ class _Dropping:
         self.why: dict[int, str] = {}
         self.stuck: Mapping[int, str] = {}
         self.bytes: dict[int, int] = defaultdict(int)
+        self.of_rows: dict[int, int] = defaultdict(int)
         self._tried: list[Slot] = []
 
     def run(self) -> None:
@@ -351,6 +373,8 @@ class _Dropping:
         for mover, group in groups:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 self.bytes[slot.number] += sight.copy_bytes
+                if isinstance(slot.part, RowsPart):
+                    self.of_rows[slot.number] += sight.copy_bytes
 
     def _check_life(self) -> None:
         """Asked before each container: a process may have opened a session since."""
@@ -376,7 +400,7 @@ def _dropped(removal: Removal, run: _Dropping) -> Moved:
         return failed(run.stuck[number])
     if number in run.why:
         return stayed(run.why[number])
-    return Moved(copied=True, bytes=run.bytes[number])
+    return Moved(copied=True, bytes=run.bytes[number], of_rows=run.of_rows[number])
 
 
 # --- What the sights of parts mean for their unit -------------------------------------------------

@@ -19,12 +19,24 @@ from holdfast.policy.decision import REASONS, Decision, kept_because
 from holdfast.policy.rules import HOUR, Rules
 from holdfast.value import dataclass, field
 
+_PERIODS = {
+    "hourly": "hour",
+    "daily": "day",
+    "weekly": "week",
+    "monthly": "month",
+    "yearly": "year",
+}
+
 
 def kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> list[str | None]:
     """For each item of a group, the first rule that keeps it, as a reason; None if none does."""
     kept: list[str | None] = [None] * len(newest_first)
     for place in range(min(rules.keep_last, len(kept))):
-        kept[place] = f"last: {place + 1} of {rules.keep_last}"
+        kept[place] = (
+            f"among the last {rules.keep_last}: number {place + 1}"
+            if rules.keep_last > 1
+            else "the last one"
+        )
     if rules.keep_within is not None:
         _keep_within(rules.keep_within, newest_first, now, kept)
     for name, count in rules.buckets().items():
@@ -58,7 +70,8 @@ def _keep_buckets(name: str, count: int, newest_first: list[Item], kept: list[st
         if len(seen) == count:
             break
         seen.add(bucket)
-        kept[place] = kept[place] or f"{name}: {bucket}, {len(seen)} of {count}"
+        reason = f"newest of its {_PERIODS[name]}: {bucket}, {len(seen)} of {count}"
+        kept[place] = kept[place] or reason
 
 
 def _bucket(name: str, moment: float) -> str:

@@ -53,10 +53,14 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 _Removing().act,
                 home,
                 total=len(steps),
-                label="removing",
+                label="archiving" if _archives(steps) else "removing",
                 clock=clock,
                 progress=progress or Silent(),
             )
+
+
+def _archives(steps: Sequence[PlanItem]) -> bool:
+    return any(each.action is Action.ARCHIVE for each in steps)
 
 
 def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Sequence[PlanItem]]]:

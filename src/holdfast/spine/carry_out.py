@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.model.operation import Removal
@@ -28,20 +29,42 @@ def carry_out(
     clock: Clock,
     progress: Progress,
 ) -> Report:
-    """Act on everything, batch by batch, and close the journal. It can be stopped in between."""
+    """Act on everything, group by group, and close the journal. It can be stopped in between."""
     outcomes: list[Outcome] = []
     stopped = None
-    for batch in batches(removals):
+    for group in groups(removals):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
-        journal.intend(batch)
-        done = act(doer_of(home, batch), batch)
-        journal.record(batch, done)
-        outcomes += done
-        progress.step(label, len(outcomes), total)
+        journal.intend(group)
+        for batch in batches(group):
+            done = act(doer_of(home, batch), batch)
+            journal.record(batch, done)
+            outcomes += done
+            progress.step(label, len(outcomes), total)
     journal.finish(at=clock(), stopped=stopped)
     return Report(operation=journal.operation, outcomes=tuple(outcomes), stopped=stopped)
+
+
+def groups(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+    """Batches, each with the files that go with its sessions: a stop comes between whole sessions,
+    and a killed run has announced the files before their sessions leave.
+
+    An undo has the files before their sessions, and keeps them there.
+    """
+    every = list(removals)
+    places = {each.item.id: place for place, each in enumerate(every) if not each.item.goes_with}
+    files: dict[str, list[Removal]] = defaultdict(list)
+    others = []
+    for place, each in enumerate(every):
+        if places.get(each.item.goes_with, place) < place:
+            files[each.item.goes_with].append(each)
+        else:
+            others.append(each)
+    for batch in batches(others):
+        following = [file for each in batch for file in files.pop(each.item.id, ())]
+        following.sort(key=lambda file: (file.item.kind, file.number))
+        yield (*batch, *following)
 
 
 def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:

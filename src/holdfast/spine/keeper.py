@@ -153,8 +153,8 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
     if verdict.result is not Result.REMOVED:
         return removal.end(verdict.result, reason)
     if removal.item.undoable and not kept:  # a copy that is kept is no trash
-        return removal.end(Result.REMOVED, reason, in_trash=moved.bytes)
-    return removal.end(Result.REMOVED, reason, freed=moved.bytes)
+        return removal.end(Result.REMOVED, reason, in_trash=moved.bytes, of_rows=moved.of_rows)
+    return removal.end(Result.REMOVED, reason, freed=moved.bytes, of_rows=moved.of_rows)
 
 
 class OneStepMover:

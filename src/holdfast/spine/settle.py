@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import Clock, Home, Journal, LogWriter
+from holdfast.ports import Clock, Doer, Home, Journal, LogWriter
 from holdfast.spine.carry_out import batches, doer_of
+from holdfast.value import dataclass, field
 
 INTERRUPTED = "interrupted; settled by a later run"
 
@@ -26,6 +27,7 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
+    Files whose session has left go after it.
     What an undo or a restore had announced is brought back. An operation stays open while one
     of its items cannot be inspected: the home can still be changed. Returns the operations
     that were settled.
@@ -35,10 +37,11 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
             whole = True
+            sides = _Sides(set(unfinished.removed))
             for batch in batches(unfinished.pending):
                 doer = doer_of(home, batch)
-                act = doer.undo if returning else doer.settle
-                whole &= record_settled(journal, batch, _settled(act, batch))
+                outcomes = _settled(doer.undo, batch) if returning else sides.settled(doer, batch)
+                whole &= record_settled(journal, batch, outcomes)
             if whole:
                 journal.finish(at=clock(), stopped=INTERRUPTED)
                 settled.append(unfinished.operation)
@@ -55,11 +58,42 @@ def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequenc
     return len(known) == len(batch)
 
 
+@dataclass(slots=True)
+class _Sides:
+    """Settles removals, and remembers what is gone and what could not be inspected: a file is on
+    the side of its session."""
+
+    gone: set[str]
+    unknown: set[str] = field(default_factory=set)
+
+    def settled(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        waiting = [each for each in batch if each.item.goes_with in self.unknown]
+        ready = [each for each in batch if each.item.goes_with not in self.unknown]
+        outcomes = {each.key: each.end(Result.PENDING) for each in waiting}
+        outcomes |= _by_key(ready, _settled(doer.settle, ready))
+        left = [
+            each
+            for each in ready
+            if each.item.goes_with in self.gone and outcomes[each.key].result is Result.SKIPPED
+        ]
+        outcomes |= _by_key(left, _settled(doer.do, left))
+        found = [outcomes[each.key] for each in batch]
+        self.gone |= {each.id for each in found if each.result is Result.REMOVED}
+        self.unknown |= {each.id for each in found if each.result is Result.PENDING}
+        return found
+
+
+def _by_key(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> Mapping[str, Outcome]:
+    return {each.key: outcome for each, outcome in zip(batch, outcomes, strict=True)}
+
+
 def _settled(
     act: Callable[[Sequence[Removal]], Sequence[Outcome]], batch: Sequence[Removal]
 ) -> Sequence[Outcome]:
     """The result of each item. One that cannot be read is reported alone: it must not block
     changes to this home forever."""
+    if not batch:
+        return ()
     try:
         return act(batch)
     except UNREADABLE as error:

@@ -203,12 +203,29 @@ def storage_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"Cannot {doing}: {error.strerror or error}", hint=_HINTS.get(error.errno or 0)
+            f"Cannot {doing}: {error.strerror or error}", hint=next_step(error)
         ) from error
 
 
+def next_step(error: OSError) -> str | None:
+    """What to do about an error, where there is something to do."""
+    return _HINTS.get(error.errno or 0)
+
+
+def is_disk_full(path: Path) -> bool:
+    """Whether the disk below a path has no room left. SQLite calls that an I/O error at times."""
+    try:
+        disk = os.statvfs(path if path.exists() else path.parent)
+    except (OSError, AttributeError):  # Windows has no such call
+        return False
+    return disk.f_bavail * disk.f_frsize < _NO_ROOM
+
+
+#: What is left of a full disk: a failed write has given a little back by the time somebody asks.
+_NO_ROOM = 1024 * 1024
+DISK_FULL = "The disk is full. Free a few MB elsewhere and try again."
 _HINTS = {
-    errno.ENOSPC: "The disk is full. Free a few MB elsewhere and try again.",
+    errno.ENOSPC: DISK_FULL,
     errno.EDQUOT: "Your disk quota is used up. Free a little space elsewhere and try again.",
     errno.EROFS: "The file system is mounted read-only. Mount it writable, or copy the home.",
     errno.EACCES: "Check who owns the folder and its permissions.",

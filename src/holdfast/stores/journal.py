@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,10 @@ class Record:
         return tuple(
             removal for number, removal in self.intended.items() if number not in self.outcomes
         )
+
+    @property
+    def removed(self) -> Collection[str]:
+        return {each.id for each in self.outcomes.values() if each.result is Result.REMOVED}
 
     @contextlib.contextmanager
     def resume(self) -> Iterator[FileJournal]:

@@ -131,9 +131,25 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
             and (undoer := undone.get(removal.key)) is not None
             and int(undoer) > left[removal.item.kind, removal.item.id]
         }
+        bundled = {
+            item.id: int(undone[f"{record.operation}/{number}"])
+            for number in back
+            if (item := record.intended[number].item).action is Action.ARCHIVE
+        }
         for number, removal in record.intended.items() if back else ():
-            # Giving space back is never undone: it follows a removal each time.
-            if number in back or removal.item.action is Action.RECLAIM:
+            item = removal.item
+            # Giving space back is never undone: it follows a removal each time. Files in the bundle
+            # of a session came back with it.
+            if (
+                number in back
+                or item.action is Action.RECLAIM
+                or (
+                    item.goes_with in bundled
+                    and number in record.outcomes
+                    and record.outcomes[number].result is Result.REMOVED
+                    and bundled[item.goes_with] > left[item.kind, item.id]
+                )
+            ):
                 yield removal
 
 

@@ -374,7 +374,7 @@ def _show_verified(found: Verification) -> None:
     if not found.checkpoints and not found.problems:
         say("There are no checkpoints yet, so there is nothing to verify.")
     elif found.ok:
-        say(f"{count}: all are intact.")
+        say(f"{count}, intact." if found.checkpoints == 1 else f"{count}: all are intact.")
     else:
         say("Damage was found. Checkpoints that are not named here are intact.")
 

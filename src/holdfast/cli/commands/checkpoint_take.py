@@ -27,6 +27,6 @@ def command(invocation: Invocation, /, directory: str | None, **flags: Any) -> i
 
     Nothing is taken when nothing changed since the last one. What the ignore rules leave out and
     what is larger than max_file_size_mb is not captured; what could not be captured is listed.
-    Places that are too broad, such as / or your home directory, are refused.
+    Folders that are too large to capture, such as / or your home directory, are refused.
     """
     return take(invocation, directory, **flags)

@@ -70,10 +70,10 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
 @click.pass_obj
 def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
-    """Print the value of a setting, and nothing else: for scripts. Of several, with their keys.
+    """Print the value of a setting, and nothing else: for scripts.
 
-    A text is printed without quotes, a list with one item on a line, and nothing for a setting that
-    is not set.
+    If you name several, each is printed with its key. A text is printed without quotes, a list with
+    one item on a line, and nothing for a setting that is not set.
     """
     from holdfast.api.configure import setting
 

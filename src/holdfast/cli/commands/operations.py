@@ -315,11 +315,12 @@ def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: 
     if project.preview is None:
         say(name(f"Operation {operation} cannot be undone in {project.workdir}: {project.problem}"))
         return
-    written, deleted = len(project.preview.written), len(project.preview.deleted)
+    written = format_count(len(project.preview.written), "file")
+    will = "would" if brings.endswith("would bring") else "will"
     say(
         name(
-            f"{brings} {project.workdir} back to how it was before the restore: "
-            f"{written:,} written, {deleted:,} deleted.",
+            f"{brings} {project.workdir} back to how it was before the restore. "
+            f"It {will} write {written} and delete {len(project.preview.deleted):,}.",
         )
     )
     show_foreseen(project.workdir, project.preview, all_items=all_items)
@@ -415,11 +416,11 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     rows = table(
         "operation",
         "removed",
-        "goes after",
+        "kept until",
         "items",
         "size",
         right=("operation", "items", "size"),
-        whole=("removed", "goes after"),
+        whole=("removed", "kept until"),
         drops=("removed", "items"),
     )
     for operation, members in groups.items():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 @all_homes_option(operation="The number of an operation")
 def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) -> int:
-    """Do an operation again that was undone: by default, the one that was undone last.
+    """Repeat an operation that was undone: by default, the one that was undone last.
 
     OPERATION is its number, or the number of its undo. The command shows what it will do and asks.
     It takes exactly what the undo brought back. An item that changed since, or that is in use,

@@ -72,7 +72,7 @@ def archive(
         with progress("looking at the sessions") as shown:
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
         before = {each.file for each in home.archive.find()}
-        code = remove(here, planned, how)
+        code = remove(here, planned, how, verb="archive")
         if not here.json:
             _tell(here, [each for each in home.archive.find() if each.file not in before])
         return max(code, _stayed(planned.plan, ids))
@@ -124,7 +124,7 @@ def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Every archived session.")
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
-@click.option("--yes", "-y", is_flag=True, help="Accepted for scripts; nothing is asked here.")
+@click.option("--yes", "-y", is_flag=True, help="Has no effect here: this command never asks.")
 @click.pass_obj
 @all_homes_option(ids="An id")
 def restore(

@@ -263,6 +263,6 @@ def _tell_known(
         suggest(f"holdfast {home_flag}sessions list --archived")
     if report.skipped:
         one, several = ("is", "are") if dry_run else ("was", "were")
-        there = one if len(report.skipped) == 1 else several
+        there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; to replace them, use --replace.")
+        say(f"{count} {there} already stored; to replace {them}, use --replace.")

@@ -180,7 +180,9 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
     help="A session of at most N messages is trivial [5].",
 )
 @click.option(
-    "--keep-titled/--titled-too", default=None, help="Keep sessions that have a title, or do not."
+    "--keep-titled/--titled-too",
+    default=None,
+    help="Keep, or also remove, sessions that have a title.",
 )
 @click.option(
     "--source",
@@ -262,10 +264,10 @@ def delete(
     """Remove sessions with their files, by id or by a unique start of an id. They are found in
     whichever home of the machine they are, or in the one that --home names.
 
-    Delegates that worked for a session are removed with it, unless they are substantial
-    (trivial_max); in a Hermes home all of them are, as in Hermes itself. Other sessions that came
-    from it stay. Its files that a reset put into the archive are removed as well. You can also name
-    a session that is only in the archive.
+    Delegates that worked for a session are removed with it, unless they have more than
+    trivial_max messages; in a Hermes home all of them are, as in Hermes itself. Other sessions that
+    came from it stay. Its files that a reset put into the archive are removed as well. You can also
+    name a session that is only in the archive.
 
     A pin does not protect a session that you name. An open session stays unless its process is
     provably gone: end it first, with `holdfast sessions end`. `holdfast undo` brings removed

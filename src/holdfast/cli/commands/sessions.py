@@ -12,7 +12,7 @@ COMMANDS = {
     "list": Lazy(_HERE + "list", "List sessions.", "command"),
     "show": Lazy(_HERE + "read", "Read a session like a conversation.", "show"),
     "search": Lazy(_HERE + "read", "Find messages by words.", "search"),
-    "stats": Lazy(_HERE + "stats", "Count sessions, bytes, tokens and cost.", "stats"),
+    "stats": Lazy(_HERE + "stats", "Count sessions, sizes, tokens and cost.", "stats"),
     "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
     "import": Lazy(_HERE + "exchange", "Store sessions from an export or an agent.", "import_"),
     "rename": Lazy(_HERE + "edit", "Give a session a title.", "rename"),

@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.stores.files import (
     PRIVATE_FILE,
     check_regular,
+    is_disk_full,
     make_private_dir,
     storage_errors,
 )
@@ -421,7 +422,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             raise BusyError(
                 f"{path} is being written by another process.", hint="Try again in a moment."
             ) from error
-        if code == sqlite3.SQLITE_FULL or _lacks_shared_memory(error):
+        full = code == sqlite3.SQLITE_FULL or _lacks_shared_memory(error)
+        if full or (code == sqlite3.SQLITE_IOERR and is_disk_full(path)):
             raise FullDiskError(
                 f"The disk is full; nothing of this was written to {path}.",
                 hint="Free some space and try again. What was stored before is whole.",

@@ -264,7 +264,7 @@ def _term(text: str, place: int, *, prefix: bool) -> _Symbol:
         raise _refusal(
             f"There is nothing to search for in {text!r}: no letter, digit or emoji",
             place,
-            'Put it in quotes with its words: "a -> b"; or search for it as a substring',
+            'Put it in quotes with its words: "a -> b"; or use --part',
         )
     return _Symbol(place, term=Term(text=text, prefix=prefix))
 
