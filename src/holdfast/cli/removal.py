@@ -16,6 +16,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import amount, is_archiving, show_plan, show_report, what_undo_can
+from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
@@ -170,7 +171,10 @@ def asked(
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
-    return None if _confirmed(question) else DeclinedError(f"Nothing was {done}.")
+    if not _confirmed(question):
+        return DeclinedError(f"Nothing was {done}.")
+    agreed()
+    return None
 
 
 def print_declined(declined: DeclinedError) -> None:
@@ -185,7 +189,8 @@ def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
-        answer = sys.stdin.readline()
+        with asking():
+            answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)
         match answer.strip().lower():
