@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.progress import TerminalProgress
+from holdfast.cli.streams import ask_to_stop
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -105,3 +107,14 @@ def test_a_machine_without_homes_says_so(tmp_path: Path, command: str) -> None:
     machine.user.mkdir(mode=0o700)
     said = Inside(machine).ok(*command.split(), "--all-homes")
     assert said.out == "There is no home of an agent on this machine.\n"
+
+
+def test_ctrl_c_begins_no_other_home(two: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch at hand may be the last one of its home: then the run there was not stopped."""
+    monkeypatch.setattr(TerminalProgress, "step", lambda *_: ask_to_stop())
+    done = two.run(*_PRUNE, "--yes")
+    assert done.code == 130
+    assert "Nothing was done in: " in done.err
+    monkeypatch.undo()
+    logs = two.ok("--json", "log").document["homes"]
+    assert sum(len(each["operations"]) for each in logs) == 1

@@ -12,10 +12,10 @@ import click
 from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, note, print_json, say
+from holdfast.cli.streams import stop_was_asked
 from holdfast.errors import (
     COMMAND_FLAG,
     CannotUndoError,
-    HoldfastError,
     NothingToUndoError,
     UsageError,
 )
@@ -112,6 +112,7 @@ def each_home(
     invocation.together = []
     run = RUN.set(secrets.token_hex(8))
     try:
+        homes = iter(homes)
         for number, home in enumerate(homes):
             if not invocation.json:
                 if number:
@@ -121,7 +122,9 @@ def each_home(
                 code = _code(invocation.at(home), home, command)
             documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
             codes.append(code)
-            if code == INTERRUPTED:
+            if code == INTERRUPTED or stop_was_asked():
+                _name_untouched([*homes])
+                codes.append(INTERRUPTED)
                 break
     finally:
         RUN.reset(run)
@@ -138,6 +141,13 @@ def each_home(
     return max([*told, tell_unread(unread)])
 
 
+def _name_untouched(homes: Sequence[AgentHome]) -> None:
+    """After Ctrl-C: what was not begun."""
+    if homes:
+        names = ", ".join(home.label for home in homes)
+        note(f"Stopped. Nothing was done in: {names}. To go on, run the same command again.")
+
+
 def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHome], int]) -> int:
     try:
         return run(child, home) or 0
@@ -146,8 +156,10 @@ def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHo
         if child.json:
             print_json({"applied": False, "note": nothing.message})
         return _NOTHING_LEFT
-    except (HoldfastError, OSError) as raised:
-        error = as_holdfast_error(raised)
+    except Exception as raised:
+        if child.debug:
+            raise
+        error = as_holdfast_error(raised)  # a bug that one home meets is not one of the others
         voice = COMMAND_FLAG.set(child.home_flag)
         try:
             print_error(error, as_json=False)

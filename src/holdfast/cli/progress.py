@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.streams import change_begins, is_quiet
+from holdfast.cli.streams import ask_to_stop, change_begins, is_quiet
 
 if TYPE_CHECKING:
     from threading import Timer
@@ -111,6 +111,7 @@ def progress(
         if shown.stop_requested():
             raise KeyboardInterrupt
         shown.request_stop()
+        ask_to_stop()
         # Not through `sys.stderr`, which may be in the middle of a write.
         with contextlib.suppress(OSError, ValueError):
             os.write(sys.stderr.fileno(), _STOPPING.encode())

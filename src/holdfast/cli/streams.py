@@ -14,6 +14,8 @@ class _State:
     #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
     only_reads = True
     change_begun = False
+    #: Ctrl-C asked work that stops between two batches to do so.
+    stop_asked = False
     #: A question stands between this command and its change, or is on the screen right now.
     will_ask = asking = False
     quiet = False
@@ -91,6 +93,15 @@ def agreed() -> None:
     outlive_reader()
 
 
+def ask_to_stop() -> None:
+    """The work at hand ends after its batch, and a command over several homes begins no other."""
+    _state.stop_asked = True
+
+
+def stop_was_asked() -> bool:
+    return _state.stop_asked
+
+
 def interrupted_words(home_flag: str = "") -> str:
     """What to say after Ctrl-C: what was done, and how to go on."""
     if _state.change_begun:
@@ -166,6 +177,7 @@ def prepare() -> None:
     """
     _state.outlives_reader = _state.quiet = False
     _state.only_reads, _state.change_begun = True, False
+    _state.stop_asked = False
     _state.will_ask = _state.asking = False
     _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
