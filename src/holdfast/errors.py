@@ -215,6 +215,10 @@ class CannotUndoError(HoldfastError):
     kind = "cannot_undo"
 
 
+class NothingToUndoError(CannotUndoError):
+    """No operation was named, and the home has none that could be undone, or done again."""
+
+
 class UnknownSessionError(UsageError):
     """No session has this id."""
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
-from tests.cli.session_bench import DISK
+from tests.cli.session_bench import DISK, fill
 
 # --- Undo says what it will do, and asks ----------------------------------------------------------
 
@@ -228,7 +228,7 @@ def test_the_difference_of_a_path_that_is_nowhere(
     known = taken(machine, project)
     result = inside.run("checkpoints", "diff", known, str(project / "scr"))
     assert result.code == 2
-    assert "There is no 'scr' in checkpoint" in result.err
+    assert "'scr' is neither in checkpoint" in result.err
     (project / "with space").unlink()
     assert inside.run("checkpoints", "diff", known, str(project / "with space")).code == 0
     assert inside.run("checkpoints", "diff", known, str(project / "src")).code == 0
@@ -280,3 +280,70 @@ def test_an_interrupt_says_what_was_done(
     assert ("Nothing was changed" in result.err) is (words == "sessions list")
     if "again" in says:
         assert f"`holdfast --home {machine.home} log`" in result.err
+
+
+# --- What is said, and when -----------------------------------------------------------------------
+
+
+def test_a_session_that_had_ended_is_not_said_to_end(machine: Machine, inside: Inside) -> None:
+    fill(machine.home)
+    inside.run("sessions", "end", DISK)
+    assert inside.ok("sessions", "end", DISK).out == f"Session {DISK} had already ended.\n"
+    assert f"{DISK} had already ended." in inside.ok("sessions", "end", DISK, "--dry-run").out
+
+
+def test_a_file_of_something_else_is_named_first(machine: Machine, inside: Inside) -> None:
+    file = machine.root / "passwd"
+    file.write_text("root:x:0:0\n" * 30)
+    said = inside.run("sessions", "import", str(file))
+    assert said.code == 1
+    assert said.lines[0].startswith("This is neither an export of Holdfast nor")
+    assert sum(line.startswith("  line ") for line in said.lines) == 5
+    assert "  … and 25 more." in said.lines
+
+
+@pytest.mark.parametrize("scheduler", ["cron", "systemd"])
+def test_a_dry_run_of_an_installation_says_so(
+    machine: Machine, inside: Inside, scheduler: str
+) -> None:
+    machine.transcript()
+    said = inside.ok("maintain", "--install", scheduler, "-n")
+    assert said.out.endswith("\nNothing was changed.\n")
+
+
+def test_a_dry_run_of_a_repair_changes_nothing(machine: Machine, inside: Inside) -> None:
+    fill(machine.home)
+    machine.home.chmod(0o755)
+    before = entries(machine.home)
+    said = inside.run("doctor", "--repair", "-n").out
+    assert "This would repair: " in said
+    assert said.endswith("\nNothing was changed.\n")
+    assert machine.home.stat().st_mode & 0o777 == 0o755
+    assert entries(machine.home) == before
+
+
+def test_no_checkpoint_is_suggested_of_a_directory_that_is_not_there(
+    machine: Machine, inside: Inside
+) -> None:
+    fill(machine.home)
+    said = inside.ok("checkpoints", "list", "/no/such/directory").out
+    assert said.startswith("There is no directory /no/such/directory,")
+    assert "checkpoints take" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--older-than 1", "it could mean 1 hour ago or 1 day ago.\n"),
+        ("--keep-within 1", "it could mean 1 second or 1 day.\n"),
+        ("--max-total-size 1", "it could mean 1 byte or 1 megabyte.\n"),
+        ("--max-total-size 2", "it could mean 2 bytes or 2 megabytes.\n"),
+        ("--max-total-size x", "is not a size.\n"),
+        ("--older-than soon", "is neither a duration nor a date.\n"),
+    ],
+)
+def test_a_quantity_is_refused_in_a_whole_sentence(
+    machine: Machine, inside: Inside, words: str, says: str
+) -> None:
+    machine.transcript()
+    assert says in inside.run("sessions", "prune", *words.split()).err

@@ -87,14 +87,33 @@ def test_an_option_that_nobody_needs(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "old", "answer"),
+    [(p, o, a) for p, t in suggestions.ANSWERS.items() for o, a in t.items()],
+)
+def test_what_takes_a_sentence_to_answer(path: str, old: str, answer: str) -> None:
+    said = say(*path.split(), old, "5")
+    assert said.code == 2
+    assert f"'{old}'. {answer}" in said.text
+    params = COMMANDS[path].command.params if path in COMMANDS else ()
+    known = {name for param in params for name in param.opts}
+    for named in set(re.findall(r"--[\w-]+", answer)) - {"--version"}:
+        assert named in known
+
+
+def test_a_number_that_stays_is_not_taken_for_one_that_goes() -> None:
+    said = say("sessions", "prune", "--limit", "5").text
+    assert "--max-count N how many stay at most" in said
+
+
+@pytest.mark.parametrize(
     ("words", "never"),
     [
         ("sessions prune --since 2d", "--older-than"),
         ("sessions list --until 2d", "--newer-than"),
         ("sessions delete --keep", "--now"),
         ("sessions gc --no-trash", "--keep"),
-        # It would be the number that stays, not the number that goes.
-        ("sessions prune --limit 5", "--max-count"),
+        ("checkpoints prune --since 2d", "--older-than"),
+        ("rewind", "redo"),
         ("sessions list --max-size-mb 5", "--max-cost"),
     ],
 )
@@ -241,6 +260,9 @@ def test_the_page_has_every_word() -> None:
     for path, names in suggestions.VALUES.items():
         for old, new in names.items():
             assert f"| `{path} --sort {old}` | `--sort {new}` |" in page
+    for path, answers in suggestions.ANSWERS.items():
+        for old in answers:
+            assert f"| `{f'{path} {old}'.strip()}` | " in page
     for path, needless in suggestions.NEEDLESS.items():
         for old in needless:
             assert f"| `{path} {old}` | not needed |" in page

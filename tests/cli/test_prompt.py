@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -79,8 +81,25 @@ def test_ctrl_c_at_the_prompt(used: Machine) -> None:
         terminal.interrupt()
         result = terminal.end()
     assert result.code == 130
-    assert "KeyboardInterrupt" not in result.err
+    assert result.err.endswith("Interrupted. Nothing was changed.\n")
     assert entries(used.home) == before
+
+
+def test_an_interrupt_at_a_question_says_that_nothing_was_changed(
+    machine: Machine, inside: Inside
+) -> None:
+    machine.transcript(days=200)
+    with mock.patch("tests.cli.inside._Typed.readline", side_effect=KeyboardInterrupt, create=True):
+        result = inside.run("sessions", "prune", "--older-than", "90d", answers="")
+    assert result.code == 130
+    assert result.err.endswith("Interrupted. Nothing was changed.\n")
+
+
+def test_a_yes_is_enough_although_the_reader_left(machine: Machine, inside: Inside) -> None:
+    machine.transcript(days=200)
+    with mock.patch("holdfast.cli.removal.agreed") as told:
+        inside.ok("sessions", "prune", "--older-than", "90d", answers="y\n")
+        told.assert_called_once_with()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="leases, which hold the scan up, are Linux's")

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.session_bench import (
     CJK,
@@ -201,3 +202,25 @@ def test_reading_a_store_leaves_its_bytes(stored: Machine, command: str) -> None
     stored.ok("sessions", *command.split())
     assert database.read_bytes() == before
     assert sorted(path.name for path in stored.home.iterdir()) == names
+
+
+# --- Little room ----------------------------------------------------------------------------------
+
+
+def test_an_order_by_the_start_shows_it(stored_once: Machine) -> None:
+    inside = Inside(stored_once)
+    assert "started" in inside.ok("sessions", "list", "--sort", "started").lines[0].split()
+    assert "started" not in inside.ok("sessions", "list").lines[0].split()
+
+
+@pytest.mark.parametrize("order", ["active", "size", "cost"])
+def test_columns_go_before_an_id_is_cut(machine: Machine, order: str) -> None:
+    long_id = "cron_price-watch_20261104_070633"
+    take_in(machine, line(long_id, "a long beginning of a long conversation"))
+    words = ("sessions", "list", "--sort", order)
+    with machine.terminal(*words, columns=60, env={"NO_COLOR": "1"}) as terminal:
+        shown = terminal.end().out
+    assert f"{long_id} " in shown
+    assert order in shown
+    with machine.terminal(*words, columns=40, env={"NO_COLOR": "1"}) as terminal:
+        assert long_id not in terminal.end().out

@@ -124,6 +124,14 @@ def test_a_long_conversation_is_paged(machine: Machine) -> None:
     assert "through the pager" not in machine.ok("sessions", "show", "2026", env=pager).out
 
 
+def test_nothing_is_lost_where_the_pager_is_missing(machine: Machine) -> None:
+    take_in(machine, line("20260101_000000_abcdef", *(f"message {n}" for n in range(100))))
+    with machine.terminal("sessions", "show", "2026", env={"PAGER": "no-such-pager"}) as terminal:
+        result = terminal.end()
+    assert result.code == 0
+    assert "message 99" in result.out
+
+
 def test_a_pager_is_told_to_show_colours_and_may_be_left(machine: Machine) -> None:
     take_in(machine, line("20260101_000000_abcdef", *(f"message {n}" for n in range(5_000))))
     for pager, coloured in (("echo LESS=$LESS; cat", False), ("bat", True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.pager import shows_colours
+from holdfast.cli.pager import is_missing, shows_colours
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,20 @@ def test_colours_for_a_pager(
     assert shows_colours(command, less) is coloured
     monkeypatch.setenv("NO_COLOR", "1")
     assert shows_colours(command, less) is False
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("no-such-pager", True),
+        ("no-such-pager -R | cat", True),
+        ("LESS=R no-such-pager", True),
+        ("/no/such/pager", True),
+        ("exec cat", False),
+        ("sh -c cat", False),
+        ("$PAGER_OF_MINE -R", False),
+        ("'unfinished", False),
+    ],
+)
+def test_only_a_pager_that_is_surely_not_there_is_missing(command: str, missing: bool) -> None:
+    assert is_missing(command) is missing

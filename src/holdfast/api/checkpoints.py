@@ -458,8 +458,7 @@ def _refuse_unknown(
             continue
         if not any(_has(store.captured(tree), path) for tree in {old.tree, new_tree}):
             raise UsageError(
-                f"There is no {path!r} in checkpoint {old.known_id[:_SHORT]}, and none in "
-                f"{old.workdir}.",
+                f"{path!r} is neither in checkpoint {old.known_id[:_SHORT]} nor in {old.workdir}.",
                 hint=f"`holdfast checkpoints show {old.known_id[:_SHORT]}` lists its files.",
             )
 

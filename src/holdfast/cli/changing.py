@@ -72,5 +72,14 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
         return False
     if command == "sessions export":
         return given["output"] is not None
-    asks = "yes" in given and command not in _ASK_NOTHING and given.get("repair", True)
-    return not asks or any(given.get(flag) for flag in _AGREED) or bool(given.get("plan_out"))
+    return not asks_first(command, given)
+
+
+def asks_first(command: str, given: Mapping[str, Any]) -> bool:
+    """Whether a command with these parameters changes something once somebody said yes."""
+    if command not in CHANGING or given.get("dry_run") or "yes" not in given:
+        return False
+    # A doctor asks when it repairs, `maintain` when it installs itself.
+    if command in _ASK_NOTHING or not given.get("repair", True) or not given.get("scheduler", True):
+        return False
+    return not any(given.get(flag) for flag in _AGREED) and not given.get("plan_out")

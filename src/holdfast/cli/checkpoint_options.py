@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.completing import checkpoint_ids
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import note
 from holdfast.errors import UnknownCheckpointError
 
@@ -49,6 +50,36 @@ def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
         known = text.lower()[:12]
         note(f"note: {known} comes from an older layout; here it is checkpoint {found.id[:12]}")
     return found
+
+
+def first_id(checkpoints: Checkpoints, words: Sequence[str]) -> tuple[Checkpoint, tuple[str, ...]]:
+    """The checkpoint that the first word names, and what follows. Where it names a path or there is
+    none, the newest checkpoint of that place."""
+    if not words:
+        return checkpoints.newest(resolved(None)), ()
+    try:
+        return chosen(checkpoints, words[0]), tuple(words[1:])
+    except UnknownCheckpointError as unknown:
+        path = Path(words[0])
+        if os.path.lexists(path):
+            is_place = path.is_dir() and not path.is_symlink()
+            newest = checkpoints.newest(path if is_place else path.parent)
+            # Seen from here, wherever that project is.
+            return newest, tuple(str(path.absolute()) for path in map(Path, words))
+        # Perhaps one that is gone: a checkpoint has it, or the difference will say that none has.
+        try:
+            newest = checkpoints.newest(resolved(None))
+        except UnknownCheckpointError:
+            raise unknown from None
+        if _LOOKS_LIKE_AN_ID.fullmatch(words[0]) and not _holds(checkpoints, newest, words[0]):
+            raise
+        return newest, tuple(words)
+
+
+def _holds(checkpoints: Checkpoints, checkpoint: Checkpoint, path: str) -> bool:
+    captured = checkpoints.show(checkpoint)[1]
+    inside = checkpoints.inside(Path(checkpoint.workdir), path)
+    return any(each in captured.files or each in captured.directories for each in inside)
 
 
 def second_id(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.changing import CHANGING, is_told_to_change
+from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held
+from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held, will_ask
 from holdfast.errors import COMMAND_FLAG
 from holdfast.value import dataclass
 
@@ -197,6 +197,8 @@ class Command(_Framed):
         changes = is_told_to_change(name, ctx.params)
         if changes:
             outlive_reader()
+        elif asks_first(name, ctx.params):
+            will_ask()
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
         result = super().invoke(ctx)

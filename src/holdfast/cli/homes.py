@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,14 @@ import click
 
 from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import collecting, joined, name, print_json, say
-from holdfast.errors import COMMAND_FLAG, HoldfastError, UsageError
+from holdfast.cli.output import collecting, joined, name, note, print_json, say
+from holdfast.errors import (
+    COMMAND_FLAG,
+    CannotUndoError,
+    HoldfastError,
+    NothingToUndoError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
@@ -20,12 +27,17 @@ if TYPE_CHECKING:
     from holdfast.cli.removal import RemovalFlags
 
 _Function = Callable[..., Any]
+#: The code of a home that has nothing to undo: no failure, if another one has.
+_NOTHING_LEFT = -1
 
 
-def all_homes_option(**alone: str) -> Callable[[_Function], _Function]:
+def all_homes_option(
+    first: Callable[..., int | None] | None = None, /, **alone: str
+) -> Callable[[_Function], _Function]:
     """`--all-homes`: the command runs in every home, one after the other. What stands in `alone`,
     by the name of its parameter, cannot be combined with it. The function that is decorated takes
-    the invocation first."""
+    the invocation first. So does `first`, which looks at all homes before; a code that it gives
+    ends the command."""
 
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -40,6 +52,8 @@ def all_homes_option(**alone: str) -> Callable[[_Function], _Function]:
             if invocation.home is not None:
                 raise UsageError("--home and --all-homes contradict each other.")
             machine = invocation.machine
+            if first is not None and (code := first(invocation, **given)) is not None:
+                return code
             return each_home(
                 invocation,
                 machine.homes,
@@ -84,33 +98,54 @@ def where_they_are(
 def each_home(
     invocation: Invocation,
     homes: Iterable[AgentHome],
-    run: Callable[[Invocation, AgentHome], int],
+    command: Callable[[Invocation, AgentHome], int],
     *,
     unread: Sequence[UnreadHome] = (),
 ) -> int:
     """Run a command in each of these homes. One that fails does not keep it from the others. The
-    exit code is the largest one."""
+    exit code is the largest one. The log of each names the same run."""
+    from holdfast.cli.show_plan import show_together
+    from holdfast.model.operation import RUN
+
     documents: list[dict[str, Any]] = []
-    worst = 0
-    for number, home in enumerate(homes):
-        if not invocation.json:
-            if number:
-                say()
-            say(joined((f"{home.title}  ", "bold"), name(str(home.path), "bold cyan")))
-        with collecting() as said:
-            code = _code(invocation.at(home), home, run)
-        documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
-        worst = max(worst, code)
-        if code == INTERRUPTED:
-            break
+    codes: list[int] = []
+    invocation.together = []
+    run = RUN.set(secrets.token_hex(8))
+    try:
+        for number, home in enumerate(homes):
+            if not invocation.json:
+                if number:
+                    say()
+                say(joined((f"{home.title}  ", "bold"), name(str(home.path), "bold cyan")))
+            with collecting() as said:
+                code = _code(invocation.at(home), home, command)
+            documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
+            codes.append(code)
+            if code == INTERRUPTED:
+                break
+    finally:
+        RUN.reset(run)
     if invocation.json:
         print_json({"homes": documents, "failed": failed_json(unread)})
-    return max(worst, tell_unread(unread))
+    elif codes:
+        show_together(invocation.together)
+    elif not unread:
+        say("There is no home of an agent on this machine.")
+    # Where there was nothing to undo nothing went wrong, unless that was so everywhere.
+    told = [code for code in codes if code != _NOTHING_LEFT]
+    if codes and not told and not unread:
+        return CannotUndoError.exit_code
+    return max([*told, tell_unread(unread)])
 
 
 def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHome], int]) -> int:
     try:
         return run(child, home) or 0
+    except NothingToUndoError as nothing:
+        note(f"note: {nothing.message}")
+        if child.json:
+            print_json({"applied": False, "note": nothing.message})
+        return _NOTHING_LEFT
     except (HoldfastError, OSError) as raised:
         error = as_holdfast_error(raised)
         voice = COMMAND_FLAG.set(child.home_flag)

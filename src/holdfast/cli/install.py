@@ -94,6 +94,8 @@ def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> i
         if declined is not None:
             print_declined(declined)
             return declined.exit_code
+        if not invocation.json:
+            say("Nothing was changed.")
         return 0
     code = scheduler.install()
     _document(invocation, scheduler, installed=code == 0)

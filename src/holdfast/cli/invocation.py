@@ -13,7 +13,7 @@ from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, Machine
     from holdfast.api.place import Place
     from holdfast.config.settings import Settings
+    from holdfast.model.plan import Plan
+    from holdfast.model.report import Report
 
 DEFAULT_HOME = ".holdfast"
 OWN_NAME = "holdfast"
@@ -43,6 +45,10 @@ class Invocation:
     json: bool = False
     quiet: bool = False
     debug: bool = False
+    #: In a command over several homes: what each of them planned and did, and which operation of
+    #: each an undo takes.
+    together: list[tuple[Plan, Report | None]] | None = None
+    undoes: Mapping[Path, str | None] | None = None
     _places: list[Place] = field(default_factory=list)
 
     @cached_property
@@ -116,6 +122,13 @@ class Invocation:
         return f"--home {quoted(self.home)} " if self.home is not None else ""
 
     @property
+    def undo_command(self) -> str:
+        """What undoes what this command is about to do."""
+        if self.together is not None:
+            return "holdfast undo --all-homes"
+        return f"holdfast {self.home_flag}undo"
+
+    @property
     def command_line(self) -> str:
         """The command as the log records it: what it does, not on which home or how it prints."""
         import shlex
@@ -149,7 +162,9 @@ class Invocation:
         try:
             root = self.place(path or self.home_path).checked().root
         except NotAHomeError as error:
-            raise (self._suggest_other(error) if path is None else error) from None
+            if path is None:
+                raise self._suggest_other(error) from None
+            raise (self._suggest_near(error) if path == self.chosen_home else error) from None
         place = self.checked_place(root)
         _ = place.home  # what is wrong is said before anything is done
         return place
@@ -249,6 +264,8 @@ class Invocation:
             json=self.json,
             quiet=self.quiet,
             debug=self.debug,
+            together=self.together,
+            undoes=self.undoes,
             _places=self._places,
         )
         made.now = self.now
@@ -301,7 +318,19 @@ class Invocation:
             for each in self.machine.homes:
                 hint = f"For the home of {each.title}, add --home {quoted(each.name)}."
                 return NotAHomeError(error.message, hint=hint)
-        return error
+        return self._suggest_near(error)
+
+    def _suggest_near(self, error: NotAHomeError) -> NotAHomeError:
+        """The name of an agent may be mistyped; then no folder has that name either."""
+        from difflib import get_close_matches
+
+        from holdfast.api.place import usual_places_of
+
+        named = self.home or ""
+        near = get_close_matches(named, usual_places_of(self.user_home, os.environ), n=1)
+        if not near or named in near:
+            return error
+        return NotAHomeError(error.message, hint=f"Did you mean --home {near[0]}?")
 
 
 def resolved(directory: str | None) -> Path:

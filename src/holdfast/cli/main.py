@@ -15,6 +15,7 @@ from holdfast.cli.streams import (
     OutputError,
     discard_output,
     interrupted_words,
+    is_unanswered,
     output_errors,
     prepare,
     write,
@@ -23,7 +24,7 @@ from holdfast.cli.streams import (
 
 FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
-BROKEN_PIPE = 141  # 128 + SIGPIPE
+DECLINED = 3
 HELP_WIDTH = 80
 _VALUES_BETWEEN_LOOKS = 100_000
 #: Set by a shell that wants words to complete, not a command to run.
@@ -67,7 +68,8 @@ def _home_flag(args: list[str]) -> str:
 def _output_failed(error: OSError) -> int:
     discard_output()
     if isinstance(error, BrokenPipeError):
-        return BROKEN_PIPE  # the reader of our output is gone, and knows why
+        # The reader of our output has seen enough: no error, and `pipefail` must not make it one.
+        return DECLINED if is_unanswered() else 0
     sys.stderr.write(f"error: Cannot write the output: {error.strerror or error}\n")
     return FAILED
 

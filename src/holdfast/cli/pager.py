@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -18,6 +19,8 @@ from holdfast.cli.streams import OutputError, colour_wanted
 _LESS = "FRX"
 #: They show colours, or pass them on to a terminal that does.
 _COLOURFUL = ("bat", "cat", "delta", "lv", "moar", "moor")
+#: A word that means the same to every shell.
+_PLAIN = re.compile(r"[\w./+-]+")
 
 
 @contextlib.contextmanager
@@ -65,7 +68,22 @@ def _pager() -> str | None:
     wanted = os.environ.get("PAGER")
     if wanted is None:
         wanted = next((each for each in ("less", "more") if shutil.which(each)), "")
-    return None if wanted.strip() in ("", "cat") else wanted
+    return None if wanted.strip() in ("", "cat") or is_missing(wanted) else wanted
+
+
+def is_missing(command: str) -> bool:
+    """Whether a pager is surely not installed: what it was to show would be lost."""
+    try:
+        words = [each for each in shlex.split(command) if "=" not in each]  # A=b less
+    except ValueError:
+        return False
+    if not words or not _PLAIN.fullmatch(words[0]) or shutil.which(words[0]) is not None:
+        return False
+    # The shell may know it by itself, as it knows `exec`.
+    with contextlib.suppress(OSError):
+        asked = ["/bin/sh", "-c", f"command -v {words[0]}"]
+        return subprocess.run(asked, check=False, stdout=subprocess.DEVNULL).returncode != 0
+    return False
 
 
 def shows_colours(command: str, less: str) -> bool:

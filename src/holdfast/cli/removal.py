@@ -16,6 +16,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import amount, is_archiving, show_plan, show_report, what_undo_can
+from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
@@ -129,7 +130,7 @@ def remove(
         planned.apply()  # settles what a killed run left, if one did
         _document(invocation, plan, None)
         return 0
-    declined = None if how.yes or not plan.removals else _ask(plan)
+    declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
         print_declined(declined)
@@ -155,11 +156,11 @@ def exit_code(report: Report) -> int:
     return 0
 
 
-def _ask(plan: Plan) -> DeclinedError | None:
+def _ask(plan: Plan, undo: str) -> DeclinedError | None:
     if is_archiving(plan):
-        back = "`holdfast undo` or `holdfast sessions restore` can bring it all back."
+        back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
         return asked(f"{back} Archive {amount(plan.removals)}?", "archived")
-    undo = what_undo_can(plan.removals)
+    undo = what_undo_can(plan.removals, undo)
     return asked(f"{undo} Remove {amount(plan.removals)}?", "removed")
 
 
@@ -170,7 +171,10 @@ def asked(
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
-    return None if _confirmed(question) else DeclinedError(f"Nothing was {done}.")
+    if not _confirmed(question):
+        return DeclinedError(f"Nothing was {done}.")
+    agreed()
+    return None
 
 
 def print_declined(declined: DeclinedError) -> None:
@@ -185,7 +189,8 @@ def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
-        answer = sys.stdin.readline()
+        with asking():
+            answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)
         match answer.strip().lower():
@@ -215,6 +220,8 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
 
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
+    if invocation.together is not None:
+        invocation.together.append((plan, report))
     if invocation.json:
         print_json(
             {

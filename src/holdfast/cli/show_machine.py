@@ -157,10 +157,15 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
         home = max(left, key=lambda each: left[each])
         say(
             f"{format_bytes(most)} are leftovers that no session needs, such as logs, caches and "
-            f"copies of programs; most of them in {home.label}. They stay until "
-            "leftovers_retention_days says how long; see what they are:"
+            f"copies of programs; most of them in {home.label}. See what they are:"
         )
         suggest(f"holdfast status --home {quoted(home.name)}")
+        say("They stay until you say how long to keep them. To have them pruned after 30 days:")
+        flag = f"--home {quoted(home.name)}"
+        suggest(f"holdfast {flag} config set sessions.leftovers_retention_days 30")
+        if any(frees.values()):
+            say(f"The policy would free another {format_bytes(sum(frees.values()))}:")
+            suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
         say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")

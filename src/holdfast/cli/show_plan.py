@@ -82,16 +82,16 @@ def by_cap(items: Sequence[PlanItem]) -> str:
     )
 
 
-def what_undo_can(items: Sequence[PlanItem]) -> str:
-    """What can be undone and what cannot, as a sentence: for a question."""
+def what_undo_can(items: Sequence[PlanItem], undo: str = "holdfast undo") -> str:
+    """What can be undone and what cannot, as a sentence: for a question. `undo` is the command."""
     warning = for_good(items)
     if not warning:
-        return "`holdfast undo` can bring it all back until the trash is emptied."
+        return f"`{undo}` can bring it all back until the trash is emptied."
     if any(each.gone_by_cap for each in items):
         warning += " A size cap does not use the trash."
     if len(_final(items)) == len(items):
         return warning
-    return f"{warning} `holdfast undo` can bring back the rest."
+    return f"{warning} `{undo}` can bring back the rest."
 
 
 def is_archiving(plan: Plan) -> bool:
@@ -195,9 +195,18 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
 def _show_rules(items: Sequence[PlanItem]) -> None:
     rows = table("items", "size", "why", right=("items", "size"))
     rows.show_header = False
-    for rule, members in _grouped(items, lambda item: item.rule):
+    for rule, members in _grouped(items, _why_kept):
         rows.add_row(f"{len(members):,}", format_bytes(sum(i.bytes for i in members)), rule)
     say(rows)
+
+
+def _why_kept(item: PlanItem) -> str:
+    """The rule. What was only used lately is not in use any more as people understand it."""
+    if item.reason.startswith("in use: used "):
+        return "used within the last day"
+    if item.reason.startswith("in use: touched "):
+        return "touched lately (idle_hours)"
+    return item.rule
 
 
 def _grouped(
@@ -267,6 +276,39 @@ def show_report(
     if report.stopped:
         say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
         say("To go on, run the same command again.")
+
+
+def show_together(done: Sequence[tuple[Plan, Report | None]]) -> None:
+    """What a command did, or would do, in several homes: the sum, and how to undo all of it."""
+    if len(done) <= 1:
+        return
+    changed = [(plan, report) for plan, report in done if report is not None and report.removed]
+    planned = [plan for plan, report in done if report is None and plan.removals]
+    if changed:
+        say()
+        _show_done_together(changed)
+    elif planned:
+        say()
+        items = [item for plan in planned for item in plan.removals]
+        verb = "archive" if any(map(is_archiving, planned)) else "remove"
+        homes = format_count(len(planned), "home")
+        say(styled(f"Together: the plans {verb} {amount(items)}, in {homes}.", style="bold"))
+
+
+def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
+    pairs = [archived(report, plan) for plan, report in changed]
+    alone, files = (sum(numbers) for numbers in zip(*pairs, strict=True))
+    removed = sum(report.removed for _, report in changed) - alone - files
+    parts = ((alone, archived_words(alone, files)), (removed, "removed"))
+    did = ", ".join(f"{count:,} {word}" for count, word in parts if count)
+    freed = format_bytes(sum(report.bytes_freed for _, report in changed))
+    in_trash = sum(report.bytes_in_trash for _, report in changed)
+    more = f" now; {format_bytes(in_trash)} more when the trash is emptied" if in_trash else ""
+    homes = format_count(len(changed), "home")
+    say(styled(f"Together: {did} in {homes}. Freed {freed}{more}.", style="bold"))
+    if in_trash or alone:
+        say("Bring all of it back with:")
+        suggest("holdfast undo --all-homes")
 
 
 def _summary(report: Report, plan: Plan | None, verb: str) -> Line:

@@ -14,6 +14,8 @@ class _State:
     #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
     only_reads = True
     change_begun = False
+    #: A question stands between this command and its change, or is on the screen right now.
+    will_ask = asking = False
     quiet = False
     #: What --quiet holds back, to be told if something fails.
     held: list[str] | None = None
@@ -65,6 +67,30 @@ def change_begins() -> None:
     _state.change_begun = True
 
 
+def will_ask() -> None:
+    """This command changes something after a question only."""
+    _state.will_ask = True
+
+
+def is_unanswered() -> bool:
+    """Whether the question of this command was not answered, so that it did nothing."""
+    return _state.will_ask
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """While a question is on the screen; an interrupt then is a no."""
+    _state.asking = True
+    yield
+    _state.asking = False
+
+
+def agreed() -> None:
+    """The user has seen what it is about and said yes: from now on the reader may go."""
+    _state.will_ask = False
+    outlive_reader()
+
+
 def interrupted_words(home_flag: str = "") -> str:
     """What to say after Ctrl-C: what was done, and how to go on."""
     if _state.change_begun:
@@ -74,7 +100,8 @@ def interrupted_words(home_flag: str = "") -> str:
             f"  `holdfast {home_flag}log` shows what was done. "
             "To go on, run the same command again.\n"
         )
-    return "Interrupted. Nothing was changed.\n" if _state.only_reads else "Interrupted.\n"
+    harmless = _state.only_reads or _state.asking
+    return "Interrupted. Nothing was changed.\n" if harmless else "Interrupted.\n"
 
 
 def be_quiet(*, silent: bool) -> None:
@@ -139,6 +166,7 @@ def prepare() -> None:
     """
     _state.outlives_reader = _state.quiet = False
     _state.only_reads, _state.change_begun = True, False
+    _state.will_ask = _state.asking = False
     _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

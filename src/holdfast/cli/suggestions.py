@@ -67,6 +67,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "history": "log",
         "reflog": "log",
         "revert": "undo",
+        "rewind": "undo",
         "optimize": "maintain",
         "vacuum": "maintain",
         "init": "config init",
@@ -108,6 +109,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "backup": "checkpoints take",
         "rollback": "checkpoints restore",
         "revert": "checkpoints restore",
+        "rewind": "checkpoints restore",
         "checkout": "checkpoints restore",
         "rm": "checkpoints delete",
         "remove": "checkpoints delete",
@@ -179,6 +181,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "checkpoints take": {"--message": "--reason", "-m": "--reason"},
     "log": {"-n": "--limit", "--last": "--limit"},
+    "doctor": {"--fix": "--repair"},
     "": {
         "--days": "--older-than 30d",
         "--max-age": "--older-than 30d",
@@ -210,6 +213,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--repo": "--home",
         "--permanent": "--now",
         "--no-trash": "--now",
+        "--format": "--json",
         "--silent": "--quiet",
         "--verbose": "--debug",
     },
@@ -233,7 +237,27 @@ VALUES: dict[str, dict[str, str]] = {
 _WITH_FILES = dict.fromkeys(
     ("--include-files", "--delete-files", "--with-files"), "Files go with their sessions anyway"
 )
-NEEDLESS = dict.fromkeys(("sessions gc", "sessions delete", "sessions archive"), _WITH_FILES)
+NEEDLESS = {
+    **dict.fromkeys(("sessions gc", "sessions delete", "sessions archive"), _WITH_FILES),
+    "sessions prune": {"--prune": "It prunes anyway"},
+    "checkpoints prune": {"--prune": "It prunes anyway"},
+}
+#: Commands and options that one name does not answer; by group or command, "" is the top.
+ANSWERS: dict[str, dict[str, str]] = {
+    "": {"version": "Here it is `holdfast --version`.", "-V": "Here it is --version."},
+    "config": {
+        "unset": "Remove its line with `holdfast config edit`; the default then applies.",
+    },
+    "sessions list": {"--all": "--limit N shows that many, and --json all of them."},
+    "sessions prune": {
+        "--limit": "How many go has no limit: --keep-last N says how many stay at least, and "
+        "--max-count N how many stay at most.",
+    },
+    "checkpoints prune": {
+        "--since": "No option removes only the newer ones: `holdfast checkpoints delete ID` "
+        "removes those that you name.",
+    },
+}
 
 
 #: Commands that sessions and checkpoints have.
@@ -257,6 +281,8 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
         return click.UsageError(f"No such option '{error.option_name}'. Use {named}.", ctx)
     if why := NEEDLESS.get(_path(ctx), {}).get(error.option_name):
         return click.UsageError(f"No such option '{error.option_name}'. {why}: leave it out.", ctx)
+    if answer := ANSWERS.get(_path(ctx), {}).get(error.option_name):
+        return click.UsageError(f"No such option '{error.option_name}'. {answer}", ctx)
     if any(error.option_name in table for table in OPTIONS.values()):
         # A known word, for what this command lacks: its neighbours by letters mean something else.
         return click.NoSuchOption(error.option_name, ctx=ctx)
@@ -280,6 +306,8 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
         also = "".join(f" There is also `holdfast {each}`." for each in _also(new))
         text = f"No such command '{name}'. Use `holdfast {new}`.{also}"
         return click.UsageError(text, ctx)
+    if answer := ANSWERS.get(_path(ctx), {}).get(name):
+        return click.UsageError(f"No such command '{name}'. {answer}", ctx)
     return click.NoSuchCommand(name, possibilities=_without_opposites(name, known), ctx=ctx)
 
 

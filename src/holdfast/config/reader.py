@@ -102,7 +102,10 @@ def key_kind(path: tuple[str, ...]) -> Kind:
         table = {name: table}
     for place, what in _check((), table, _shape()):
         if isinstance(what, WrongValueError) and "a price needs" not in what.reasons[0]:
-            raise UsageError(_sentence(place, what))
+            owners = [table for table in TABLES if path[-1] in BY_TABLE[table]]
+            whole = " or ".join(f"{table}.{path[-1]}" for table in owners)
+            hint = f"The whole key is {whole}." if owners and len(path) == 1 else None
+            raise UsageError(_sentence(place, what), hint=hint)
     section = dotted(path)
     raise UsageError(
         f"{section} is a section, not a key.", hint=f"To see it: holdfast config show {section}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +20,10 @@ END_ABANDONED = "end abandoned"
 UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
 #: What the log calls maintenance: a person may have asked for it, or a timer.
 MAINTAIN = "maintain"
+
+#: Set while one command works in several homes. The log of each names the run, so that all of it
+#: can be undone together.
+RUN: ContextVar[str | None] = ContextVar("holdfast_run", default=None)
 
 _LONGEST_NAME = 255  # bytes, on every file system that matters
 
@@ -111,7 +116,8 @@ class Operation:
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
     `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what
     was `removed`, `archived` went to the archive, and `archived_files` with that. `redoes` is the
-    operation that this one did again, `redone_by` names those that did this one again.
+    operation that this one did again, `redone_by` names those that did this one again. `run` is the
+    same in all operations that one command did in several homes.
     """
 
     id: str
@@ -124,6 +130,7 @@ class Operation:
     undone_by: tuple[str, ...] = ()
     redoes: str | None = None
     redone_by: tuple[str, ...] = ()
+    run: str | None = None
     removed: int = 0
     archived: int = 0
     archived_files: int = 0
@@ -149,8 +156,19 @@ class Operation:
             return OperationState.UNDONE if whole else OperationState.PARTLY_UNDONE
         return OperationState.STOPPED if self.stopped else OperationState.DONE
 
+    @property
+    def to_undo(self) -> bool:
+        """Whether it removed something that has not been brought back."""
+        return (
+            self.removed_to_trash > self.undone
+            # What was removed for good with something that came back since does not block the one
+            # before.
+            or (self.removed_for_good > 0 and not self.undone_by)
+            or (self.action is OperationAction.REMOVE and self.state is OperationState.UNFINISHED)
+        )
+
     def to_json(self) -> dict[str, Any]:
-        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone")
+        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
         return fields_to_json(self, "state", without=sums) | {"can_bring_back": self.in_trash}
 
 

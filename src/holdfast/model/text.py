@@ -40,12 +40,12 @@ def parse_duration(text: str) -> float:
         raise _without_unit(text, compact, ("seconds", "s"), ("days", "d"))
     if not re.fullmatch(_DURATION, compact):
         raise UsageError(
-            f"{text!r} is not a duration",
+            f"{text!r} is not a duration.",
             hint="Write a number and a unit: 30m, 5h, 2d, 1w, 1y, or several: 1d12h.",
         )
     seconds = sum(float(n) * _SECONDS[unit] for n, unit in re.findall(_DURATION_PART, compact))
     if seconds > _LONGEST:
-        raise UsageError(f"{text!r} is longer than 1,000 years")
+        raise UsageError(f"{text!r} is longer than 1,000 years.")
     return seconds
 
 
@@ -68,7 +68,7 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
         if re.fullmatch(_BARE, stripped):
             raise _without_unit(text, stripped, ("hours ago", "h"), ("days ago", "d")) from None
         raise UsageError(
-            f"{text!r} is neither a duration nor a date",
+            f"{text!r} is neither a duration nor a date.",
             hint="Write 5h, 2d, 1w, a date such as 2026-03-25, or 2026-03-25T11:25.",
         ) from None
 
@@ -82,12 +82,12 @@ def parse_size(text: str) -> int:
     stripped = text.strip()
     match = re.fullmatch(_SIZE, stripped, re.IGNORECASE)
     if not match:
-        raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
+        raise UsageError(f"{text!r} is not a size.", hint="Write 500MB, 1.5GB or 64KiB.")
     number, prefix, binary = match.groups()
     unit: int = (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()]
     size = float(number) * unit
     if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
-        raise UsageError(f"{text!r} is larger than any disk")
+        raise UsageError(f"{text!r} is larger than any disk.")
     if round(size) and re.fullmatch(_BARE, stripped):
         raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     return round(size)
@@ -98,8 +98,10 @@ def _without_unit(
 ) -> UsageError:
     """The error for a number alone, with both ways to read it."""
     (words, unit), (other_words, other_unit) = one, other
+    if float(number) == 1:
+        words, other_words = (re.sub(r"s\b", "", each) for each in (words, other_words))
     return UsageError(
-        f"{text!r} has no unit: it could mean {number} {words} or {number} {other_words}",
+        f"{text!r} has no unit: it could mean {number} {words} or {number} {other_words}.",
         hint=f"Write {number}{unit} or {number}{other_unit}.",
     )
 

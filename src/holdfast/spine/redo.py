@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
+from holdfast.errors import (
+    CannotUndoError,
+    DamageError,
+    HoldfastError,
+    NothingToUndoError,
+    UsageError,
+)
 from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, Plan
 from holdfast.ports import Home
@@ -76,7 +82,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             continue
         if all(int(redo) < int(undo.id) for redo in target.redone_by):
             return target
-    raise CannotUndoError(
+    raise NothingToUndoError(
         "There is nothing to redo in this home: nothing that was undone is still undone.",
         hint="`holdfast log` lists what was done.",
     )

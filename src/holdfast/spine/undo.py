@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
+from holdfast.errors import (
+    CannotUndoError,
+    DamageError,
+    HoldfastError,
+    NothingToUndoError,
+    UsageError,
+)
 from holdfast.model.operation import (
     MAINTAIN,
     UNASKED,
@@ -139,13 +145,13 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 
 def _latest(log: LogView) -> Operation:
-    found = [each for each in log.operations if _removed_something(each)]
+    found = [each for each in log.operations if each.to_undo]
     asked = [each for each in found if each.command not in UNASKED]
     if asked:
         return asked[-1]
     if found:
         own = found[-1]
-        raise CannotUndoError(
+        raise NothingToUndoError(
             "There is nothing to undo in this home, apart from what agents did on their own.",
             hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
             f"{own.id}. `holdfast log` lists the others.",
@@ -153,16 +159,16 @@ def _latest(log: LogView) -> Operation:
     undone = [each for each in log.operations if each.undone_by]
     if undone:
         last = undone[-1]
-        raise CannotUndoError(
+        raise NothingToUndoError(
             "There is nothing left to undo: everything that can be undone has been. The last was "
             f"operation {last.id} ({last.command}), undone by operation {last.undone_by[-1]}.",
             hint="`holdfast log` lists what was done.",
         )
     if not log.operations:
-        raise CannotUndoError(
+        raise NothingToUndoError(
             "There is nothing to undo: Holdfast has not changed this home yet.",
         )
-    raise CannotUndoError(
+    raise NothingToUndoError(
         "There is nothing to undo: no operation in the log removed anything.",
         hint="`holdfast log` lists what was done.",
     )
@@ -183,19 +189,6 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
     raise UsageError(
         f"There is no operation {operation_id!r} in this home.",
         hint=f"{known}`holdfast log` lists them.",
-    )
-
-
-def _removed_something(operation: Operation) -> bool:
-    return (
-        operation.removed_to_trash > operation.undone
-        # What was removed for good with something that came back since does not block the one
-        # before.
-        or (operation.removed_for_good > 0 and not operation.undone_by)
-        or (
-            operation.action is OperationAction.REMOVE
-            and operation.state is OperationState.UNFINISHED
-        )
     )
 
 

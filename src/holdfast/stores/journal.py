@@ -6,7 +6,8 @@
     {"finished_at": …, "stopped": null}                           the operation is complete
 
 An undo refers to items by their number in the operation that it undoes. A redo removes, so it has
-items of its own; its first line says which operation it does again.
+items of its own; its first line says which operation it does again. The first line also names the
+run, if one command worked in several homes.
 
 Write-order rule: a line is on the disk before the step that it announces starts. A kill can tear
 only the last line, and a torn line counts as never written: the step that it announced had not
@@ -24,7 +25,7 @@ from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.json_value import Reader
-from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.operation import RUN, OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.files import (
@@ -50,6 +51,7 @@ class Record:
     started_at: float
     undoes: str | None
     redoes: str | None = None
+    run: str | None = None
     intended: dict[int, Removal] = field(default_factory=dict)
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     finished_at: float | None = None
@@ -138,6 +140,7 @@ def create(
         "started_at": at,
         "undoes": undoes,
         **({"redoes": redoes} if redoes else {}),
+        **({"run": run} if (run := RUN.get()) else {}),
     }
     with storage_errors(f"write the operation log {path}"):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -187,6 +190,7 @@ def _header(value: object, path: Path) -> Record:
         raise DamageError("it belongs to another operation")
     undoes = read.value("undoes")
     redoes = read.value("redoes") if "redoes" in read else None
+    run = read.value("run") if "run" in read else None
     return Record(
         path=path,
         operation=path.stem,
@@ -195,6 +199,7 @@ def _header(value: object, path: Path) -> Record:
         started_at=read.number("started_at"),
         undoes=undoes if isinstance(undoes, str) else None,
         redoes=redoes if isinstance(redoes, str) else None,
+        run=run if isinstance(run, str) else None,
     )
 
 

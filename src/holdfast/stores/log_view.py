@@ -74,6 +74,7 @@ def _summary(
         undoes=record.undoes,
         undone_by=tuple(dict.fromkeys(undoers)),
         redoes=record.redoes,
+        run=record.run,
         redone_by=tuple(redoers),
         removed=report.removed,
         archived=len(leaving),

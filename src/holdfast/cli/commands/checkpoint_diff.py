@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import plain
-from holdfast.cli.checkpoint_options import chosen, hash_option, paths_argument, second_id
+from holdfast.cli.checkpoint_options import first_id, hash_option, second_id
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, resolved
-from holdfast.cli.output import console, print_json, say_unfolded, styled, width
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import console, note, print_json, say_unfolded, styled, width
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
+from holdfast.cli.show_checkpoints import short
 from holdfast.cli.streams import output_errors
 from holdfast.model.text import printable
 
@@ -47,19 +48,18 @@ _TAB = 8
     "diff",
     cls=Command,
     example="holdfast checkpoints diff\n"
+    "holdfast checkpoints diff src/main.py\n"
     "holdfast checkpoints diff 3f2a1b9c\n"
     "holdfast checkpoints diff 3f2a1b9c 77e0d2aa src --stat\n"
     "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse",
 )
-@click.argument("checkpoint", metavar="[ID]", required=False)
-@paths_argument
+@click.argument("words", nargs=-1, metavar="[ID] [PATH]...", type=click.Path())
 @hash_option
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
 @click.pass_obj
 def diff(
     invocation: Invocation,
-    checkpoint: str | None,
-    paths: tuple[str, ...],
+    words: tuple[str, ...],
     *,
     hash_all: bool,
     stat: bool,
@@ -67,25 +67,36 @@ def diff(
     """Show what changed since a checkpoint: until now, or until another one.
 
     Usage: diff [ID] [ID2] [PATH]...  Without an id it compares with the newest checkpoint of the
-    current directory. The output has git's format, and `git apply` accepts it. A path that looks
-    like the id of a checkpoint is taken for that id; write ./path to mean the path.
+    current directory, or of the first path. The output has git's format, and `git apply` accepts
+    it. A path that looks like the id of a checkpoint is taken for that id; write ./path to mean the
+    path.
     """
     checkpoints = invocation.checkpoints()
-    old = (
-        checkpoints.newest(resolved(None))
-        if checkpoint is None
-        else chosen(checkpoints, checkpoint)
-    )
-    other, rest = second_id(checkpoints, paths)
+    old, follows = first_id(checkpoints, words)
+    # After a path there are only paths.
+    is_named = len(follows) < len(words)
+    other, rest = second_id(checkpoints, follows) if is_named else (None, follows)
     with progress("comparing"):
         found = checkpoints.diff(old, other, rest, hash_all=hash_all)
     if invocation.json:
         print_json(_document(found))
         return 0
 
+    if not found.changes:
+        note(_unchanged(found))
+        return 0
     lines = found.statistics(width=width()) if stat else found.patch()
     show_diff(lines, found.changes)
     return 0
+
+
+def _unchanged(found: Difference) -> str:
+    """For whoever wonders about an empty screen; a pipe stays empty."""
+    where = f" in {', '.join(found.paths)}" if any(found.paths) else ""
+    if found.new is not None:
+        both = f"{short(found.old.known_id)} and {short(found.new.known_id)}"
+        return f"No changes{where} between checkpoints {both}."
+    return f"No changes{where} since checkpoint {short(found.old.known_id)}."
 
 
 def _document(found: Difference) -> dict[str, Any]:

@@ -214,11 +214,15 @@ def _say_none(
     directory: str | None,
 ) -> None:
     """A user who asks about a directory without checkpoints may mean another project."""
-    if workdir is None or not elsewhere:
+    exists = workdir is None or workdir.is_dir()
+    if not exists:
+        say(name(f"There is no directory {workdir}, and there are no checkpoints of it."))
+    elif workdir is None or not elsewhere:
         say("There are no checkpoints yet. To take the first one:")
     else:
         say(name(f"There are no checkpoints of {workdir} yet. To take the first one:"))
-    suggest(take_command(invocation, directory))
+    if exists:
+        suggest(take_command(invocation, directory))
     if not elsewhere:
         return
     places = {str(place) for place in (workdir or Path()).parents}

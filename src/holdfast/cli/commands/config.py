@@ -11,9 +11,10 @@ from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
+from holdfast.errors import UsageError
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
     from holdfast.api.configure import plan_set
 
     planned = plan_set(invocation.place(invocation.home_path), key, values)
+    _check_home(invocation)
     if not dry_run:
         planned.change.apply()
     if invocation.json:
@@ -127,6 +129,8 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         )
     else:
         _tell_set(planned, dry_run=dry_run)
+        if not dry_run:
+            _tell_whose(invocation)
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and outranks config.toml.")
     return 0
@@ -157,6 +161,7 @@ def edit(invocation: Invocation) -> int:
     """
     from holdfast.cli.config_editor import edited
 
+    _check_home(invocation)
     place = invocation.place(invocation.home_path)
     change = edited(place, json=invocation.json)
     done = change is not None
@@ -166,6 +171,8 @@ def edit(invocation: Invocation) -> int:
         print_json({"path": str(place.config_file), "applied": done})
     else:
         say(name(f"Wrote {place.config_file}.") if done else "Nothing was changed.")
+        if done:
+            _tell_whose(invocation)
     return 0
 
 
@@ -217,6 +224,25 @@ def init(invocation: Invocation, *, dry_run: bool) -> int:
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
     return 0
+
+
+def _check_home(invocation: Invocation) -> None:
+    """Never make a home for settings that are meant for another one."""
+    if invocation.chosen_home is not None or invocation.home_path.exists():
+        return
+    homes = invocation.machine.homes
+    if homes:
+        found = "\n  ".join(f"{each.label}  {each.path}" for each in homes)
+        raise UsageError(
+            f"There is no home at {invocation.home_path}. Settings belong to one home:\n  {found}",
+            hint=f"Pick one: `holdfast --home {quoted(homes[0].name)} {invocation.command_line}`.",
+        )
+
+
+def _tell_whose(invocation: Invocation) -> None:
+    """Settings are those of one home; who has several may think that they are for all."""
+    if invocation.chosen_home is None and len(invocation.machine.homes) > 1:
+        say("It applies to that home only; --home picks another one.")
 
 
 def _path(invocation: Invocation) -> Path:

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, styled, table
+from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
 from holdfast.errors import DamageError, DeclinedError
@@ -26,10 +26,11 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 
 @click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
+@click.option("--dry-run", "-n", is_flag=True, help="With --repair, only say what it would do.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_obj
 @all_homes_option()
-def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
+def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, access, sessions, log, trash.
 
     The command reads every page and every message of the session store, its totals and its search
@@ -46,7 +47,7 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
     home, found = _examine(invocation)
     mended = None
     declined = None
-    if repair and found.repairable:
+    if repair and found.repairable and not dry_run:
         if not invocation.json:
             _show(found)
         declined = None if yes else _ask(found)
@@ -55,6 +56,9 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
                 mended = home.repair(found, progress=shown)
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
+    if repair and dry_run and not invocation.json:
+        say(f"This would repair: {_checks(found)}." if found.repairable else "Nothing to repair.")
+        nothing_changed()
     if declined is not None:
         print_declined(declined)
         return declined.exit_code
@@ -71,9 +75,12 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
         return home, home.doctor(progress=shown)
 
 
+def _checks(found: Diagnosis) -> str:
+    return ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
+
+
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    checks = ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
-    question = f"Repair this: {checks}? A backup is made first."
+    question = f"Repair this: {_checks(found)}? A backup is made first."
     return asked(question, "changed", hint="Pass --yes to repair.")
 
 

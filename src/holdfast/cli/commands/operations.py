@@ -35,8 +35,9 @@ from holdfast.cli.removal import (
 )
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
 from holdfast.cli.show_plan import amount, show_items, show_report
-from holdfast.errors import DamageError, DeclinedError, HoldfastError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
+from holdfast.model.operation import UNASKED
 from holdfast.model.plan import Action
 from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -45,6 +46,7 @@ from holdfast.value import replace
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
     from holdfast.api.home import Home, UndoPlan
+    from holdfast.api.machine import AgentHome
     from holdfast.api.plan import HomeReport
     from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
@@ -172,13 +174,62 @@ def _did(operation: Operation) -> str:
     return did + again if state == "done" else f"{did}; {state}{again}"
 
 
+def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -> int | None:
+    """Which operation of each home `undo --all-homes` takes: those of the latest run over several
+    homes. Without one, the latest of each home; that may be unrelated work, so it asks."""
+    found = _to_undo(invocation)
+    runs = {each.run: each for operations in found.values() for each in operations if each.run}
+    latest = max(runs.values(), key=lambda each: each.started_at, default=None)
+    if latest is not None:
+        mine = {
+            home: [each.id for each in operations if each.run == latest.run]
+            for home, operations in found.items()
+        }
+        invocation.undoes = {home.path: ids[-1] if ids else None for home, ids in mine.items()}
+        if not invocation.json:
+            homes = format_count(sum(map(bool, mine.values())), "home")
+            ago = format_duration(max(0.0, invocation.now - latest.started_at))
+            did = f"{latest.command}, done {ago} ago"
+            say(name(f"The latest run over several homes: {did}; to undo in {homes}."))
+            say()
+        return None
+    last = {home: operations[-1] for home, operations in found.items() if operations}
+    if len(last) <= 1 or yes or dry_run:
+        return None
+    if not invocation.json:
+        say("No single run did the latest operations of these homes. This undoes in each:")
+        rows = table("agent", "operation", "when", "command", right=("operation",))
+        for home, each in last.items():
+            rows.add_row(home.label, each.id, when(each.started_at), name(each.command))
+        say(rows)
+    declined = asked(f"Undo these {len(last)} operations?", "undone")
+    if declined is None:
+        return None
+    if invocation.json:
+        print_json({"homes": [], "failed": []})
+    print_declined(declined)
+    return declined.exit_code
+
+
+def _to_undo(invocation: Invocation) -> dict[AgentHome, list[Operation]]:
+    """What each home has to undo, the latest last. One that cannot be read says so later."""
+    found = {}
+    for each in invocation.machine.homes:
+        try:
+            operations = invocation.at(each).open_home().log.read().operations
+        except (HoldfastError, OSError):
+            continue
+        found[each] = [one for one in operations if one.to_undo and one.command not in UNASKED]
+    return found
+
+
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
-@all_homes_option(operation="The number of an operation")
+@all_homes_option(_choose_run, operation="The number of an operation")
 def undo(
     invocation: Invocation, operation: str | None, *, dry_run: bool, yes: bool, all_items: bool
 ) -> int:
@@ -194,8 +245,16 @@ def undo(
     changed since, and names them. `holdfast log` lists the operations. Without a number, undo skips
     what agents did on their own: resets, limits, delivered cron sessions, sessions that ended as
     abandoned, checkpoints beyond their limits.
+
+    With --all-homes it undoes the latest command that worked in several homes, and in each home
+    only what that command did there.
     """
     home = invocation.one_home()
+    if invocation.undoes is not None:
+        operation = invocation.undoes.get(invocation.home_path)
+        if operation is None:
+            home.log.read()  # one that cannot be read says so
+            raise NothingToUndoError("That run has nothing to undo here; nothing is changed.")
     with progress("looking at what would come back"):
         planned = home.plan_undo(operation)
     if dry_run:

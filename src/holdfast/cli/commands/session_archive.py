@@ -100,7 +100,7 @@ def _stayed(plan: Plan, ids: Sequence[str]) -> int:
     """A session that was named and stays is no success; why it does is said."""
     stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
     for item in stayed:
-        note(f"{item.id} stays: {item.reason}")
+        note(f"note: {item.id} stays: {item.reason.removeprefix('in use: ')}.")
     return HoldfastError.exit_code if stayed else 0
 
 

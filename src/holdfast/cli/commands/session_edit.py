@@ -91,6 +91,7 @@ def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_r
         f"has ended{why}",
         f"would end{why}",
         dry_run=dry_run,
+        already=lambda session: "had already ended" if session.ended else "",
     )
 
 
@@ -102,6 +103,7 @@ def _each(
     would: str,
     *,
     dry_run: bool,
+    already: Callable[[Session], str] = lambda _: "",
 ) -> int:
     """Change sessions, in whichever home they are. Nothing changes before every id is found."""
 
@@ -109,6 +111,7 @@ def _each(
         home = here.open_home()
         store = home.need_store()
         names = list(dict.fromkeys(map(home.resolve, ids)))
+        before = {each: already(store.get(each)) for each in names}
         done = [store.get(each) if dry_run else change(home, each) for each in names]
         if here.json:
             documents = [each.to_json() for each in done]
@@ -117,7 +120,7 @@ def _each(
             print_json({**document, "applied": not dry_run})
             return 0
         for session in done:
-            say(f"Session {session.id} {would if dry_run else did}.")
+            say(f"Session {session.id} {before[session.id] or (would if dry_run else did)}.")
         if dry_run:
             nothing_changed()
         return 0

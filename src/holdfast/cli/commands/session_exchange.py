@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("jsonl", "markdown")
 _SHOWN = 20
+#: Of refused lines, where all of them were.
+_FEW = 5
 
 
 @click.command(
@@ -217,6 +219,12 @@ def _tell_import(
     *,
     dry_run: bool,
 ) -> None:
+    known = agent or report.imported or report.replaced or report.skipped
+    if report.refused and not known:
+        say(
+            "This is neither an export of Holdfast nor a file of an agent that Holdfast knows. "
+            "To import the transcript of an agent, name its file; a pipe does not work."
+        )
     stored = format_count(report.imported + report.replaced, "session")
     of = f" of {agent}" if agent else ""
     did = "This would store" if dry_run else "Stored"
@@ -230,17 +238,13 @@ def _tell_import(
         say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
     if report.refused:
         what = "session" if agent else "line"
+        shown = _SHOWN if known else _FEW
         say(styled(f"Refused {format_count(len(report.refused), what)}:", style="bold red"))
-        for refused in report.refused[:_SHOWN]:
+        for refused in report.refused[:shown]:
             place = refused.session or f"line {refused.line}"
             say(name(f"  {place}: {refused.text}"))
-        if len(report.refused) > _SHOWN:
-            say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))
-        if not (agent or report.imported or report.replaced or report.skipped):
-            say(
-                "This is neither an export of Holdfast nor a file of an agent that Holdfast knows. "
-                "To import the transcript of an agent, name its file; a pipe does not work."
-            )
+        if len(report.refused) > shown:
+            say(styled(f"  … and {len(report.refused) - shown:,} more.", style="dim"))
     if dry_run:
         nothing_changed()
 

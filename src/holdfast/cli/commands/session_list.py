@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 #: Which figures are shown next to the messages, by the order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
+_FIRST = {SessionOrder.STARTED: ("started", "active", "messages")}
 #: Where there is little room, an id longer than `_LONG` is shown by its start.
 _START = 13
 _LONG = 28
 #: How much room there must be for whole ids next to the names of agents.
 _WIDE = 100
+#: How much a title needs next to an id.
+_TITLE = 18
 
 
 @click.command(
@@ -201,7 +204,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     if not found:
         say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
-    numbers = ("active", "messages", *_COLUMNS.get(order, ("size",)))
+    numbers = (*_FIRST.get(order, ("active", "messages")), *_COLUMNS.get(order, ("size",)))
     agents = ("agent",) if found[0].agent is not None else ()
     rows = table(
         "id",
@@ -220,9 +223,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
             name(shown_id),
             *(name(each.agent or "") for _ in agents),
             name(session.source),
-            format_duration(now - session.last_active_at),
-            f"{session.message_count:,}{'' if session.counted else '+'}",
-            *(_number(each.page, session, column) for column in numbers[2:]),
+            *(_number(each.page, session, column, now) for column in numbers),
             joined(_marks(session), _title(each)),
         )
     say(rows)
@@ -238,7 +239,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 def _drops(order: SessionOrder) -> Sequence[str]:
     """The columns that a narrow terminal has no room for, the least useful first. What the list is
     sorted by goes last."""
-    useful = ("messages", "source", "size", "tokens", "cost", "active")
+    useful = ("messages", "source", "size", "tokens", "cost", "active", "started")
     by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
     return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
 
@@ -274,11 +275,13 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
 
 
 def _ids(found: Sequence[_Row]) -> list[str]:
-    """The ids as they are. Where there is little room, the start of each, as much as tells the
+    """The ids as they are. Where there is no room for them, the start of each, as much as tells the
     sessions of the list apart: a command takes that as well."""
     ids = [each.session.id for each in found]
-    room = width() < (_WIDE if found[0].agent is not None else plain.PIPED_WIDTH)
-    if plain.is_piped() or not room or max(map(len, ids)) <= _LONG:
+    longest = max(map(len, ids))
+    # Next to an agent other columns are worth more; otherwise they all go before an id is cut.
+    need = _WIDE if found[0].agent is not None else longest + _TITLE
+    if plain.is_piped() or width() >= need or longest <= _LONG:
         return ids
     starts = next(
         (
@@ -294,7 +297,12 @@ def _ids(found: Sequence[_Row]) -> list[str]:
     ]
 
 
-def _number(page: SessionPage, session: Session, column: str) -> str:
+def _number(page: SessionPage, session: Session, column: str, now: float) -> str:
+    if column in ("active", "started"):
+        since = session.started_at if column == "started" else session.last_active_at
+        return format_duration(now - since)
+    if column == "messages":
+        return f"{session.message_count:,}{'' if session.counted else '+'}"
     if column == "size":
         return format_bytes(session.bytes)
     if column == "tokens":

@@ -1,0 +1,107 @@
+"""One command in several homes: what it says, and how all of it is undone together."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.agents import settle
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine
+
+_PRUNE = ("sessions", "prune", "--all-homes", "--older-than", "0s")
+
+
+@pytest.fixture(scope="module")
+def two_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    machine = Machine(root=tmp_path_factory.mktemp("two"))
+    machine.user.mkdir(mode=0o700)
+    return settle(machine, "holdfast", "hermes", "codex")
+
+
+@pytest.fixture
+def two(two_once: Machine, tmp_path: Path) -> Inside:
+    shutil.copytree(two_once.user, tmp_path / "user", symlinks=True)
+    return Inside(Machine(root=tmp_path))
+
+
+def _sessions(two: Inside) -> set[str]:
+    listed = two.ok("--json", "sessions", "list", "--limit", "999").document["sessions"]
+    return {each["id"] for each in listed}
+
+
+def test_the_question_names_an_undo_that_works(two: Inside) -> None:
+    before = _sessions(two)
+    done = two.run(*_PRUNE, answers="y\ny\ny\n")
+    assert done.code == 0, done
+    assert "`holdfast undo --all-homes` can bring it all back" in done.err
+    assert "`holdfast undo`" not in done.err
+    closing = done.out[done.out.index("Together:") :]
+    assert re.match(r"Together: \d+ removed in \d homes\. Freed .*\n", closing)
+    assert closing.rstrip().endswith("holdfast undo --all-homes")
+    assert _sessions(two) != before
+    two.ok("undo", "--all-homes")
+    assert _sessions(two) == before
+
+
+def test_the_question_in_one_of_several_homes_names_it(two: Inside) -> None:
+    asked = two.run("--home", "hermes", *_PRUNE[:2], "--older-than", "0s", answers="n\n")
+    assert "`holdfast --home hermes undo` can bring it all back" in asked.err
+
+
+def test_a_dry_run_sums_up(two: Inside) -> None:
+    shown = two.ok(*_PRUNE, "--dry-run")
+    assert re.search(r"Together: the plans remove \d+ items, .*, in \d homes\.", shown.out)
+
+
+def test_only_the_latest_joint_run_is_undone(two: Inside) -> None:
+    first = "20260101_101010_aaaaaa"
+    two.ok("sessions", "delete", first, "--yes")
+    older = _sessions(two)
+    gone = two.ok(
+        "sessions", "prune", "--all-homes", "--source", "cron", "--older-than", "0s", "-y"
+    )
+    assert "Nothing to remove" in gone.out
+    assert _sessions(two) != older
+    undone = two.ok("undo", "--all-homes")
+    assert _sessions(two) == older  # what was deleted in Hermes before stays deleted
+    assert "error:" not in undone.err
+    assert "note: That run has nothing to undo here" in undone.err
+
+
+def test_unrelated_operations_are_undone_only_after_a_question(two: Inside) -> None:
+    for agent in ("hermes", "holdfast"):
+        two.ok("--home", agent, "sessions", "prune", "--older-than", "0s", "--yes")
+    left = _sessions(two)
+    refused = two.run("undo", "--all-homes")
+    assert refused.code == 3
+    assert _sessions(two) == left
+    said = two.run("undo", "--all-homes", answers="n\n")
+    assert "hermes" in said.out
+    assert "sessions prune --older-than 0s" in said.out
+    assert _sessions(two) == left
+    two.ok("undo", "--all-homes", answers="y\n")
+    assert _sessions(two) > left
+
+
+def test_a_home_with_nothing_left_is_no_failure(two: Inside) -> None:
+    two.ok("--home", "hermes", "sessions", "prune", "--older-than", "0s", "--yes")
+    for command in ("undo", "redo"):
+        done = two.ok(command, "--all-homes", "--yes")
+        assert "error:" not in done.err
+        assert "note: There is nothing to" in done.err
+    two.ok("undo", "--all-homes", "--yes")
+    nothing = two.run("undo", "--all-homes")
+    assert nothing.code == 1
+    assert "error:" not in nothing.err
+
+
+@pytest.mark.parametrize("command", ["sessions prune --yes", "undo"])
+def test_a_machine_without_homes_says_so(tmp_path: Path, command: str) -> None:
+    machine = Machine(root=tmp_path)
+    machine.user.mkdir(mode=0o700)
+    said = Inside(machine).ok(*command.split(), "--all-homes")
+    assert said.out == "There is no home of an agent on this machine.\n"
