@@ -60,6 +60,7 @@ _FLAGS = (
     (r"without undo copies: --now\.", "without undo copies: `use_trash=False`."),
     (r"With --use-trash,", "With `caps_use_trash=True`,"),
     (r"--files-only and --no-files", "`files`"),
+    (r"or use --part\b", "or pass `substring=True`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 

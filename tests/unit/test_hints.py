@@ -121,3 +121,7 @@ def test_the_methods_of_hints_exist() -> None:
             assert hasattr(Home, parts[0]), method
         else:
             assert hasattr(_PARTS[parts[0]], parts[1]), method
+
+
+def test_a_part_of_a_word_is_an_argument_in_the_library() -> None:
+    assert in_methods('"a -> b"; or use --part') == '"a -> b"; or pass `substring=True`'
