@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 PYTHONS ?= 3.11 3.12 3.13
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 
@@ -23,7 +23,7 @@ help:  ## Show this list
 	@echo
 	@echo '  PYTHON=python3.13       the interpreter the virtual environment is made of'
 	@echo '  PYTHONS="3.11 3.13"     the versions that make test-pythons looks for'
-	@echo '  WORKERS=2               processes that run tests side by side'
+	@echo '  WORKERS=3               processes that run tests side by side'
 	@echo '  PYTEST_ARGS="-k prune"  more arguments for pytest'
 	@echo '  LOCK_ARGS=--upgrade     more arguments for make lock'
 

@@ -525,8 +525,7 @@ def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
 def _bug_in(home: AgentHome, error: Exception) -> HoldfastError:
     return HoldfastError(
         f"Cannot read {home.path}: {type(error).__name__}: {error}",
-        hint="This is a bug in Holdfast. Run the command again with --debug and --home "
-        f"{home.name}, and report it.",
+        hint="This is a bug in Holdfast. The other homes are not affected. Please report it.",
     )
 
 
