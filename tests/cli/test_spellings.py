@@ -12,7 +12,7 @@ from holdfast.cli.changing import CHANGING
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.every_command import COMMANDS, say
 from tests.cli.machine import Machine
-from tests.cli.session_bench import CRON, DISK, fill
+from tests.cli.session_bench import CJK, CRON, DISK, fill
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_everything_that_changes_takes_n_and_y() -> None:
         (["pin", DISK, CRON], "would be pinned"),
         (["unpin", DISK], "would lose its pin"),
         (["rename", DISK, "another"], "would be called 'another'"),
-        (["end", DISK], "would end"),
+        (["end", CJK], "would end"),
     ],
 )
 def test_a_dry_run_changes_nothing(machine: Machine, words: list[str], would: str) -> None:

@@ -315,5 +315,5 @@ def test_a_plan_has_reasons_and_survives_json(
 @given(stored_inventories(), GC_RULES, session_policies())
 def test_gc_without_a_rule_is_refused(inventory: Inventory, rules: GcRules, policy: Policy) -> None:
     off = replace(rules, empty_after=0.0, trivial_after=0.0)
-    with pytest.raises(EmptyPolicyError, match="neither empty nor trivial"):
+    with pytest.raises(EmptyPolicyError, match="empty and for trivial sessions are both off"):
         collect(off, policy, inventory)

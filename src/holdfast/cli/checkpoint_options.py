@@ -60,6 +60,8 @@ def first_id(checkpoints: Checkpoints, words: Sequence[str]) -> tuple[Checkpoint
     try:
         return chosen(checkpoints, words[0]), tuple(words[1:])
     except UnknownCheckpointError as unknown:
+        if not words[0]:
+            raise
         path = Path(words[0])
         if os.path.lexists(path):
             is_place = path.is_dir() and not path.is_symlink()
