@@ -37,7 +37,7 @@ demo: $(VENV)/.installed  ## Install Holdfast into .venv and show what it does
 
 .PHONY: test
 test: lint types contracts  ## Check everything: lint, types, import contracts, tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not deep" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(PYTEST_ARGS)
 
 # Each version has a virtual environment of its own, which the next run uses again.
 .PHONY: test-pythons

@@ -116,7 +116,7 @@ def test_the_list_has_every_session_of_every_home(world_once: Machine) -> None:
     assert listed["failed"] == []
 
 
-@pytest.mark.parametrize("order", ["active", "started", "messages", "tokens", "size"])
+@pytest.mark.parametrize("order", ["active", "tokens"])
 def test_pages_of_all_homes_are_parts_of_one_list(world_once: Machine, order: str) -> None:
     whole = world_once.json("sessions", "list", "--sort", order)["sessions"]
     pages = [
@@ -133,7 +133,7 @@ def test_a_column_names_the_agent_and_its_ids_can_be_copied(world_once: Machine)
     lines = world_once.ok("sessions", "list", "--limit", "40").lines
     assert lines[0].split()[:2] == ["id", "agent"]
     rows = [line.split() for line in lines[1:] if line[:1] not in ("", " ")][:-1]
-    for shown, agent, *_ in rows:
+    for shown, agent, *_ in rows[::4]:
         found = world_once.json("sessions", "show", shown)
         assert found["agent"] == agent
         assert found["session"]["id"].startswith(shown)
@@ -374,7 +374,7 @@ def test_every_start_of_an_id_means_the_one_session_or_none(world_once: Machine)
     with holdfast.machine(user_home=world_once.user, environ={}) as machine:
         everything = [(each.home.agent, each.session.id) for each in machine.list_sessions().found]
         for agent, whole in everything:
-            for length in (1, 2, 4, 9, 14, 23, len(whole)):
+            for length in (1, 4, 14, len(whole)):
                 start = whole[:length]
                 meant = [each for each in everything if each[1].startswith(start)]
                 exact = [each for each in meant if each[1] == start] or meant

@@ -18,7 +18,7 @@ FEW, MANY = "2", "1000"
 
 def _quick() -> Iterator[tuple[str, str]]:
     """Each scenario kills some of the agents' homes, which share one mover, and all others."""
-    turns = Turns(AGENTS, share=3)
+    turns = Turns(AGENTS, share=2)
     for scenario in SCENARIOS:
         names = [name for name, each in cases() if each == scenario]
         quick = turns.take(names)

@@ -153,4 +153,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreAgainstModel = StoreMachine.TestCase
-TestStoreAgainstModel.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestStoreAgainstModel.settings = settings(max_examples=18, stateful_step_count=15, deadline=None)
