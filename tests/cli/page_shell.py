@@ -183,10 +183,11 @@ def _become(words: list[str] | None, command: str) -> NoReturn:
 
 def _read(child: int, screen: int, answers: list[str]) -> str:
     """All it prints. A background process that it leaves behind may keep the terminal open."""
-    seen, waiting = b"", list(answers)
+    seen, waiting, has_ended = b"", list(answers), False
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        if select.select([screen], [], [], 0.02)[0]:
+        # Its last words may have come between a look at the screen and the one at the process.
+        if select.select([screen], [], [], 0 if has_ended else 0.02)[0]:
             try:
                 data = os.read(screen, 65536)
             except OSError:  # Linux says EIO when the other side is closed
@@ -194,8 +195,10 @@ def _read(child: int, screen: int, answers: list[str]) -> str:
             seen += data
             if waiting and seen.endswith(b"[y/N]: "):
                 os.write(screen, f"{waiting.pop(0)}\n".encode())
-        elif os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        elif has_ended:
             return seen.decode(errors="replace")
+        else:
+            has_ended = bool(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
     raise TimeoutError(seen)
 
 

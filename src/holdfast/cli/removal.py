@@ -188,8 +188,8 @@ def print_declined(declined: DeclinedError) -> None:
 def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
-        click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
         with asking():
+            click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
             answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)
