@@ -318,6 +318,7 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
         (alone, archived_words(alone, files), "bold"),
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
+        (report.rewritten, "changed", "bold"),
         (report.brought_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),

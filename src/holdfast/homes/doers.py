@@ -11,6 +11,7 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_sessions import stored_archive
 from holdfast.homes.checkpoint_movers import RollBack
+from holdfast.homes.rewriter import Rewriter
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
 from holdfast.model.item import (
@@ -18,6 +19,7 @@ from holdfast.model.item import (
     PROJECT,
     REQUEST_DUMP,
     SESSION,
+    SETTING,
     SPACE,
     TRANSCRIPT,
     TRASH,
@@ -62,6 +64,7 @@ def doers_of(
         **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
         (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
         (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
+        (SETTING, Action.REWRITE): Rewriter(),
         (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
         **changes.doers,
         **changes.archive.doers,

@@ -133,3 +133,13 @@ class Metered:
         for usage in self.by_day.values():
             total = total.plus(usage.tokens)
         return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayUse:
+    """What one session used on one UTC day, by model."""
+
+    agent: str
+    session: str
+    project: str
+    by_model: Mapping[str, Usage]

@@ -17,7 +17,8 @@ OVER_THE_CAP = "over the cap of"
 
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
-    unused space back, `ROLL_BACK` restores a project from one of its checkpoints."""
+    unused space back, `ROLL_BACK` restores a project from one of its checkpoints, `REWRITE` changes
+    entries of ours in a file of another program."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -25,6 +26,7 @@ class Action(StrEnum):
     END = "end"
     RECLAIM = "reclaim"
     ROLL_BACK = "roll_back"
+    REWRITE = "rewrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,8 @@ class PlanItem:
     of a session that a person named it: only then may one go that has no end.
 
     `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
-    everywhere. The version of a project is its safety checkpoint.
+    everywhere. The version of a project is its safety checkpoint. Of a file that is rewritten,
+    `target` is the change (`holdfast.model.rewrite`), and the version is that of its content.
     """
 
     kind: str

@@ -20,6 +20,7 @@ class Result(StrEnum):
     ENDED = "ended"
     RECLAIMED = "reclaimed"
     ROLLED_BACK = "rolled_back"
+    REWRITTEN = "rewritten"
     BROUGHT_BACK = "brought_back"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -75,6 +76,10 @@ class Report:
     @property
     def ended(self) -> int:
         return self.count(Result.ENDED)
+
+    @property
+    def rewritten(self) -> int:
+        return self.count(Result.REWRITTEN)
 
     @property
     def brought_back(self) -> int:

@@ -12,7 +12,7 @@ from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
 #: What undo can reverse.
-_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED)
+_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.REWRITTEN)
 
 
 def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
@@ -22,8 +22,9 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
     ended = _undoable(records, Action.END, gone=gone)
+    rewritten = _undoable(records, Action.REWRITE, gone=gone)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived, *rolled_back, *ended):
+    for entry in (*trash, *archived, *rolled_back, *ended, *rewritten):
         copies_of[entry.removal.operation].append(entry)
     undoers_of: dict[str, list[str]] = defaultdict(list)
     for key, undoer in undone.items():
@@ -46,6 +47,7 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
         archived=tuple(archived),
         rolled_back=tuple(rolled_back),
         ended=tuple(ended),
+        rewritten=tuple(rewritten),
         undone=tuple(_to_redo(records)),
         problems=tuple(problems),
     )
@@ -81,6 +83,7 @@ def _summary(
         archived_files=sum(each.item.goes_with in leaving for each in removed),
         rolled_back=report.count(Result.ROLLED_BACK),
         ended=report.ended,
+        rewritten=report.rewritten,
         brought_back=report.brought_back,
         skipped=report.skipped,
         failed=report.failed,

@@ -164,6 +164,7 @@ def _did(operation: Operation) -> str:
         (operation.removed - archived - files, "removed"),
         (operation.rolled_back, "rolled back"),
         (operation.ended, "ended as abandoned"),
+        (operation.rewritten, "changed"),
         (operation.brought_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
