@@ -74,14 +74,14 @@ def judge(
     advice = broken if broken.level >= fixed.level else fixed
     unknown = spending.unknown_cost(found)
     undecided = "" if unknown is None else _unknown(unknown, state)
-    if advice.level is Level.STOP:
-        return Decision(verdict=Verdict.STOP, reason=f"Holdfast: {advice.text}")
+    if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
+        return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
     return Decision(advice=_new_advice(advice, state), undecided=undecided)
 
 
 def advice_key(text: str) -> str:
-    """What is remembered of advice that was given: each is given once."""
-    return f"advice:{text[:40]}"
+    """What is remembered of advice that was given: each is given once, whatever it counts."""
+    return "advice:" + "".join(each for each in text if not each.isdigit())
 
 
 def _new_advice(advice: Advice, state: LoopState) -> str:
