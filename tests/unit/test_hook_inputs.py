@@ -24,9 +24,7 @@ def events_of(agent: str) -> list[LoopEvent]:
 
 
 def before(agent: str, tool: str) -> LoopEvent:
-    return next(
-        e for e in events_of(agent) if e.moment is Moment.BEFORE_TOOL and e.tool == tool
-    )
+    return next(e for e in events_of(agent) if e.moment is Moment.BEFORE_TOOL and e.tool == tool)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -98,7 +96,9 @@ def test_a_patch_of_codex_names_its_files() -> None:
     assert (event.touches, event.paths) == (Touches.NAMED, ("a b.txt", "c.py"))
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"session_id": 7, "cwd": "/"}', b"\xff"])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b"{}", b'{"session_id": 7, "cwd": "/"}', b"\xff"]
+)
 @pytest.mark.parametrize("agent", [*AGENTS, "nobody"])
 def test_what_no_agent_would_say_is_refused(agent: str, raw: bytes) -> None:
     with pytest.raises(UsageError):

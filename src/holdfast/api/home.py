@@ -339,14 +339,10 @@ class Home(SessionRetention, SessionExchange):
 
     # --- Other programs ---------------------------------------------------------------------------
 
-    def plan_rewrites(
-        self, rewrites: Sequence[Rewrite], *, source: str, reason: str
-    ) -> HomePlan:
+    def plan_rewrites(self, rewrites: Sequence[Rewrite], *, source: str, reason: str) -> HomePlan:
         """Changes to files of another program, such as the settings of an agent: `source` says
         whose they are. Applied, they are an operation of this home, which undo takes back."""
-        return plan_rewrites(
-            self._place, rewrites, source=source, reason=reason, name="rewrite"
-        )
+        return plan_rewrites(self._place, rewrites, source=source, reason=reason, name="rewrite")
 
     # --- Maintenance ------------------------------------------------------------------------------
 

@@ -122,7 +122,9 @@ class Loop:
     def _seen(self, state: LoopState, event: LoopEvent) -> LoopState:
         """The state after the clock was looked at, with what the event says about the session."""
         options = self._rules().options
-        files = tuple(dict.fromkeys((*state.transcripts, event.transcript))) if event.transcript else ()
+        files = (
+            tuple(dict.fromkeys((*state.transcripts, event.transcript))) if event.transcript else ()
+        )
         work = ticked(
             state.work,
             boot=this_process().boot,

@@ -94,6 +94,17 @@ def has_checkpoints_to_import(path: Path) -> bool:
     return kind is not None and kind.import_checkpoints is not None
 
 
+def has_own_home(path: Path) -> bool:
+    """Whether a folder is a home of Holdfast's own, with checkpoints in it."""
+    with suppress(OSError):
+        return (
+            (path / "checkpoints").is_dir()
+            and (kind := kind_of(path)) is not None
+            and (kind.name == KIND)
+        )
+    return False
+
+
 class Place:
     """One home as a caller opened it. Making a `Place` reads and creates nothing."""
 

@@ -150,9 +150,7 @@ def exit_code(report: Report) -> int:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
         return DamageError.exit_code
-    nothing_done = not (
-        report.removed or report.brought_back or report.ended or report.rewritten
-    )
+    nothing_done = not (report.removed or report.brought_back or report.ended or report.rewritten)
     if report.failed or (report.skipped and nothing_done):
         return HoldfastError.exit_code
     return 0

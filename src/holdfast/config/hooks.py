@@ -15,7 +15,9 @@ class HookSettings:
     """[hooks]."""
 
     checkpoints: bool = key(
-        Flag(), True, "Take a checkpoint before each tool of a connected agent that may change files."
+        Flag(),
+        True,
+        "Take a checkpoint before each tool of a connected agent that may change files.",
     )
     on_failure: str = key(
         Choice(ALLOW, BLOCK),

@@ -308,9 +308,7 @@ def _from_database(paths: Sequence[Path], session: str) -> Reading:
         ).fetchall()
     by_day = {}
     for day, model, read, stored, written, thought, cached, cost in found:
-        tokens = Tokens(
-            input=int(read + stored), output=int(written + thought), cached=int(cached)
-        )
+        tokens = Tokens(input=int(read + stored), output=int(written + thought), cached=int(cached))
         # A provider without prices costs 0 there, which says nothing.
         unpriced = Tokens() if cost else tokens
         by_day[str(day), str(model or "")] = Usage(tokens=tokens, cost=cost, unpriced=unpriced)

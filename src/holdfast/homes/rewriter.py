@@ -115,5 +115,3 @@ def _put(change: Rewrite, content: bytes | None) -> None:
     finally:
         os.close(fd)
     sync_dir(real.parent)
-
-

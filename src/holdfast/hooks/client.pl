@@ -37,7 +37,7 @@ if (!length $raw) {
     failed("$python cannot be started: $!");
 }
 # The helper died in the middle of its answer. What was read has to be given on.
-open(my $other, '|-', @words) or failed("$python cannot be started: $!");
+open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
 put($other, $raw);
 close $other;
 exit($? >> 8);

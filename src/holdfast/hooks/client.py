@@ -4,7 +4,7 @@ It asks the helper. Without one it starts one for the next hook, and does the wo
 imported at first but what the interpreter has built in: an agent waits for this.
 
 CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is the home of Holdfast.
-With the one word `helper` it becomes the helper.
+With `alone` behind it asks nobody. With the one word `helper` it becomes the helper.
 """
 
 import posix
@@ -118,9 +118,9 @@ def main(words: "list[str]") -> int:
         from holdfast.hooks.helper import run
 
         return run()
-    agent, closed, home = words
+    agent, closed, home = words[:3]
     raw = _read_all(0)
-    found = ask(agent, closed, home, raw)
+    found = None if words[3:] == ["alone"] else ask(agent, closed, home, raw)
     if found is None:
         quick = not _is_configured(home)
         if quick or _wants_helper(home):

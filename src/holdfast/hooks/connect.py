@@ -93,9 +93,7 @@ def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewr
 
 
 def _reverse(change: Rewrite) -> Rewrite:
-    return replace(
-        change, before=change.after, after=change.before, old=change.new, new=change.old
-    )
+    return replace(change, before=change.after, after=change.before, old=change.new, new=change.old)
 
 
 def wired(setup: Setup) -> Wired:
@@ -113,9 +111,7 @@ def wired(setup: Setup) -> Wired:
             found = _commands(setup.agent, json_edit.value_of(text, json_edit.parse(text)))
     except (UsageError, ValueError) as error:
         problem = str(error)
-    return Wired(
-        agent=setup.agent, scope=setup.scope, path=path, commands=found, problem=problem
-    )
+    return Wired(agent=setup.agent, scope=setup.scope, path=path, commands=found, problem=problem)
 
 
 def settings_file(setup: Setup) -> Path:
@@ -281,9 +277,7 @@ def trust_hash(event: str, entry: Json) -> str:
     assert isinstance(entry, dict)
     handlers = entry["hooks"]
     assert isinstance(handlers, list)
-    full: list[Json] = [
-        {"async": False, **each} for each in handlers if isinstance(each, dict)
-    ]
+    full: list[Json] = [{"async": False, **each} for each in handlers if isinstance(each, dict)]
     said: dict[str, Json] = {**entry, "event_name": event, "hooks": full}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{sha256(text.encode()).hexdigest()}"
@@ -312,9 +306,7 @@ def _renumber(text: str, start: str, was: Sequence[Json], now: Sequence[Json]) -
     for old, new in zip(others, places, strict=False):
         if old != new:
             quoted = json.dumps(start, ensure_ascii=False)[:-1]
-            text = text.replace(
-                f"[hooks.state.{quoted}:{old}:", f"[hooks.state.{quoted}:{new}:"
-            )
+            text = text.replace(f"[hooks.state.{quoted}:{old}:", f"[hooks.state.{quoted}:{new}:")
     return text
 
 

@@ -21,6 +21,7 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
     """What is remembered of a session between two hooks.

@@ -32,7 +32,9 @@ class LoopRules:
     def reads_records(self, agent: str) -> bool:
         """Whether anything depends on what the agent wrote down."""
         session = self.options.budgets_of(agent)
-        set_ = {budget for each in (session, self.options.everywhere) for budget, _ in each.limits()}
+        set_ = {
+            budget for each in (session, self.options.everywhere) for budget, _ in each.limits()
+        }
         steps = self.options.breaker
         project = self.project_daily_tokens or self.project_daily_cost
         breaks = steps.nudge or steps.strong_nudge or steps.stop

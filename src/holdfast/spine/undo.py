@@ -128,13 +128,7 @@ def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
         if each.command not in UNASKED
         and each.command != MAINTAIN
         and each.undoes != target.id
-        and (
-            each.removed
-            or each.brought_back
-            or each.rolled_back
-            or each.ended
-            or each.rewritten
-        )
+        and (each.removed or each.brought_back or each.rolled_back or each.ended or each.rewritten)
     ]
 
 

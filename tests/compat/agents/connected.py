@@ -101,9 +101,7 @@ class Connected:
         """All calls that Holdfast saw, of any session."""
         book = Loop(Place(self.home)).book
         folder = self.home / "loop" / self.lab.name
-        found = [
-            call for path in sorted(folder.glob("*.calls")) for call in book.calls(path.stem)
-        ]
+        found = [call for path in sorted(folder.glob("*.calls")) for call in book.calls(path.stem)]
         return sorted(found, key=lambda call: call.at)
 
     def shell(self, command: str) -> str:

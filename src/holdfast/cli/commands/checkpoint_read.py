@@ -160,7 +160,7 @@ def _figures(found: CheckpointStatus) -> str:
     "--session",
     metavar="ID",
     shell_complete=session_ids,
-    help="Only checkpoints of this session.",
+    help="Only checkpoints of this session; without a directory, in all projects.",
 )
 @click.option(
     "--limit",
@@ -185,11 +185,14 @@ def list_(
     """
     if all_projects and directory is not None:
         raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
+    all_projects = all_projects or (session is not None and directory is None)
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
-    found = [each for each in everything if session in (None, each.session)][:limit]
+        found = everything[:limit]
+        if session is not None:
+            found = checkpoints.list(workdir, session=session, limit=limit)
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         print_json(

@@ -95,9 +95,7 @@ def connect(
 @click.argument("to", metavar="AGENT")
 @_options
 @click.pass_obj
-def disconnect(
-    invocation: Invocation, to: str, *, scope: str, dry_run: bool, yes: bool
-) -> int:
+def disconnect(invocation: Invocation, to: str, *, scope: str, dry_run: bool, yes: bool) -> int:
     """Take Holdfast out of the loop of an agent.
 
     Its entries leave the agent's settings; a file that nobody changed since becomes exactly what it
@@ -172,9 +170,12 @@ def _change(
             nothing_changed()
         return 0
     if not invocation.json:
-        show_report(report, home_flag=invocation.home_flag)
+        # Most machines with an agent have several homes, and undo works on one.
+        several = len(invocation.machine.homes) > 1
+        flag = invocation.home_flag or ("--home holdfast " if several else "")
+        show_report(report, home_flag=flag)
         say("To take it back:")
-        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+        suggest(f"holdfast {flag}undo {report.operation}")
     return exit_code(report)
 
 
