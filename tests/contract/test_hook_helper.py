@@ -201,7 +201,11 @@ def test_nonsense_is_said_and_the_user_decides(
 
 def test_the_client_loads_next_to_nothing() -> None:
     """What it imports before it asks the helper, an agent waits for."""
-    code = f"import sys; sys.argv = ['x']; before = set(sys.modules); exec(open({str(CLIENT)!r}).read(), {{'__name__': 'x', '__file__': ''}}); print(*sorted(set(sys.modules) - before))"
+    code = (
+        "import sys; before = set(sys.modules);"
+        f" exec(open({str(CLIENT)!r}).read(), {{'__name__': 'x', '__file__': ''}});"
+        " print(*sorted(set(sys.modules) - before))"
+    )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )

@@ -189,6 +189,7 @@ def test_what_cannot_be_done_is_said_and_the_user_decides(
 
     monkeypatch.setattr(Capture, "take", full)
     session = Session(home, project, config=f'[hooks]\non_failure = "{how}"\n')
+    said = Decision()
     for _ in range(2):
         said = session.tool()
         if how == "block":

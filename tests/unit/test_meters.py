@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.homes import meters
 from holdfast.homes.meters import read_meter
+from holdfast.homes.records import parsed
 
 DAY = "2026-03-25"
 AT = f"{DAY}T12:00:00.000Z"
@@ -46,7 +47,11 @@ def gemini_answer(number: int) -> dict[str, Any]:
 def gemini_result(*, failed: bool) -> dict[str, Any]:
     gemini_result.number += 1  # type: ignore[attr-defined]
     number = gemini_result.number  # type: ignore[attr-defined]
-    call = {"id": f"c{number}", "status": "error" if failed else "success", "result": []}
+    call: dict[str, Any] = {
+        "id": f"c{number}",
+        "status": "error" if failed else "success",
+        "result": [],
+    }
     return {"type": "gemini", "id": "tools", "timestamp": AT, "toolCalls": [call]}
 
 
@@ -75,8 +80,12 @@ def test_it_reads_on_and_never_twice(
 ) -> None:
     answer, _ = AGENTS[agent]
     read: list[bytes] = []
-    lines = meters.parsed
-    monkeypatch.setattr(meters, "parsed", lambda line: (read.append(line), lines(line))[1])
+
+    def noted(line: bytes) -> Iterator[dict[str, Any]]:
+        read.append(line)
+        return parsed(line)
+
+    monkeypatch.setattr(meters, "parsed", noted)
     append(transcript, *map(answer, range(50)))
     reading, marks = read_meter(agent, [transcript], {})
     assert (reading.metered.tokens.total, len(read)) == (50 * 110, 50)

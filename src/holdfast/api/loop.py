@@ -262,7 +262,7 @@ def _with(today: Sequence[DayUse], use: DayUse) -> Sequence[DayUse]:
 
 
 def _reason(event: LoopEvent) -> str:
-    names = ", ".join(os.path.basename(each) for each in event.paths[:3])
+    names = ", ".join(Path(each).name for each in event.paths[:3])
     return one_line(f"before {event.tool} {names}".strip())[: 2 * _LONGEST_NAME]
 
 

@@ -9,7 +9,6 @@ before is its `Marks`, which the caller keeps.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -30,7 +29,6 @@ Marks: TypeAlias = Mapping[str, Any]
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?|\"exit_code\":) ?(-?\d+)")
 #: So many calls of tools are remembered, to count none of them twice.
 _MOST_CALLS = 200
-_LAST_TOOLS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,9 +270,24 @@ _FORMS = {
 #: The agents whose sessions can be metered while they run.
 METERED = (*_FORMS, "opencode")
 
-_WITH_SUBAGENTS = (
+#: The session and its subagents, of any depth.
+_USED = (
     "WITH RECURSIVE mine(id) AS (SELECT ?1 UNION"
     " SELECT s.id FROM session AS s JOIN mine ON s.parent_id = mine.id)"
+    " SELECT date(m.time_created / 1000, 'unixepoch'), json_extract(m.data, '$.modelID'),"
+    " total(json_extract(m.data, '$.tokens.input')),"
+    " total(json_extract(m.data, '$.tokens.cache.write')),"
+    " total(json_extract(m.data, '$.tokens.output')),"
+    " total(json_extract(m.data, '$.tokens.reasoning')),"
+    " total(json_extract(m.data, '$.tokens.cache.read')),"
+    " total(json_extract(m.data, '$.cost'))"
+    " FROM message AS m JOIN mine ON m.session_id = mine.id"
+    " WHERE json_extract(m.data, '$.role') = 'assistant' GROUP BY 1, 2"
+)
+_LAST_TOOLS = (
+    "SELECT json_extract(data, '$.state.status'), json_extract(data, '$.state.metadata.exit')"
+    " FROM part WHERE session_id = ?1 AND json_extract(data, '$.type') = 'tool'"
+    " ORDER BY id DESC LIMIT 20"
 )
 
 
@@ -287,25 +300,8 @@ def _from_database(paths: Sequence[Path], session: str) -> Reading:
     if path is None or not path.exists():
         return Reading(metered=Metered(), missing=tuple(map(str, paths)))
     with reading(path) as db:
-        found = db.execute(
-            f"{_WITH_SUBAGENTS} SELECT date(m.time_created / 1000, 'unixepoch'),"
-            " json_extract(m.data, '$.modelID'),"
-            " total(json_extract(m.data, '$.tokens.input')),"
-            " total(json_extract(m.data, '$.tokens.cache.write')),"
-            " total(json_extract(m.data, '$.tokens.output')),"
-            " total(json_extract(m.data, '$.tokens.reasoning')),"
-            " total(json_extract(m.data, '$.tokens.cache.read')),"
-            " total(json_extract(m.data, '$.cost'))"
-            " FROM message AS m JOIN mine ON m.session_id = mine.id"
-            " WHERE json_extract(m.data, '$.role') = 'assistant' GROUP BY 1, 2",
-            (session,),
-        ).fetchall()
-        ends = db.execute(
-            "SELECT json_extract(data, '$.state.status'), json_extract(data, '$.state.metadata.exit')"
-            " FROM part WHERE session_id = ?1 AND json_extract(data, '$.type') = 'tool'"
-            f" ORDER BY id DESC LIMIT {_LAST_TOOLS}",
-            (session,),
-        ).fetchall()
+        found = db.execute(_USED, (session,)).fetchall()
+        ends = db.execute(_LAST_TOOLS, (session,)).fetchall()
     by_day = {}
     for day, model, read, stored, written, thought, cached, cost in found:
         tokens = Tokens(input=int(read + stored), output=int(written + thought), cached=int(cached))
@@ -362,4 +358,4 @@ def _day(at: object) -> str:
 
 def transcript_paths(names: Sequence[str]) -> list[Path]:
     """The files that hooks named, each once."""
-    return [Path(each) for each in dict.fromkeys(names) if each and os.path.isabs(each)]
+    return [path for path in map(Path, dict.fromkeys(filter(None, names))) if path.is_absolute()]

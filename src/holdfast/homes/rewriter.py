@@ -1,7 +1,7 @@
 """Changes files of other programs, and changes them back: entries of ours in their settings.
 
-There is no undo copy: the log holds the change. A file whose content is neither that from before nor
-that from after it was changed by somebody else, and stays.
+There is no undo copy: the log holds the change. A file whose content is neither that from before
+nor that from after was changed by somebody else, and stays.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from holdfast.model.operation import Removal
@@ -39,11 +40,11 @@ class Rewriter:
 
 
 def _each(batch: Sequence[Removal], step: Callable[[Removal], Outcome]) -> Sequence[Outcome]:
+    """One that fails does not affect the others."""
     outcomes: list[Outcome] = []
     for removal in batch:
-        outcomes += one_by_one(
-            [removal], step, lambda why, removal=removal: removal.end(Result.FAILED, why)
-        )
+        refuse = partial(removal.end, Result.FAILED)
+        outcomes += one_by_one([removal], step, refuse)
     return outcomes
 
 

@@ -1,4 +1,4 @@
-"""The agents that Holdfast can be connected to, by name: what they say, and what they understand."""
+"""The agents that Holdfast can be connected to: what they say, and what they understand."""
 
 from __future__ import annotations
 

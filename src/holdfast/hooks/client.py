@@ -1,9 +1,9 @@
 """The program that an agent starts for each hook: python -I -S client.py AGENT CLOSED HOME
 
-It asks the helper. Without one it starts one for the next hook, and does the work itself. Nothing is
-imported at first but what the interpreter has built in: an agent waits for this.
+It asks the helper. Without one it starts one for the next hook, and does the work itself. Nothing
+is imported at first but what the interpreter has built in: an agent waits for this.
 
-CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is the home of Holdfast.
+CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is Holdfast's home.
 With `alone` behind it asks nobody. With the one word `helper` it becomes the helper.
 """
 
@@ -17,6 +17,9 @@ _READING = {
     "codex": (b"view_image", b"update_plan"),
     "opencode": (),
 }
+_TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
+_TYPE, _FOLDER = 0o170000, 0o040000
+_HEAD_WORDS = 3
 _ANSWER_SECONDS = 60.0
 _FULL = 65_536
 
@@ -24,7 +27,9 @@ _FULL = 65_536
 def runtime_folder() -> str:
     """Where the socket of the helper is: a folder that nobody else can enter."""
     given = posix.environ.get(b"XDG_RUNTIME_DIR", b"").decode("utf-8", "surrogateescape")
-    return f"{given}/holdfast" if given.startswith("/") else f"/tmp/holdfast-{posix.getuid()}"
+    return (
+        f"{given}/holdfast" if given.startswith("/") else f"{_TEMPORARY}/holdfast-{posix.getuid()}"
+    )
 
 
 def is_private(folder: str) -> bool:
@@ -32,7 +37,7 @@ def is_private(folder: str) -> bool:
         status = posix.lstat(folder)
     except OSError:
         return False
-    is_folder = status.st_mode & 0o170000 == 0o040000
+    is_folder = status.st_mode & _TYPE == _FOLDER
     return is_folder and status.st_uid == posix.getuid() and not status.st_mode & 0o077
 
 
@@ -71,7 +76,7 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
         peer.close()
     head, _, rest = found.partition(b"\n")
     words = head.split()
-    if len(words) != 3 or len(rest) != int(words[1]) + int(words[2]):
+    if len(words) != _HEAD_WORDS or len(rest) != int(words[1]) + int(words[2]):
         return None  # it was killed in the middle
     return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
 

@@ -26,7 +26,7 @@ _MOMENTS = {
     "SessionEnd": Moment.SESSION_END,
 }
 _PATCH = "apply_patch"
-_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.M)
+_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _READING = frozenset(
     (
         "close_agent",

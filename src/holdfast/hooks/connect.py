@@ -104,7 +104,7 @@ def wired(setup: Setup) -> Wired:
     try:
         text = _text(path)
         if text is not None and setup.agent == "opencode":
-            match = re.search(r"^const COMMAND = (\[.*\])$", text, re.M)
+            match = re.search(r"^const COMMAND = (\[.*\])$", text, re.MULTILINE)
             if match is not None:
                 found = dict.fromkeys(AGENTS[setup.agent].events, json.loads(match[1]))
         elif text is not None:
@@ -193,15 +193,16 @@ def _entry(setup: Setup, event: str) -> Json:
     return {**({"matcher": "*"} if tool else {}), "hooks": [handler]}
 
 
+def _handlers(entry: Json) -> list[dict[str, Json]]:
+    """What an entry starts; nothing when it is not one."""
+    found = entry.get("hooks") if isinstance(entry, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
 def _is_ours(entry: Json) -> bool:
     """Whether everything that an entry starts is ours."""
-    handlers = entry.get("hooks") if isinstance(entry, dict) else None
-    if not isinstance(handlers, list) or not handlers:
-        return False
-    return all(
-        isinstance(each, dict) and _OURS.search(str(each.get("command"))) is not None
-        for each in handlers
-    )
+    handlers = _handlers(entry)
+    return bool(handlers) and all(_OURS.search(str(each.get("command"))) for each in handlers)
 
 
 def _commands(agent: str, said: Json) -> dict[str, Sequence[str]]:
@@ -210,12 +211,8 @@ def _commands(agent: str, said: Json) -> dict[str, Sequence[str]]:
     for event in AGENTS[agent].events:
         entries = hooks.get(event) if isinstance(hooks, dict) else None
         for entry in entries if isinstance(entries, list) else ():
-            if _is_ours(entry) and isinstance(entry, dict):
-                handlers = entry["hooks"]
-                assert isinstance(handlers, list)  # as `_is_ours` saw
-                first = handlers[0]
-                assert isinstance(first, dict)
-                found[event] = shlex.split(str(first["command"]))
+            if _is_ours(entry):
+                found[event] = shlex.split(str(_handlers(entry)[0]["command"]))
     return found
 
 
@@ -274,11 +271,9 @@ def _entries(text: str | None, event: str) -> list[Json]:
 
 def trust_hash(event: str, entry: Json) -> str:
     """What Codex trusts: the entry with its defaults, keys in order, as compact JSON."""
-    assert isinstance(entry, dict)
-    handlers = entry["hooks"]
-    assert isinstance(handlers, list)
-    full: list[Json] = [{"async": False, **each} for each in handlers if isinstance(each, dict)]
-    said: dict[str, Json] = {**entry, "event_name": event, "hooks": full}
+    full: list[Json] = [{"async": False, **each} for each in _handlers(entry)]
+    rest = entry if isinstance(entry, dict) else {}
+    said: dict[str, Json] = {**rest, "event_name": event, "hooks": full}
     text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 
@@ -338,7 +333,7 @@ def _changed(
         )
     if old == new:
         return ()
-    folders = []
+    folders: list[str] = []
     for folder in (path.parent, *path.parent.parents):
         if folder.is_dir():
             break

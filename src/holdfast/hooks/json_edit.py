@@ -14,7 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.model.session import Json
 from holdfast.value import dataclass, field
 
-_GAP = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.S)
+_GAP = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _WORD = re.compile(r"true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
@@ -162,9 +162,7 @@ def remove(text: str, path: Sequence[str], ours: Callable[[Json], bool]) -> str:
 
 def _at(node: Node, path: Sequence[str]) -> Node:
     for name in path:
-        inner = node.get(name)
-        assert inner is not None  # it was there a moment ago
-        node = inner
+        node = next(inner for key, _, inner in node.members if key == name)
     return node
 
 

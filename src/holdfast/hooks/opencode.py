@@ -72,7 +72,7 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def answer(event: LoopEvent, decision: Decision) -> Reply:
+def answer(_: LoopEvent, decision: Decision) -> Reply:
     if decision.passes:
         return said({"notice": "\n".join(filter(None, (decision.notice, decision.advice)))})
     return said({"verdict": decision.verdict.value, "reason": decision.reason})

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.model.session import Json
 from holdfast.value import dataclass
 
 #: The exit code by which Claude Code, Codex and Gemini CLI know that a tool must not run. Codex
@@ -26,7 +25,7 @@ class Reply:
 SILENT = Reply()
 
 
-def said(document: Mapping[str, Json]) -> Reply:
+def said(document: Mapping[str, Any]) -> Reply:
     """An answer as JSON; fields without a value are left out, and an empty answer is silence."""
     found = {name: value for name, value in document.items() if value not in (None, "", {})}
     return Reply(out=json.dumps(found)) if found else SILENT

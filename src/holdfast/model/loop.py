@@ -68,15 +68,15 @@ class LoopEvent:
 class Verdict(StrEnum):
     """What becomes of a tool. `STOP` asks the agent to end its run as well, where it can."""
 
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a tool passes
     BLOCK = "block"
     STOP = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What Holdfast says. `reason` is why a tool is blocked, for the model and its user. `advice` is
-    for the model, `notice` for the user; both leave the tool alone. `undecided` says why a guard
+    """What Holdfast says. `reason` is why a tool is blocked, for the model and its user. `advice`
+    is for the model, `notice` for the user; both leave the tool alone. `undecided` says why a guard
     could not tell: what follows from that is the user's setting."""
 
     verdict: Verdict = Verdict.PASS

@@ -179,8 +179,9 @@ class LogView:
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
     roll forward again, `ended` the sessions that it can reopen, `rewritten` the files of other
-    programs that it can change back. None of these is trash: they do not expire. `undone` is what an undo brought back and no redo has taken away again, with the space
-    that its operation gave back: what a redo does.
+    programs that it can change back. None of these is trash: they do not expire. `undone` is what
+    an undo brought back and no redo has taken away again, with the space that its operation gave
+    back: what a redo does.
     """
 
     operations: tuple[Operation, ...]

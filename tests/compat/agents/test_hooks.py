@@ -46,7 +46,7 @@ def test_each_tool_has_its_checkpoint_and_comes_back_exactly(lab: Lab) -> None:
         expected = []
         for step in _STEPS:
             expected.append(tree_of(replica))
-            subprocess.run(step, shell=True, cwd=replica, check=True)
+            subprocess.run(["sh", "-c", step], cwd=replica, check=True)
         before_write = tree_of(replica)
         prompt = [*(connected.shell(each) for each in _STEPS), connected.write("made.txt", "made")]
         connected.say("Do this:\n" + "\n".join(prompt))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
+    from holdfast.model.report import Report
 
 _OTHER_NAMES = {"claude": "claude-code"}
 _NAMES = ", ".join(AGENTS)
@@ -147,36 +148,37 @@ def _change(
             _show(Rewrite.of(item.id, item.version, item.target))
         if not plan.items:
             say("Nothing to do: the files are already like that.")
-    report = None
-    declined = None
-    if plan.items and not dry_run:
-        files = ", ".join(each.id for each in plan.items)
-        declined = None if yes else asked(f"{question} by changing {files}?", "changed")
-        if declined is None:
-            report = planned.apply().report
-    if invocation.json:
-        print_json(
-            {
-                "plan": plan.to_json(),
-                "applied": report is not None,
-                "report": None if report is None else report.to_json(),
-            }
-        )
-    if declined is not None:
-        print_declined(declined)
-        return declined.exit_code
-    if report is None:
+    if dry_run or not plan.items:
+        _document(invocation, planned, None)
         if plan.items and not invocation.json:
             nothing_changed()
         return 0
+    files = ", ".join(each.id for each in plan.items)
+    declined = None if yes else asked(f"{question} by changing {files}?", "changed")
+    if declined is not None:
+        _document(invocation, planned, None)
+        print_declined(declined)
+        return declined.exit_code
+    report = planned.apply().report
+    _document(invocation, planned, report)
     if not invocation.json:
-        # Most machines with an agent have several homes, and undo works on one.
-        several = len(invocation.machine.homes) > 1
-        flag = invocation.home_flag or ("--home holdfast " if several else "")
-        show_report(report, home_flag=flag)
-        say("To take it back:")
-        suggest(f"holdfast {flag}undo {report.operation}")
+        _tell(invocation, report)
     return exit_code(report)
+
+
+def _document(invocation: Invocation, planned: HomePlan, report: Report | None) -> None:
+    if invocation.json:
+        said = None if report is None else report.to_json()
+        print_json({"plan": planned.plan.to_json(), "applied": report is not None, "report": said})
+
+
+def _tell(invocation: Invocation, report: Report) -> None:
+    # Most machines with an agent have several homes, and undo works on one.
+    several = len(invocation.machine.homes) > 1
+    flag = invocation.home_flag or ("--home holdfast " if several else "")
+    show_report(report, home_flag=flag)
+    say("To take it back:")
+    suggest(f"holdfast {flag}undo {report.operation}")
 
 
 def _show(change: Rewrite) -> None:
