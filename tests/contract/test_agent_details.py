@@ -19,7 +19,8 @@ from holdfast.homes.life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
 from tests.contract.agent_homes import NOW
-from tests.contract.agents import goose, kimi_code, openclaw, vibe
+from tests.contract.agents import droid, goose, gptme, kimi_code, openclaw, openhands, vibe
+from tests.contract.agents.home import AgentHome
 
 
 def opened(root: Path) -> Home:
@@ -54,13 +55,22 @@ def _delegate_of_vibe(root: Path) -> None:
     os.utime(path, (NOW - 200 * 86_400, NOW - 200 * 86_400))
 
 
+def _delegate_of_openhands(root: Path) -> None:
+    """A conversation in the folder of the one that began it, as the real agent leaves it."""
+    [old] = root.glob("conversations/9766ae2a*")
+    inside = root / "conversations" / openhands.HOME.whole / "subagents"
+    inside.mkdir()
+    old.rename(inside / old.name)
+
+
 @pytest.mark.parametrize(
     ("agent", "marry", "child"),
     [
         (openclaw.HOME, _delegate_of_openclaw, "agent.main.explicit.lab-two"),
         (vibe.HOME, _delegate_of_vibe, "628a66be-cd97-da6e-c1d4-f1721ded992c"),
+        (openhands.HOME, _delegate_of_openhands, "9766ae2a9ff1496a96a281cfbd92fa52"),
     ],
-    ids=("openclaw", "vibe"),
+    ids=("openclaw", "vibe", "openhands"),
 )
 def test_a_subagent_goes_and_returns_with_its_session(  # type: ignore[no-untyped-def]
     agent, marry, child: str, tmp_path: Path
@@ -72,6 +82,7 @@ def test_a_subagent_goes_and_returns_with_its_session(  # type: ignore[no-untype
             agent.whole,
             "delegate",
         )
+        assert [each.role for each in home.sessions.messages(child)].count("user")
         report = home.delete([agent.whole])
         assert child not in {each.id for each in home.sessions.find()}
         assert not report.undo().failed
@@ -102,6 +113,29 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays listed
         assert Path(f"/proc/{process.pid}").exists()
         assert start_ticks(process.pid) is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (droid.HOME, "droid exec --output-format acp"),
+        (gptme.HOME, "/opt/x/bin/python /opt/x/bin/gptme-server"),
+        (kimi_code.HOME, "node /opt/x/bin/kimi web"),
+        (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands acp"),
+        (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands-acp"),
+    ],
+    ids=("droid", "gptme", "kimi-code", "openhands", "openhands-acp"),
+)
+def test_a_server_protects_sessions_of_any_folder(
+    agent: AgentHome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has them open for an editor or a browser, and works in a folder of its own."""
+    agent.make(tmp_path / "home")
+    with opened(tmp_path / "home") as home:
+        monkeypatch.setattr(life, "_processes", lambda: iter([(1, words.split(), "/elsewhere")]))
+        assert not home.plan_prune(older_than="0s").apply().removed
+        monkeypatch.setattr(life, "_processes", lambda: iter(()))
+        assert home.plan_prune(older_than="0s").apply().removed
 
 
 def test_logs_of_goose_go_and_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import block_messages, tokens_in, used
 from holdfast.homes.leftovers import leftover, matching
@@ -50,6 +51,8 @@ _HEAD = {"type", "id", "version", "cwd"}
 _LEFTOVERS = (("log", "logs/*"), ("program", "bin/rg"))
 #: How the id of a message begins that the agent itself wrote.
 _CONTEXT = "context-"
+#: Words of a process that speaks with an editor, a browser or another computer.
+_SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 
 class Droid:
@@ -99,7 +102,8 @@ class Droid:
         return Appended(path=transcript_of(unit), spoken=_said)
 
     def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # the processes of the agent are all there is to see
+        """A process that serves an editor has sessions of any folder open."""
+        return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         for head in filter(_is_head, opening(path)[:1]):
@@ -140,7 +144,7 @@ def _read(path: Path) -> Unit:
         started=started,
         parent=parent,
         relation=Relation.DELEGATE if parent else None,
-        cwd=str(head.get("cwd") or ""),
+        cwd=str(head.get("lastCwd") or head.get("cwd") or ""),
         title=str(head.get("title") or ""),
         model=str(model or ""),
         transcript=path,
@@ -183,9 +187,11 @@ def _head(path: Path) -> Record:
 
 
 def _files(root: Path) -> list[Path]:
+    """In a folder for each project, and older ones beside those folders."""
+    sessions = root / "sessions"
     return [
         folder / name
-        for folder in sorted((root / "sessions").glob("*/"))
+        for folder in (sessions, *sorted(sessions.glob("*/")))
         for name in sorted(names_in(folder))
         if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
     ]

@@ -49,9 +49,9 @@ def running(programs: Sequence[str]) -> Running:
 
 def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
-    server, a daemon, an editor's helper."""
+    server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
     for number, said, _ in _seen_processes():
-        if _is_one_of(said, programs) and set(said) & set(words):
+        if _is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
             return f"process {number} serves sessions of any folder"
     return None
 
