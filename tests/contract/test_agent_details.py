@@ -19,7 +19,16 @@ from holdfast.homes.life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
 from tests.contract.agent_homes import NOW
-from tests.contract.agents import droid, goose, gptme, kimi_code, openclaw, openhands, vibe
+from tests.contract.agents import (
+    continue_cli,
+    droid,
+    goose,
+    gptme,
+    kimi_code,
+    openclaw,
+    openhands,
+    vibe,
+)
 from tests.contract.agents.home import AgentHome
 
 
@@ -136,6 +145,44 @@ def test_a_server_protects_sessions_of_any_folder(
         assert not home.plan_prune(older_than="0s").apply().removed
         monkeypatch.setattr(life, "_processes", lambda: iter(()))
         assert home.plan_prune(older_than="0s").apply().removed
+
+
+def test_an_editor_protects_sessions_of_continue(tmp_path: Path) -> None:
+    """Its extension is no process of its own; the editor has its databases open."""
+    continue_cli.make(tmp_path / "home")
+    index = tmp_path / "home" / "index" / "index.sqlite"
+    index.parent.mkdir(exist_ok=True)
+    index.touch()
+    with opened(tmp_path / "home") as home:
+        with index.open() as file:
+            editor = subprocess.Popen(["sleep", "60"], stdin=file)
+        try:
+            assert not home.plan_prune(older_than="0s").apply().removed
+        finally:
+            editor.kill()
+            editor.wait()
+        assert home.plan_prune(older_than="0s").apply().removed
+
+
+def test_traces_of_a_droid_session_go_and_return(tmp_path: Path) -> None:
+    """Search keeps an entry by the path of a session, and a list of subagents names who asked."""
+    root = tmp_path / "home"
+    droid.make(root)
+    [path] = root.glob(f"sessions/*/{droid.HOME.whole}.jsonl")
+    asked = [{"parentSessionId": name, "description": "look"} for name in (path.stem, "another")]
+    search, tasks = root / "cache/search/manifest.json", root / "task-invocations.json"
+    search.parent.mkdir()
+    found = {str(path): {"sessionId": path.stem}, "/another.jsonl": {"sessionId": "another"}}
+    search.write_text(json.dumps({"schemaVersion": 3, "sessions": found}, indent=2))
+    tasks.write_text(json.dumps({"invocations": asked}, indent=2))
+    before = search.read_bytes(), tasks.read_bytes()
+    with opened(root) as home:
+        report = home.delete([path.stem])
+        assert path.stem not in search.read_text() + tasks.read_text()
+        assert "another" in search.read_text()
+        assert "another" in tasks.read_text()
+        report.undo()
+    assert (search.read_bytes(), tasks.read_bytes()) == before
 
 
 def test_logs_of_goose_go_and_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 sessions/-CWD/ID.jsonl               a session: its head, then messages, appended
 sessions/-CWD/ID.settings.json       its model and what it used, with a copy beside it
 cache/session-discovery-index.json   what its list shows of each session, made again when missing
+cache/search/manifest.json           what it knows of each for a search, made again when missing
+task-invocations.json                who asked which subagent, with a copy beside it
 logs/, bin/                          logs, and a program that it copied here
 
-It leaves no sign of life at all.
+It leaves no sign of life at all. A session that goes on elsewhere notes the folder in its head.
 """
 
 from __future__ import annotations
@@ -153,11 +155,20 @@ def _read(path: Path) -> Unit:
 
 def _parts(root: Path, path: Path) -> tuple[Part, ...]:
     beside = (path.with_suffix(end) for end in (".settings.json", ".settings.json.bak"))
-    index = root / "cache" / "session-discovery-index.json"
+    cache = root / "cache"
+    traces = (
+        (cache / "session-discovery-index.json", "entries", None, path.stem),
+        (cache / "search" / "manifest.json", "sessions", None, str(path)),
+        (root / "task-invocations.json", "invocations", "parentSessionId", path.stem),
+        (root / "task-invocations.json.bak", "invocations", "parentSessionId", path.stem),
+    )
     return (
         FilePart(path=path, role=Role.REFERENCE),
         *(FilePart(path=each) for each in beside),
-        LinePart(path=index, at=("entries",), value=path.stem, role=Role.TRACE),
+        *(
+            LinePart(path=where, at=(place,), key=key, value=value, role=Role.TRACE)
+            for where, place, key, value in traces
+        ),
     )
 
 

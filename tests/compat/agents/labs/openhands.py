@@ -21,7 +21,10 @@ class OpenHands(Lab):
     version = "1.16.0"
     command = "openhands"
     folder = ".openhands"
-    delegating = 'CALL task {"description": "look", "prompt": "Say hi", "subagent_type": "default"}'
+    delegating = (
+        'CALL task {"description": "look", "prompt": "Say hi", "subagent_type": "default",'
+        ' "security_risk": "LOW"}'
+    )
 
     @classmethod
     def installed(cls) -> Path:
