@@ -62,6 +62,7 @@ def lab(made: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
         pytest.skip(f"NOT DECIDED ON THE REAL AGENT: {why}")
     copied(made.place.with_name("saved"), made.place)
     made.configure()
+    made.working_in = made.project
     made.model.released.clear()
     yield made
     made.model.released.set()
@@ -257,18 +258,24 @@ def attack(lab: Lab, session: str) -> None:
 
 
 def test_a_working_agent_is_never_touched(lab: Lab) -> None:
+    """Wherever it works: it may go on with a session that began in another folder."""
     [session] = (name for name, word in lab.said.items() if word == "bananas")
-    process = lab.start(session, "WAIT, then say something about bananas")
-    try:
-        assert lab.model.waiting.wait(timeout=60)
-        attack(lab, session)
-        lab.model.released.set()
-        said, _ = process.communicate(timeout=60)
-        assert process.returncode == 0, said
-        assert LINE in said.decode()
-    finally:
-        end(process)
-    assert session in lab.listed()
+    elsewhere = lab.place / "elsewhere"
+    elsewhere.mkdir()
+    for folder in (lab.project, elsewhere) if lab.anywhere else (lab.project,):
+        lab.model.released.clear()
+        lab.working_in = folder
+        process = lab.start(session, "WAIT, then say something about bananas")
+        try:
+            assert lab.model.waiting.wait(timeout=60)
+            attack(lab, session)
+            lab.model.released.set()
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode == 0, said
+            assert LINE in said.decode()
+        finally:
+            end(process)
+        assert session in lab.listed()
     lab.resume(session)
     check_whole(lab)
 

@@ -17,6 +17,7 @@ class Continue(Lab):
     version = "1.5.47"
     command = "cn"
     folder = ".continue"
+    anywhere = True
 
     @classmethod
     def installed(cls) -> Path:

@@ -24,6 +24,7 @@ class Droid(Lab):
     version = "0.215.0"
     command = "droid"
     folder = ".factory"
+    anywhere = True
     undecided: ClassVar[Mapping[str, str]] = {
         "test_a_subagent_is_a_delegate_of_its_session": "droid runs subagents in its daemon, for"
         " which it wants a login",
@@ -74,7 +75,7 @@ class Droid(Lab):
         try:
             for number, method, params in (
                 (1, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
-                (2, "session/list", {"cwd": str(self.project)}),
+                (2, "session/list", {}),
             ):
                 said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
                 server.stdin.write(json.dumps(said) + "\n")

@@ -21,6 +21,7 @@ class OpenHands(Lab):
     version = "1.16.0"
     command = "openhands"
     folder = ".openhands"
+    anywhere = True
     delegating = (
         'CALL task {"description": "look", "prompt": "Say hi", "subagent_type": "default",'
         ' "security_risk": "LOW"}'
