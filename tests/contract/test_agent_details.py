@@ -147,8 +147,11 @@ def test_a_server_protects_sessions_of_any_folder(
         assert home.plan_prune(older_than="0s").apply().removed
 
 
-def test_an_editor_protects_sessions_of_continue(tmp_path: Path) -> None:
+def test_an_editor_protects_sessions_of_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its extension is no process of its own; the editor has its databases open."""
+    monkeypatch.setattr(life, "_processes", lambda: iter(()))  # a Continue of this machine
     continue_cli.make(tmp_path / "home")
     index = tmp_path / "home" / "index" / "index.sqlite"
     index.parent.mkdir(exist_ok=True)

@@ -138,14 +138,14 @@ def _read(path: Path) -> Unit:
         started = moment(said.get("timestamp"))
         if started:
             break
-    parent = str(head.get("callingSessionId") or "")
+    caller, origin = head.get("callingSessionId"), head.get("parent")
     return Unit(
         id=path.stem,
         active=updated or path.stat().st_mtime,
         parts=(),
         started=started,
-        parent=parent,
-        relation=Relation.DELEGATE if parent else None,
+        parent=str(caller or origin or ""),
+        relation=Relation.DELEGATE if caller else Relation.BRANCH if origin else None,
         cwd=str(head.get("lastCwd") or head.get("cwd") or ""),
         title=str(head.get("title") or ""),
         model=str(model or ""),

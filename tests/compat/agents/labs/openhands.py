@@ -42,7 +42,7 @@ class OpenHands(Lab):
             "LLM_MODEL": "openai/a-model",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "OPENHANDS_SUPPRESS_BANNER": "1",
-            "TMUX_TMPDIR": str(self.place),  # its shells are in a server, which stays
+            "TMUX_TMPDIR": str(self._shells),
         }
 
     def begin(self, word: str) -> str:
@@ -57,7 +57,11 @@ class OpenHands(Lab):
     def showing(self, session: str) -> Sequence[str]:
         return (*_HOW, "--always-approve", "--resume", session)
 
+    def before_start(self) -> None:
+        self._shells.mkdir(exist_ok=True)
+
     def close(self) -> None:
+        """Its shells live in a server of their own, which stays."""
         tmux = shutil.which("tmux")
         if tmux is not None:
             subprocess.run(
@@ -70,3 +74,8 @@ class OpenHands(Lab):
     def listed(self) -> set[str]:
         """Without an id it only shows its list."""
         return set(re.findall(r"\b[0-9a-f]{32}\b", self.run("--resume")))
+
+    @property
+    def _shells(self) -> Path:
+        """Where that server listens: not below what is copied, for nobody can copy a socket."""
+        return self.place.with_name("shells")
