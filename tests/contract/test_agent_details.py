@@ -127,13 +127,14 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
+        (continue_cli.HOME, "node /opt/x/bin/cn --resume"),  # it goes on with any session
         (droid.HOME, "droid exec --output-format acp"),
         (gptme.HOME, "/opt/x/bin/python /opt/x/bin/gptme-server"),
         (kimi_code.HOME, "node /opt/x/bin/kimi web"),
         (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands acp"),
         (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands-acp"),
     ],
-    ids=("droid", "gptme", "kimi-code", "openhands", "openhands-acp"),
+    ids=("continue", "droid", "gptme", "kimi-code", "openhands", "openhands-acp"),
 )
 def test_a_server_protects_sessions_of_any_folder(
     agent: AgentHome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
