@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -148,6 +149,22 @@ def test_a_server_protects_sessions_of_any_folder(
         assert home.plan_prune(older_than="0s").apply().removed
 
 
+@pytest.mark.parametrize("dashes", [False, True], ids=("as it is", "with dashes"))
+def test_a_session_that_a_process_was_started_with_stays(
+    dashes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`openhands --resume ID`, in another folder: it reads the session at the first message, and
+    until then nothing else tells which one it has."""
+    openhands.HOME.make(tmp_path / "home")
+    name = openhands.HOME.whole
+    words = ["/x/bin/python", "/x/bin/openhands", "--resume", str(UUID(name)) if dashes else name]
+    monkeypatch.setattr(life, "_processes", lambda: iter([(1, words, "/elsewhere")]))
+    with opened(tmp_path / "home") as home:
+        gone = home.plan_prune(older_than="0s").apply().removed
+        assert gone
+        assert {each.id for each in home.sessions.find()} == {name}
+
+
 def test_an_editor_protects_sessions_of_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,8 +185,11 @@ def test_an_editor_protects_sessions_of_continue(
         assert home.plan_prune(older_than="0s").apply().removed
 
 
-def test_traces_of_a_droid_session_go_and_return(tmp_path: Path) -> None:
+def test_traces_of_a_droid_session_go_and_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Search keeps an entry by the path of a session, and a list of subagents names who asked."""
+    monkeypatch.setattr(life, "_processes", lambda: iter(()))  # a droid of this machine
     root = tmp_path / "home"
     droid.make(root)
     [path] = root.glob(f"sessions/*/{droid.HOME.whole}.jsonl")

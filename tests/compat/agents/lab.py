@@ -42,6 +42,8 @@ class Lab(ABC):
     patience: float = 120
     #: What of an answer a terminal shows in one piece.
     drawn: str = "Noted."
+    #: What a terminal shows that has a session open; empty where that is what was said in it.
+    shown: str = ""
     #: Whether it goes on with a session in another folder than the one it began in.
     anywhere: bool = False
 

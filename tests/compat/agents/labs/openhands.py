@@ -22,6 +22,7 @@ class OpenHands(Lab):
     command = "openhands"
     folder = ".openhands"
     anywhere = True
+    shown = "Type your message"
     delegating = (
         'CALL task {"description": "look", "prompt": "Say hi", "subagent_type": "default",'
         ' "security_risk": "LOW"}'
