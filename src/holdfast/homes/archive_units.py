@@ -320,6 +320,13 @@ def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]
             _write(nodes[int(short)], link, content)
         else:
             raise DamageError(f"{short!r} is not in the list of its bundle")
+    _finish(nodes)
+    (folder / _NEW_RECORD).rename(folder / RECORD)
+    sync_dir(folder)
+
+
+def _finish(nodes: Sequence[_Node]) -> None:
+    """What needs the files to be there: their other names, and the facts of folders."""
     for node in nodes:
         if node.same is not None:
             _name_again(node, nodes)
@@ -329,8 +336,6 @@ def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]
                 give_to(node.path, *node.owner)
             node.path.chmod(node.mode)
             os.utime(node.path, ns=(node.mtime_ns, node.mtime_ns))
-    (folder / _NEW_RECORD).rename(folder / RECORD)
-    sync_dir(folder)
 
 
 def _node(folder: Path, value: object) -> _Node:

@@ -140,9 +140,10 @@ def opened_below(roots: Sequence[Path]) -> dict[str, str]:
     for number, path in once("open files", lambda: [*_open_files()]):
         top = next((each for each in tops if path.startswith(each)), None)
         name = path.rpartition(os.sep)[2]
-        while top is not None and len(path) >= len(top):
-            found.setdefault(path, f"{name} is open in process {number}")
-            path = path.rpartition(os.sep)[0]
+        step = path
+        while top is not None and len(step) >= len(top):
+            found.setdefault(step, f"{name} is open in process {number}")
+            step = step.rpartition(os.sep)[0]
     return found
 
 

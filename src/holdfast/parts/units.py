@@ -407,7 +407,7 @@ class _Dropping:
         why = kept | {slot.name: each for slot, each in zip(leaving, done, strict=True)}
         for slot in group:
             said = why[slot.name]
-            if said is None or said == ALREADY_GONE and slot.part.role is Role.TRACE:
+            if said is None or (said == ALREADY_GONE and slot.part.role is Role.TRACE):
                 continue
             if slot.part.role is Role.TRACE or kept[slot.name] is not None:
                 self.left[slot.number].append(f"its entry in {slot.part.place.name} stays: {said}")

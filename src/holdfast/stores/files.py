@@ -15,8 +15,8 @@ PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
 #: The rights of everybody but the owner.
 OTHERS = 0o077
-#: What of a mode comes back from a bundle. Never the right to run as its owner: whoever can write to
-#: an archive could have root make such a program.
+#: What of a mode comes back from a bundle. Never the right to run as its owner: whoever can write
+#: to an archive could have root make such a program.
 RIGHTS = 0o1777
 _NOT_REGULAR = "is not a regular file"
 #: What `link` says on file systems that have no hard links.
@@ -88,8 +88,8 @@ def make_private_dir(path: Path) -> None:
 
 
 def give_to(file: int | str | Path, uid: int, gid: int, *, folder: int | None = None) -> None:
-    """Give a file back to its owner, as far as we may: only root gives files away, others can choose
-    among their groups. It goes before the mode is set, which it may change."""
+    """Give a file back to its owner, as far as we may: only root gives files away, others can
+    choose among their groups. Before the mode is set, which this may change."""
     for owner in (uid, -1):
         with contextlib.suppress(OSError):
             if isinstance(file, int):
