@@ -95,7 +95,7 @@ def test_what_returns_to_the_archive_is_of_the_operation_that_archived_it() -> N
             trash={},
             bundles={},
             checkpoints={},
-            operations={**dict.fromkeys(model.operations, {}), operation: {"can_bring_back": 1}},
+            operations={each: {"can_bring_back": 1} for each in (*model.operations, operation)},
         )
         judge.judge(model, step, seen, 2.0)
         assert session.place == place
