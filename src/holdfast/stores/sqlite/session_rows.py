@@ -28,6 +28,8 @@ AMONG = "IN (SELECT value FROM json_each(?))"
 UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 #: The columns of a usage, in sessions and in the ledger.
 COUNTS = ("tokens_in", "tokens_out", "tokens_cached", "cost", *UNPRICED)
+#: The totals of a session.
+TOTALS = ("message_count", "tool_call_count", *COUNTS, "bytes")
 #: What guards keep of sessions.
 GUARDED = "guarded"
 GUARDED_COLUMNS = (
