@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.cli.changing import CHANGING
-from tests.cli.checkpoint_bench import change, contents, taken
-from tests.cli.every_command import COMMANDS, say
+from tests.cli import hostile
+from tests.cli.checkpoint_bench import change, contents, listed, taken
+from tests.cli.every_command import COMMANDS, SENSIBLE, say
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CJK, CRON, DISK, fill
 
@@ -29,10 +31,8 @@ def _document(*words: str, code: int = 0) -> Any:
 #: They ask what they need to know, or there is nothing to show before it is done.
 _WITHOUT = {
     "sessions export",  # writes a file, not the home
-    "checkpoints take",
     "checkpoints watch",
     "config edit",
-    "doctor",  # without --repair it is its own dry run
 }
 
 
@@ -40,6 +40,28 @@ def test_everything_that_changes_takes_n_and_y() -> None:
     for path in CHANGING - _WITHOUT:
         options = {name for param in COMMANDS[path].own_params for name in param.opts}
         assert {"-n", "--dry-run", "-y", "--yes"} <= options, path
+
+
+def test_every_dry_run_ends_alike_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    world = hostile.copy(hostile.build(tmp_path / "world", time.time()), tmp_path)
+    at = ("--home", str(world.home))
+    say(*at, "sessions", "delete", world.places["session"], "--plan-out", world.places["plan"])
+    for words in (["gc", "-y"], ["prune", "-y", "--older-than", "1d"]):
+        assert say(*at, "sessions", *words).code == 0
+    assert say(*at, "undo").code == 0
+    before = contents(world.home)
+    for path in sorted(
+        CHANGING - _WITHOUT - {"checkpoints import"}
+    ):  # this home has none to import
+        args = [word.format(**world.places) for word in SENSIBLE[path][0].split()]
+        said = say(*at, *path.split(), *args, "-n", "-y")
+        assert said.out.decode().endswith("\nNothing was changed.\n"), (path, said)
+        document = json.loads(say(*at, "--json", *path.split(), *args, "-n").out)
+        assert path == "doctor" or document["applied"] is False, path
+    assert contents(world.home) == before
 
 
 @pytest.mark.parametrize(
@@ -60,6 +82,26 @@ def test_a_dry_run_changes_nothing(machine: Machine, words: list[str], would: st
     assert "Nothing was changed." in said.text
     assert _document("sessions", *words, "-n")["applied"] is False
     assert contents(machine.home) == before
+
+
+def test_a_dry_run_of_a_take(machine: Machine, project: Path) -> None:
+    new = say("checkpoints", "take", str(project), "-n")
+    assert f"Would take a checkpoint of {project}: " in new.text
+    assert not (machine.home / "checkpoints").exists()
+    taken(machine, project)
+    assert "Nothing changed in" in say("checkpoints", "take", str(project), "-n").text
+    change(project)
+    (project / "src").joinpath("main.py").chmod(0o755)
+    dry = _document("checkpoints", "take", str(project), "--dry-run", "-y", "--reason", "why")
+    assert (dry["outcome"], dry["id"], dry["applied"]) == ("taken", None, False)
+    assert (dry["files_changed"], dry["reason"]) == (3, "why")
+    assert len(listed(machine, project)) == 1
+    one = _document("checkpoints", "take", str(project), "-n", "--path", "new.txt")
+    assert one["files_changed"] == 1
+    refused = say("checkpoints", "take", "/", "-n")
+    assert (refused.code, "No checkpoint would be taken." in refused.text) == (1, True)
+    real = _document("checkpoints", "take", str(project))
+    assert (real["outcome"], "applied" in real) == ("taken", False)
 
 
 def test_several_sessions_at_once(machine: Machine) -> None:

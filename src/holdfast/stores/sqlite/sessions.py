@@ -20,6 +20,7 @@ from holdfast.errors import (
 from holdfast.model.arguments import MOST_NAMED, check_id, named
 from holdfast.model.item import Item, Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
     TAKEN_BACK,
@@ -78,6 +79,7 @@ class SqliteSessionStore:
 
     deletes_every_delegate = False
     keeps_usage = True
+    edits = frozenset({Action.RENAME, Action.PIN, Action.END})
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)
@@ -247,6 +249,9 @@ class SqliteSessionStore:
 
     def rename(self, session_id: str, title: str | None) -> Session:
         return self._set(session_id, "title", storable(title))
+
+    def as_title(self, title: str | None) -> str | None:
+        return storable(title)
 
     def pin(self, session_id: str, pinned: bool) -> Session:
         return self._set(session_id, "pinned", int(pinned))

@@ -16,6 +16,7 @@ from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, wher
 from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.model.arguments import MOST_NAMED, named
 from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     Hit,
     Message,
@@ -38,6 +39,7 @@ class HermesSessionStore(ForeignSessions):
 
     deletes_every_delegate = True
     keeps_usage = True
+    edits = frozenset({Action.RENAME})
 
     def __init__(self, path: Path, state: Path) -> None:
         super().__init__("Hermes")
@@ -211,6 +213,9 @@ class HermesSessionStore(ForeignSessions):
             return self.ledger.entries(db, self.database.schema, on=on)
 
     # --- Writing ----------------------------------------------------------------------------------
+
+    def as_title(self, title: str | None) -> str | None:
+        return values.clean_title(title)
 
     def rename(self, session_id: str, title: str | None) -> Session:
         """Titles are unique in Hermes, and must follow its rules."""
