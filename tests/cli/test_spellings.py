@@ -14,7 +14,7 @@ from tests.cli import hostile
 from tests.cli.checkpoint_bench import change, contents, listed, taken
 from tests.cli.every_command import COMMANDS, SENSIBLE, say
 from tests.cli.machine import Machine
-from tests.cli.session_bench import CJK, CRON, DISK, fill
+from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, fill
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,8 @@ def test_every_dry_run_ends_alike_and_changes_nothing(
         assert say(*at, "sessions", *words).code == 0
     assert say(*at, "undo").code == 0
     before = contents(world.home)
-    for path in sorted(
-        CHANGING - _WITHOUT - {"checkpoints import"}
-    ):  # this home has none to import
+    without = {"checkpoints import"}  # there is nothing to import here
+    for path in sorted(CHANGING - _WITHOUT - without):
         args = [word.format(**world.places) for word in SENSIBLE[path][0].split()]
         said = say(*at, *path.split(), *args, "-n", "-y")
         assert said.out.decode().endswith("\nNothing was changed.\n"), (path, said)
@@ -156,6 +155,68 @@ def test_older_than_everywhere(machine: Machine, project: Path) -> None:
     ]
     assert going[0] < going[1]
     assert say("sessions", "gc", "--older-than", "2d", "--trivial-days", "1").code == 2
+
+
+_LISTS = {
+    "sessions list": {"id", "source", "active", "messages", "size", "title"},
+    "checkpoints list": {"id", "age", "files", "lines", "why"},
+    "log": {"id", "when", "command", "did", "in-trash"},
+    "trash list": {"operation", "removed", "kept-until", "items", "size"},
+}
+
+
+@pytest.mark.parametrize("path", _LISTS)
+def test_every_column_is_a_sort_key(machine: Machine, project: Path, path: str) -> None:
+    fill(machine.home)
+    for number in range(2):
+        (project / "src" / "main.py").write_text("x\n" * (3 - number))
+        taken(machine, project, reason="ab"[number])
+    assert say("sessions", "delete", EMPTY, "-y").code == 0
+    assert say("sessions", "delete", CJK, "-y").code == 0
+    at = [str(project)] if path == "checkpoints list" else []
+    shown = say(*path.split(), *at).out.decode().splitlines()[0]
+    for key in _LISTS[path]:
+        assert key.replace("-", " ").upper() in shown.upper(), shown
+        said = say(*path.split(), *at, "--sort", key)
+        assert said.code == 0, said
+        rows = _document(*path.split(), *at, "--sort", key)
+        assert rows == _document(*path.split(), *at, "--sort", key)
+
+
+def test_numbers_fall_and_texts_rise(machine: Machine, project: Path) -> None:
+    fill(machine.home)
+    titles = [
+        each["title"] for each in _document("sessions", "list", "--sort", "title")["sessions"]
+    ]
+    named = [each for each in titles if each]
+    assert named == sorted(named, key=lambda each: each.encode().lower())
+    assert titles == [*named, *[None] * (len(titles) - len(named))]
+    for key, field in (("source", "source"), ("id", "id")):
+        found = [each[field] for each in _document("sessions", "list", "--sort", key)["sessions"]]
+        assert found == sorted(found)
+    sizes = [each["bytes"] for each in _document("sessions", "list", "--sort", "size")["sessions"]]
+    assert sizes == sorted(sizes, reverse=True)
+    for number, reason in enumerate(("b", "a", "c")):
+        (project / "src" / "main.py").write_text("x\n" * (5 + (number % 2) * 9))
+        taken(machine, project, reason=reason)
+    for key, field in (("why", "reason"), ("lines", "insertions")):
+        words = ("checkpoints", "list", str(project), "--sort", key)
+        found = [each[field] for each in _document(*words)["checkpoints"]]
+        assert found == sorted(found, reverse=key == "lines")
+
+
+def test_minutes_are_not_months(machine: Machine) -> None:
+    fill(machine.home)
+    said = say("sessions", "prune", "--older-than", "3m", "-n")
+    assert "note: --older-than 3m means 3 minutes; for 3 months write 3mo." in said.text
+    assert "older than 3 min" in said.text
+    for word in ("3mo", "3months", "90d", "3 months"):
+        other = say("sessions", "prune", "--older-than", word, "-n")
+        assert "means" not in other.text
+        assert (
+            _document("sessions", "prune", "--older-than", word, "-n")["plan"]["items"]
+            == (_document("sessions", "prune", "--older-than", "90d", "-n")["plan"]["items"])
+        )
 
 
 # --- Import --dry-run -----------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
-from holdfast.spine.redo import to_redo
+from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
@@ -58,12 +58,14 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
-    """What undoing an operation would bring back. `foreseen` says what it would do to the files of
-    projects, by the key of each removal. `since` is what a person did after that operation, the
-    latest first. `unexpected` means that nobody named it, and that a timer may have run it."""
+    """What undoing an operation would bring back. `command` is what was done, of a redo what it did
+    again. `foreseen` says what it would do to the files of projects, by the key of each removal.
+    `since` is what a person did after that operation, the latest first. `unexpected` means that
+    nobody named it, and that a timer may have run it."""
 
     place: Place
     operation: Operation
+    command: str
     removals: Sequence[Removal]
     foreseen: Mapping[str, Foreseen]
     since: Sequence[Operation] = ()
@@ -259,12 +261,15 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
         asked for. What agents did on their own is passed over."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
+        log = self._place.home.log.read()
+        again = f" ({first_command(log, target)})" if target.redoes else ""
         return UndoPlan(
             place=self._place,
             operation=target,
+            command=f"{target.command}{again}",
             removals=removals,
             foreseen=undoing.foresee(self._place.home, removals),
-            since=undoing.done_since(self._place.home.log.read(), target),
+            since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
         )
 

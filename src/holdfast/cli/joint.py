@@ -35,7 +35,7 @@ class Verb:
     do: str
     run: str
     did: str
-    done: str
+    apart: str
 
 
 def choose_run(
@@ -72,12 +72,12 @@ def choose_run(
     if len(last) <= 1 or yes or dry_run:
         return None
     if not invocation.json:
-        say(f"No single run {verb.did} the latest operations of these homes. In each:")
+        say(f"{verb.apart} In each home:")
         rows = table("agent", "operation", "when", "command", right=("operation",))
         for home, each in last.items():
             rows.add_row(home.label, each.operation, when(each.at), name(each.command))
         say(rows)
-    declined = asked(f"{verb.do.capitalize()} these {len(last)} operations?", verb.done)
+    declined = asked(f"{verb.do.capitalize()} these {len(last)} operations?", f"{verb.do}ne")
     if declined is None:
         return None
     if invocation.json:

@@ -24,7 +24,12 @@ def show_edits(items: Sequence[PlanItem], brings: str) -> bool:
         return False
     takes = brings.replace("bring", "take")
     say(f"{takes} back {format_count(len(items), 'change')}:")
-    _list([f"{_which(item)} {_from(item.target)} → {_from(item.version)}" for item in items])
+    _list(
+        [
+            f"{_which(item)} {_said(item, item.target)} → {_said(item, item.version)}"
+            for item in items
+        ]
+    )
     return True
 
 
@@ -32,12 +37,17 @@ def plan_edits(items: Sequence[PlanItem]) -> None:
     """What a redo would change."""
     if items:
         say(f"The plan changes {format_count(len(items), 'item')}:")
-        _list([f"{_which(item)} {_from(item.version)} → {_from(item.target)}" for item in items])
+        _list(
+            [
+                f"{_which(item)} {_said(item, item.version)} → {_said(item, item.target)}"
+                for item in items
+            ]
+        )
 
 
 def tell_edits(items: Sequence[PlanItem]) -> None:
-    """What undoing edits did."""
-    edited = [item for item in items if item.action in EDITS]
+    """What undoing edits and ends did."""
+    edited = [item for item in items if item.action in (*EDITS, Action.END)]
     _list([f"{_which(item)} {_again(item)}." for item in edited], indent="")
 
 
@@ -53,16 +63,22 @@ def _which(item: PlanItem) -> str:
     return f"{item.kind.capitalize()} {shown}"
 
 
-def _from(value: str) -> str:
+def _said(item: PlanItem, value: str) -> str:
     """`'a title'`, `no name`, `pinned`."""
     meant = json.loads(value)
-    if isinstance(meant, bool):
+    if item.action is Action.PIN:
         return "pinned" if meant else "not pinned"
-    return repr(meant) if meant else "no name"
+    return repr(meant) if meant else f"no {_word(item)}"
 
 
 def _again(item: PlanItem) -> str:
+    if item.action is Action.END:
+        return "is open again"
     meant = json.loads(item.version)
     if item.action is Action.PIN:
         return "is pinned again" if meant else "is no longer pinned"
-    return f"is called {meant!r} again" if meant else "has no name again"
+    return f"is called {meant!r} again" if meant else f"has no {_word(item)} again"
+
+
+def _word(item: PlanItem) -> str:
+    return "name" if item.kind == CHECKPOINT else "title"

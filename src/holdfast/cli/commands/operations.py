@@ -192,7 +192,12 @@ def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
         note(f"warning: damaged: {problem.reason}")
 
 
-_UNDO = Verb(do="undo", run="The latest run over several homes", did="done", done="undone")
+_UNDO = Verb(
+    do="undo",
+    run="The latest run over several homes",
+    did="done",
+    apart="No single run did the latest operations of these homes.",
+)
 
 
 def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -> int | None:
@@ -247,7 +252,7 @@ def undo(
         return 0
     asks = planned.needs_asking and not yes
     if not invocation.json:
-        say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
+        say(name(f"Undoing operation {planned.operation.id}: {planned.command}"))
         if asks or planned.foreseen:
             _show_effects(invocation, planned, "This brings", all_items=all_items)
     declined = _ask(planned, invocation.now) if asks else None
@@ -264,7 +269,7 @@ def undo(
 def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
     target = planned.operation
     ago = format_duration(max(0.0, now - target.started_at))
-    why = [f"Undo operation {target.id} ({target.command}), done {ago} ago?"]
+    why = [f"Undo operation {target.id} ({planned.command}), done {ago} ago?"]
     for project in planned.foreseen.values():
         if project.preview is not None:
             paths = len(project.preview.written) + len(project.preview.deleted)

@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from holdfast.model.report import Report
 
 
-_REDO = Verb(do="redo", run="The latest undo over several homes", did="undone", done="redone")
+_REDO = Verb(
+    do="redo",
+    run="The latest undo over several homes",
+    did="undone",
+    apart="No single undo took back the latest operations of these homes.",
+)
 
 
 def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int | None:
