@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,7 @@ def test_ids_of_all_homes_come_newest_first(
     for home, days in ((machine.home, (3, 1)), (other, (2,))):
         for day in days:
             moment = time.time() - day * DAY
-            with open_sessions(home, clock=lambda at=moment: at) as sessions:
+            with open_sessions(home, clock=partial(float, moment)) as sessions:
                 sessions.create(source="cli", id=f"20260101_00000{day}_aaaaaa")
     monkeypatch.setattr("holdfast.api.offers.usual_homes", lambda *_: [machine.home, other])
     offered = _offered(capsys, "sessions", "show", "2026")

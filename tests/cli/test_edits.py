@@ -29,13 +29,14 @@ def _session(run: Inside, name: str) -> dict[str, Any]:
     [
         (("rename", DISK, "other"), DISK, "is now called 'other'", "again"),
         (("pin", CRON, DISK), CRON, "is pinned", "is no longer pinned"),
-        (("end", CJK), CJK, "has ended", "1 brought back"),
-        (("end", CJK, "--reason", "mine"), CJK, "has ended (mine)", "1 brought back"),
+        (("end", CJK), CJK, "has ended", "is open again"),
+        (("end", CJK, "--reason", "mine"), CJK, "has ended (mine)", "is open again"),
     ],
 )
 def test_undo_takes_back_the_last_thing_done(
     run: Inside, words: tuple[str, ...], name: str, did: str, undone: str
 ) -> None:
+    run.ok("sessions", "end", EMPTY)
     run.ok("sessions", "delete", EMPTY, "--yes")
     before = _session(run, name)
     assert did in run.ok("sessions", *words).out
@@ -45,7 +46,7 @@ def test_undo_takes_back_the_last_thing_done(
     assert "Nothing was changed." in dry.out
     assert _session(run, name) == after
     back = run.ok("undo")
-    assert f"Undoing operation 2: sessions {words[0]}" in back.out
+    assert f"Undoing operation 3: sessions {words[0]}" in back.out
     assert undone in back.out
     assert _session(run, name) == before
     assert run.run("sessions", "show", EMPTY).code != 0  # what was done earlier stays done
@@ -80,7 +81,7 @@ def test_a_name_that_changed_since_stays(run: Inside) -> None:
     assert _session(run, DISK)["title"] == "two"
     run.ok("undo")
     assert _session(run, DISK)["title"] == "one"
-    run.ok("undo", "1")
+    run.ok("undo", "1", "-y")
     assert _session(run, DISK)["title"] != "one"
 
 
@@ -104,7 +105,7 @@ def test_checkpoints_too(run: Inside, project: Path) -> None:
     run.ok("checkpoints", "pin", first)
     undone = run.ok("undo")
     assert f"Checkpoint {first[:12]} is no longer pinned." in undone.out
-    run.ok("undo", "1")
+    run.ok("undo", "1", "-y")
     shown = run.ok("--json", "checkpoints", "show", first).document["checkpoint"]
     assert (shown["name"], shown["pinned"]) == (None, False)
     assert "'good'" in run.ok("redo", "1", "--dry-run").out

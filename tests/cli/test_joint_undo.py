@@ -124,7 +124,7 @@ def test_a_home_with_nothing_left_is_no_failure(two: Inside) -> None:
     for command in ("undo", "redo"):
         done = two.ok(command, "--all-homes", "--yes")
         assert "error:" not in done.err
-        assert "note: There is nothing to" in done.err
+        assert f"nothing to {command}" in done.err
     two.ok("undo", "--all-homes", "--yes")
     nothing = two.run("undo", "--all-homes")
     assert nothing.code == 1

@@ -79,14 +79,14 @@ def command_words(
     """The commands that can follow the words so far: for `help`."""
     import click
 
-    page = ctx.parent
+    page = ctx.parent or ctx
     for word in ctx.params.get(param.name or "") or ():
-        command = page.command if page is not None else None
+        command = page.command
         member = command.get_command(page, word) if isinstance(command, click.Group) else None
-        if page is None or member is None:
+        if member is None:
             return []
         page = click.Context(member, info_name=word, parent=page)
-    if page is None or not isinstance(page.command, click.Group):
+    if not isinstance(page.command, click.Group):
         return []
     return page.command.shell_complete(page, incomplete) if not incomplete.startswith("-") else []
 
