@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -196,8 +197,9 @@ class Command(_Framed):
         COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
         if name in CHANGING:
             _say_minutes(ctx.params)
-            if not ctx.params.get("dry_run"):
-                may_change()
+        may = name in CHANGING and not ctx.params.get("dry_run")
+        if may:
+            may_change()
         changes = is_told_to_change(name, ctx.params)
         if changes:
             outlive_reader()
@@ -205,7 +207,8 @@ class Command(_Framed):
             will_ask()
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
-        result = super().invoke(ctx)
+        with _ending_as_interrupt() if may else nullcontext():
+            result = super().invoke(ctx)
         tell_held(result)
         return result
 
@@ -216,6 +219,12 @@ def _say_minutes(given: Mapping[str, Any]) -> None:
         meant = minutes_meant(given[flag]) if isinstance(given.get(flag), str) else None
         if meant is not None:
             note(f"note: --{flag.replace('_', '-')} {meant}")
+
+
+def _ending_as_interrupt() -> AbstractContextManager[None]:
+    from holdfast.cli.progress import ending_as_interrupt
+
+    return ending_as_interrupt()
 
 
 class Group(_Framed, click.Group):
