@@ -66,6 +66,12 @@ _ORDERS = {
     SessionOrder.COST: "s.cost",
     SessionOrder.BYTES: "s.bytes",
 }
+#: Of letters, NOCASE folds those of ASCII alone, and so does `rank` of other stores.
+_TEXTS = {
+    SessionOrder.ID: "s.id",
+    SessionOrder.SOURCE: "s.source COLLATE NOCASE",
+    SessionOrder.TITLE: "coalesce(s.title, '') = '', s.title COLLATE NOCASE",
+}
 
 
 def session(row: Sequence[Any]) -> Session:
@@ -115,6 +121,8 @@ def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
 
 def order(by: SessionOrder, cost: str | None = None) -> str:
     """`cost` is an expression of `set_prices`."""
+    if by in _TEXTS:
+        return f"{_TEXTS[by]}, {LAST_ACTIVE} DESC, s.number DESC"
     column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
     return f"{column} DESC, s.number DESC"
 
