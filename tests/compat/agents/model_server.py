@@ -23,6 +23,9 @@ from uuid import uuid4
 LINE = "Noted. This is all that there is to say."
 _CALL = re.compile(r"CALL (\w+) (?=\{)")
 _USED = (100, 12)
+#: The name of a model that says what an answer cost, as services in front of many models do, and
+#: that took a part of its input from a cache.
+PRICED, COST, CACHED = "a-priced-model", 0.25, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +259,13 @@ class _Conversation(BaseHTTPRequestHandler):
             call = {"index": 0, "id": _id("call_"), "type": "function", "function": function}
             delta = {"tool_calls": [call]}
         read, written = _USED
-        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": sum(_USED)}
+        usage: dict[str, Any] = {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": sum(_USED),
+        }
+        if body["model"] == PRICED:
+            usage |= {"cost": COST, "prompt_tokens_details": {"cached_tokens": CACHED}}
         head = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "model": body["model"]}
 
         def chunk(delta: dict[str, Any], end: str | None = None) -> None:

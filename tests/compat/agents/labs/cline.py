@@ -25,13 +25,14 @@ class Cline(Lab):
     version = "3.0.65"
     command = "cline"
     folder = ".cline/data"
+    model_name = "a-model"
     delegating = 'CALL spawn_agent {"systemPrompt": "You look", "task": "Say hi"}'
 
     def settings(self) -> Mapping[str, str]:
         settings = {
             "provider": "openai-compatible",
             "apiKey": "none",
-            "model": "a-model",
+            "model": self.model_name,
             "baseUrl": f"{self.model.url}/v1",
         }
         made = {"settings": settings, "updatedAt": "2026-01-01T00:00:00Z", "tokenSource": "manual"}
