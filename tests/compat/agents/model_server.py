@@ -23,9 +23,8 @@ from uuid import uuid4
 LINE = "Noted. This is all that there is to say."
 _CALL = re.compile(r"CALL (\w+) (?=\{)")
 _USED = (100, 12)
-#: The name of a model that says what an answer cost, as services in front of many models do, and
-#: that took a part of its input from a cache.
-PRICED, COST, CACHED = "a-priced-model", 0.25, 40
+#: The name of a model that agents know a price of; some of its input came from a cache.
+PRICED, CACHED = "deepseek-chat", 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +264,7 @@ class _Conversation(BaseHTTPRequestHandler):
             "total_tokens": sum(_USED),
         }
         if body["model"] == PRICED:
-            usage |= {"cost": COST, "prompt_tokens_details": {"cached_tokens": CACHED}}
+            usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
         head = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "model": body["model"]}
 
         def chunk(delta: dict[str, Any], end: str | None = None) -> None:
