@@ -24,7 +24,7 @@ LINE = "Noted. This is all that there is to say."
 _CALL = re.compile(r"CALL (\w+) (?=\{)")
 _USED = (100, 12)
 #: The name of a model that agents know a price of; some of its input came from a cache.
-PRICED, CACHED = "deepseek-chat", 40
+PRICED, CACHED = "deepseek-flash", 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

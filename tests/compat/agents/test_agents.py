@@ -253,7 +253,8 @@ def attack(lab: Lab, session: str) -> None:
                 remove()
             except HoldfastError as error:
                 assert error.message  # refused, in words  # noqa: PT017
-            assert list(home.sessions.messages(session)) == before
+            # It may have written more meanwhile: it is alive.
+            assert list(home.sessions.messages(session))[: len(before)] == before
 
 
 def test_a_working_agent_is_never_touched(lab: Lab) -> None:
