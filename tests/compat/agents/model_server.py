@@ -56,7 +56,8 @@ def answer_to(turns: Sequence[tuple[str, str]], tools: Sequence[str]) -> Answer:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers until it is closed. `waiting` is set while an answer stands still."""
+    """Answers until it is closed. `waiting` is set while an answer stands still. `heard` is all that
+    it was asked."""
 
     daemon_threads = True
 
@@ -64,6 +65,7 @@ class ModelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Conversation)
         self.waiting = threading.Event()
         self.released = threading.Event()
+        self.heard: list[bytes] = []
 
     @property
     def url(self) -> str:
@@ -110,6 +112,7 @@ class _Conversation(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         if "chunked" in self.headers.get("transfer-encoding", ""):
             raw = b"".join(self._chunks())
+        self.server.heard.append(raw)
         body = json.loads(raw or b"{}")
         path = self.path.partition("?")[0]
         way = next((name for end, name in self._ways if path.endswith(end)), None)

@@ -284,6 +284,7 @@ def test_an_agent_that_shows_a_session_is_never_touched(lab: Lab) -> None:
         terminal.settled()
         attack(lab, session)
         terminal.type("One more thing about bananas")
+        terminal.wait(lambda _: any(b"One more thing" in each for each in lab.model.heard))
         terminal.wait(lambda drawn: drawn.count(lab.drawn) > 1)
         terminal.settled()
     finally:
