@@ -56,8 +56,8 @@ def answer_to(turns: Sequence[tuple[str, str]], tools: Sequence[str]) -> Answer:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers until it is closed. `waiting` is set while an answer stands still. `heard` is all that
-    it was asked."""
+    """Answers until it is closed. `waiting` is set while an answer stands still. `heard` is all
+    that it was asked."""
 
     daemon_threads = True
 
