@@ -72,25 +72,27 @@ class Droid(Lab):
         )
         assert server.stdin is not None
         assert server.stdout is not None
+        asked = (
+            ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
+            ("session/list", {}),
+        )
+        answers = []
         try:
-            for number, method, params in (
-                (1, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
-                (2, "session/list", {}),
-            ):
-                said = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            for method, params in asked:
+                said = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
                 server.stdin.write(json.dumps(said) + "\n")
                 server.stdin.flush()
-                answer = next(
-                    answer
-                    for answer in map(json.loads, server.stdout)
-                    if answer.get("id") == number
+                answers.append(
+                    next(
+                        each for each in map(json.loads, server.stdout) if each.get("id") == method
+                    )
                 )
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait(timeout=20)
             server.stdin.close()
             server.stdout.close()
-        return {each["sessionId"] for each in answer["result"]["sessions"]}
+        return {each["sessionId"] for each in answers[-1]["result"]["sessions"]}
 
     def _files(self) -> set[str]:
         return {path.stem for path in self.home.glob("sessions/*/*.jsonl")}
