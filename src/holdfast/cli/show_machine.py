@@ -85,6 +85,18 @@ def show_machine(seen: Sequence[Seen]) -> None:
     _show_what_helps(seen)
 
 
+def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
+    """Homes in projects of the user, and the command that has them listed with the others."""
+    agents = ", ".join(sorted({home.title for home in found}))
+    shown = ", ".join(str(home.path) for home in found[:_MOST_TROUBLES])
+    more = f" and {len(found) - _MOST_TROUBLES:,} more" if found[_MOST_TROUBLES:] else ""
+    projects = format_count(len(found), "project")
+    say()
+    say(f"{agents} was used in {projects} of yours: {shown}{more}. To see them with the others:")
+    homes = " ".join(quoted(path) for path in (*listed, *(str(home.path) for home in found)))
+    suggest(f"holdfast --home holdfast config set homes {homes}")
+
+
 def _sum(figures: Iterable[_Figures]) -> _Figures:
     return functools.reduce(_Figures.plus, figures, _NOTHING)
 
@@ -123,7 +135,7 @@ def agent_label(label: str, status: HomeStatus) -> str:
 
 
 def _show_troubles(seen: Sequence[Seen]) -> None:
-    troubled = [(h, n) for h, s in seen if (n := len(s.problems) + len(s.unfinished))]
+    troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     for home, number in troubled[:_MOST_TROUBLES]:
         count = format_count(number, "problem")
         flag = f"--home {quoted(home.name)}"
@@ -131,6 +143,11 @@ def _show_troubles(seen: Sequence[Seen]) -> None:
     if more := troubled[_MOST_TROUBLES:]:
         said = format_count(len(more), "more home")
         say(name(f"{said} with problems; see holdfast status --json", "yellow"))
+
+
+def _troubles(status: HomeStatus) -> int:
+    """What is so in every home of an agent needs nobody's attention."""
+    return sum(not each.usual for each in status.problems) + len(status.unfinished)
 
 
 def _show_what_helps(seen: Sequence[Seen]) -> None:

@@ -4,6 +4,9 @@ logs/session/unified/ID/   a session: CURRENT names a generation, that names chu
                            a journal whose records are chained by checksums; meta.json tells of it
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
 logs/session/active/ID.lock                locked while somebody has the session open
+logs/session/plugins/data/ID/              what plugins keep for a session
+logs/session/plugins/packages/             plugins unpacked; Vibe unpacks one again when it is missing,
+                                           from blobs/ and manifests/ beside it
 logs/session/session_*/    sessions of earlier releases
 
 One changed byte breaks a chain: a session moves whole or not at all.
@@ -53,7 +56,13 @@ _UNIFIED = _SESSIONS / "unified"
 _ACTIVE = _SESSIONS / "active"
 _INDEX = ".session-index.json"
 _STORE = "mistral.vibe.unified-session-store/v1"
-_LEFTOVERS = (("log", "logs/*.log*"), ("old-session", "logs/session/session_*"))
+_PLUGINS = _SESSIONS / "plugins"
+_LEFTOVERS = (
+    ("log", "logs/*.log*"),
+    ("old-session", "logs/session/session_*"),
+    ("plugin-package", "logs/session/plugins/packages/*/*"),
+    ("temporary", "logs/session/plugins/tmp/*"),
+)
 
 
 class Vibe:
@@ -88,12 +97,16 @@ class Vibe:
             yield replace(unit, parts=_parts(root, unit.id))
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A lock without a session belongs to one that was never written."""
+        """A lock without a session belongs to one that was never written, data of plugins to one
+        that Vibe deleted by itself."""
         for kind, path in matching(root, _LEFTOVERS):
             yield from leftover(kind, path)
         sessions = set(_names(root))
         for kind, path in matching(root / _ACTIVE, [("lock", "*.lock"), ("lock", "*.lock.json")]):
             if path.name.partition(".")[0] not in sessions:
+                yield from leftover(kind, path)
+        for kind, path in matching(root / _PLUGINS, [("plugin-data", "data/*")]):
+            if path.name not in sessions:
                 yield from leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
@@ -123,6 +136,7 @@ def _names(root: Path) -> list[str]:
 def _parts(root: Path, name: str) -> tuple[Part, ...]:
     return (
         FolderPart(path=root / _UNIFIED / name, role=Role.REFERENCE),
+        FolderPart(path=root / _PLUGINS / "data" / name),
         FilePart(path=root / _ACTIVE / f"{name}.lock", role=Role.TRACE),
         FilePart(path=root / _ACTIVE / f"{name}.lock.json", role=Role.TRACE),
         LinePart(

@@ -273,6 +273,7 @@ class Facts:
     user: a `RefPart` right below it may lie in any repository, because the session that names the
     repository may be gone when its references return. `state` is the folder in the home for what is
     Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
+    `read_only` says that no version of the agent lets anything leave; `doubt` then says why.
     """
 
     name: str
@@ -284,6 +285,7 @@ class Facts:
     versions: tuple[str, ...] = ()
     references: str = ""
     state: str = ".holdfast"
+    read_only: bool = False
 
     def newer(self, version: str) -> str | None:
         """Why a home that this version wrote may only be read; None when the first number of the
