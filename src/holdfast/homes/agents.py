@@ -150,14 +150,6 @@ AGENTS = (
         environment="GOOSE_PATH_ROOT",
         named=lambda root: f"{root}/data",
     ),
-    _kind(
-        "gptme:Gptme",
-        "gptme",
-        ".local/share/gptme",
-        ("logs", "*/conversation.jsonl", ".holdfast"),
-        environment="GPTME_LOGS_HOME",
-        named=_around_logs,
-    ),
     _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
     _kind(
         "kimi_code:KimiCode",
@@ -189,5 +181,14 @@ AGENTS = (
         ".openclaw",
         ("agents",),
         environment="OPENCLAW_STATE_DIR",
+    ),
+    # Last: a folder of conversations has no file of a fixed name.
+    _kind(
+        "gptme:Gptme",
+        "gptme",
+        ".local/share/gptme",
+        ("logs", "*/conversation.jsonl", f"{STATE}/index"),
+        environment="GPTME_LOGS_HOME",
+        named=_around_logs,
     ),
 )

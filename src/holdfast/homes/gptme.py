@@ -63,8 +63,9 @@ class Gptme:
         if any((_logs(root) / each / _TRANSCRIPT).is_file() for each in _names(root)):
             return True
         here = set(names_in(root))
-        left = here in ({"logs", ".holdfast"}, {".holdfast"})
-        return left or ("logs" in here and root.name == "gptme")
+        if here == {".holdfast"}:  # all conversations of a folder are in the trash, or archived
+            return (root / ".holdfast" / "index").is_dir()
+        return "logs" in here and (root.name == "gptme" or here == {"logs", ".holdfast"})
 
     def doubt(self, root: Path) -> str | None:
         """Nothing names the version of a transcript: the newest one has to look as we know it."""
