@@ -11,8 +11,10 @@ import pytest
 import holdfast
 from holdfast.errors import UsageError
 from tests.cli.agents import settle_all
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.contract.agents.recorded import RECORDED
+from tools import cli_reference
 
 _READING = ("status", "sessions list", "sessions search Noted", "sessions stats", "log")
 
@@ -104,6 +106,38 @@ def test_several_homes_of_one_agent(machine: Machine) -> None:
         "sessions", "prune", "--agent", "codex", "--all-homes", "--dry-run", env=env
     )
     assert {each["agent"] for each in done["homes"]} == {"codex"}
+
+
+#: Commands that work on all homes, so that they change nothing.
+_ON_ALL = {
+    "sessions prune": "--dry-run",
+    "sessions gc": "--dry-run",
+    "sessions archive": "--older-than 1d --dry-run",
+    "sessions restore": "--all --dry-run",
+    "maintain": "--dry-run",
+    "doctor": "",
+    "undo": "--dry-run",
+    "redo": "--dry-run",
+    "trash empty": "--dry-run",
+}
+
+
+def test_every_command_on_all_homes_is_in_the_list() -> None:
+    assert {
+        entry.path.removeprefix("holdfast ")
+        for entry in cli_reference.entries()
+        if any("--all-homes" in each.opts for each in entry.command.params)
+    } == _ON_ALL.keys()
+
+
+@pytest.mark.parametrize("command", _ON_ALL)
+def test_all_homes_of_one_agent(machine_once: Machine, command: str) -> None:
+    """Whether it has one home or several, and before or behind the command."""
+    words = (*command.split(), "--all-homes", *_ON_ALL[command].split())
+    for line in ((*words, "--agent", "codex"), ("--agent", "codex", *words)):
+        done = Inside(machine_once).run("--json", *line)
+        assert done.code == (1 if command in ("undo", "redo") else 0), done
+        assert {each["agent"] for each in done.document["homes"]} == {"codex"}
 
 
 @pytest.mark.parametrize(

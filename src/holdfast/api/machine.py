@@ -21,6 +21,7 @@ from holdfast.errors import (
     NotAHomeError,
     UnknownSessionError,
     UsageError,
+    whose_bug,
 )
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
@@ -82,10 +83,13 @@ class Looked(Generic[_T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineStatus(Looked["HomeStatus"]):
-    """The status of each home. `in_projects` are homes in projects in which agents of the machine
-    worked, and that are not among its homes: the configuration can list them."""
+class MachineStatus:
+    """The status of each home that can be read, and those that cannot. `in_projects` are homes in
+    projects in which agents of the machine worked, and that are not among its homes: the
+    configuration can list them."""
 
+    seen: Sequence[tuple[AgentHome, HomeStatus]]
+    unread: Sequence[UnreadHome]
     in_projects: Sequence[AgentHome] = ()
 
 
@@ -263,7 +267,6 @@ class Machine:
             if path not in known
         ]
         return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
-
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
@@ -548,9 +551,10 @@ def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
 
 
 def _bug_in(home: AgentHome, error: Exception) -> HoldfastError:
+    package = whose_bug(error) or "Holdfast"
     return HoldfastError(
         f"Cannot read {home.path}: {type(error).__name__}: {error}",
-        hint="This is a bug in Holdfast. The other homes are not affected. Please report it.",
+        hint=f"This is a bug in {package}. The other homes are not affected. Please report it.",
     )
 
 

@@ -116,7 +116,7 @@ def _figures(status: HomeStatus) -> _Figures:
         sessions=status.store.sessions if status.store else len(sessions),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
-        leftovers=_bytes(status, LEFTOVER),
+        leftovers=_leftovers(status),
         trash=trash_bytes(inventory),
         frees=status.outlook.bytes if status.outlook else 0,
     )
@@ -128,6 +128,11 @@ def trash_bytes(inventory: Inventory) -> int:
 
 def _bytes(status: HomeStatus, kind: str) -> int:
     return sum(item.bytes for item in status.inventory.items if item.kind == kind)
+
+
+def _leftovers(status: HomeStatus) -> int:
+    """Those that could leave: nothing does where nothing may be changed."""
+    return 0 if status.inventory.read_only else _bytes(status, LEFTOVER)
 
 
 def agent_label(label: str, status: HomeStatus) -> str:
@@ -155,7 +160,7 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
     all sessions: they go only when somebody says how long they are to stay."""
     frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
     trash = {home: trash_bytes(status.inventory) for home, status in seen}
-    left = {home: _bytes(status, LEFTOVER) for home, status in seen}
+    left = {home: _leftovers(status) for home, status in seen}
     sessions = sum(_bytes(status, SESSION) for _, status in seen)
     large = sum(left.values()) > sessions
     most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast.homes.kind import Kind
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,6 @@ def _kind(
     environment: str = "",
     name: str = "",
     state: str = STATE,
-    in_projects: str = "",
     named: Callable[[str], str] = lambda value: value,
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
@@ -69,7 +69,6 @@ def _kind(
         open=opened,
         state=lambda root: root / state,
         transcripts=transcripts,
-        in_projects=in_projects,
         named=named,
     )
 
@@ -131,12 +130,14 @@ AGENTS = (
         ("session-state",),
         environment="COPILOT_HOME",
     ),
-    _kind(
-        "aider:Aider",
-        "aider",
-        ".aider",
-        (".aider.chat.history.md", "installs.json"),
-        state=".aider.holdfast",
+    replace(
+        _kind(
+            "aider:Aider",
+            "aider",
+            ".aider",
+            (".aider.chat.history.md", "installs.json"),
+            state=".aider.holdfast",
+        ),
         in_projects=".aider.chat.history.md",
     ),
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.

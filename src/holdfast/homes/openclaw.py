@@ -3,8 +3,8 @@
 agents/NAME/agent/openclaw-agent.sqlite   the sessions of an agent: a node for each, with windows (a
                                           reset begins a new one), and the events of those, as text
                                           or compressed; a full-text index, archived transcripts
-agents/NAME/sessions/cold/                events of a window that were put away as a file; such a file
-                                          stays when its events are taken back into the database
+agents/NAME/sessions/cold/                events of a window that were put away as a file, which
+                                          stays when they are taken back into the database
 agents/NAME/sessions/                     transcripts of earlier releases
 tmp/openclaw-UID/gateway.*.lock           who has the home: one process at a time
 state/openclaw.sqlite                     devices, tasks, leases: nothing of a session
@@ -319,7 +319,11 @@ def _parts(path: Path, name: str, mine: _Windows, tables: Collection[str]) -> tu
     ]
     cold = _cold_folder(path)
     return (
-        RowsPart(store=path, rows=tuple(each for each in named if each.table in tables)),
+        RowsPart(
+            store=path,
+            rows=tuple(each for each in named if each.table in tables),
+            numbered=("session_transcript_fts_rows", "session_transcript_fts"),
+        ),
         *(FilePart(path=cold / each) for each in mine.cold.values() if is_plain_name(each)),
     )
 

@@ -5,8 +5,8 @@ logs/session/unified/ID/   a session: CURRENT names a generation, that names chu
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
 logs/session/active/ID.lock                locked while somebody has the session open
 logs/session/plugins/data/ID/              what plugins keep for a session
-logs/session/plugins/packages/             plugins unpacked; Vibe unpacks one again when it is missing,
-                                           from blobs/ and manifests/ beside it
+logs/session/plugins/packages/             plugins, unpacked from blobs/ and manifests/ beside it,
+                                           again whenever one is missing
 logs/session/session_*/    sessions of earlier releases
 
 One changed byte breaks a chain: a session moves whole or not at all.

@@ -67,9 +67,10 @@ def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 
     Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
-    usual places, where variables such as $CODEX_HOME say, profiles of Hermes, and those that `homes`
-    in the configuration lists. Several homes get a line each; with --home you see one in full.
-    Projects in which aider was used are named if another agent worked there too. It only reads.
+    usual places, where variables such as $CODEX_HOME say, profiles of Hermes, and those that
+    `homes` in the configuration lists. Several homes get a line each; with --home you see one in
+    full. Projects in which aider was used are named if another agent worked there too. It only
+    reads.
     """
     seen, unread, places, more = _look(invocation)
     if invocation.json:
