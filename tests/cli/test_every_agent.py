@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,15 +42,23 @@ def test_every_home_is_found_as_what_it_is(machine_once: Machine) -> None:
         assert found[str(machine_once.user / agent.folder)] == agent.name
 
 
-def test_status_is_one_screen(machine_once: Machine) -> None:
+@pytest.mark.parametrize("aider", [False, True], ids=("", "with projects"))
+def test_status_is_one_screen(machine: Machine, aider: bool) -> None:
     """On a terminal of 24 lines; what can be freed comes first, and the rest shares a line."""
     env = {"LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
-    with machine_once.terminal("status", columns=80, env=env) as shown:
+    if aider:
+        for name in ("one", "two"):
+            (machine.user / name).mkdir()
+            (machine.user / name / ".aider.chat.history.md").touch()
+        with closing(sqlite3.connect(machine.user / ".codex" / "state_5.sqlite")) as db, db:
+            db.execute("UPDATE threads SET cwd = ?", (str(machine.user / "one"),))
+    with machine.terminal("status", columns=80, env=env) as shown:
         drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.end().out)
     screen = drawn[drawn.index("agent ") :]  # after the progress
     lines = screen.splitlines()
     assert len(lines) <= 24, screen
-    assert all(len(line) <= 80 for line in lines), screen
+    assert all(len(line) <= 80 for line in lines if "holdfast " not in line), screen
+    assert ("aider was used in 1 project" in " ".join(screen.split())) is aider
     assert "more" in screen or len(RECORDED) < 12
 
 

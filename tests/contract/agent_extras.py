@@ -74,12 +74,6 @@ def _title_of_vibe(root: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "title": "A title"}))
 
 
-def _subagent_of_vibe(root: Path) -> None:
-    path = max(root.glob("logs/session/unified/*/meta.json"))
-    said = {**json.loads(path.read_text()), "parent_session_id": vibe.HOME.whole}
-    path.write_text(json.dumps(said))
-
-
 _OPENCODE = "UPDATE message SET data = json_set(data, '$.cost', 0.5)"
 _CHILD = (
     "UPDATE session SET parent_id = (SELECT min(id) FROM session)"
@@ -135,5 +129,5 @@ EXTRAS: dict[tuple[str, str], Extra] = {
         openclaw.DATABASE,
         f"UPDATE session_nodes SET spawned_by = '{_KEY}one' WHERE session_key = '{_KEY}two'",  # noqa: S608
     ),
-    ("vibe", "subagents"): _subagent_of_vibe,
+    ("vibe", "subagents"): vibe.add_subagent,
 }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _NARROW = 6
 #: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
 _AROUND = 9
+#: Those that name projects.
+PROJECT_LINES = 4
 _FEWEST = 5
 _MOST_TROUBLES = 3
 _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
@@ -58,12 +60,14 @@ class _Figures:
 _NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
 
 
-def show_machine(seen: Sequence[Seen]) -> None:
-    """On a terminal, the homes that do not fit on the screen share a line."""
+def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
+    """On a terminal, the homes that do not fit on the screen share a line. `below` are lines that
+    the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
-    shown, rest = lines[: _most(len(lines))], lines[_most(len(lines)) :]
+    most = _most(len(lines), below)
+    shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
     drops = ("in use", "in trash", "leftovers")
@@ -101,11 +105,11 @@ def _sum(figures: Iterable[_Figures]) -> _Figures:
     return functools.reduce(_Figures.plus, figures, _NOTHING)
 
 
-def _most(homes: int) -> int:
+def _most(homes: int, below: int) -> int:
     """How many homes get a line of their own. A pipe takes all of them."""
     if plain.is_enough():
         return homes
-    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND)
+    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND - below)
     return homes if homes <= room else room - 1
 
 

@@ -2,6 +2,7 @@
 
 logs/session/unified/ID/   a session: CURRENT names a generation, that names chunks by checksum and
                            a journal whose records are chained by checksums; meta.json tells of it
+logs/session/unified/child-*/  a subagent, without a meta.json: its last state names its session
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
 logs/session/active/ID.lock                locked while somebody has the session open
 logs/session/plugins/data/ID/              what plugins keep for a session
@@ -151,26 +152,29 @@ def _parts(root: Path, name: str) -> tuple[Part, ...]:
 
 def _read(folder: Path) -> Unit:
     meta = _document(folder / "meta.json")
-    parent = str(meta.get("parent_session_id") or "")
-    times = (meta.get(each) for each in ("end_time", "bumped_at", "start_time"))
+    session = _session(folder)
+    parent = str(meta.get("parent_session_id") or session.get("parentSessionId") or "")
+    times = [meta.get(each) for each in ("end_time", "bumped_at", "start_time")]
+    if not meta:
+        times = [session.get(each) for each in ("updatedAt", "createdAt")]
     place = meta.get("environment")
     config = meta.get("config")
     return Unit(
         id=folder.name,
         active=max(filter(None, map(moment, times)), default=folder.stat().st_mtime),
         parts=(),
-        started=moment(meta.get("start_time")),
+        started=moment(meta.get("start_time") or session.get("createdAt")),
         parent=parent,
         relation=Relation.DELEGATE if parent else None,
         cwd=str(place.get("working_directory") or "") if isinstance(place, dict) else "",
         title=str(meta.get("title") or ""),
         model=str(config.get("model_name") or "") if isinstance(config, dict) else "",
-        used=_used(folder),
+        used=_used(session),
     )
 
 
-def _used(folder: Path) -> Usage | None:
-    """What the session has used so far: in its journal, or else in the state before that."""
+def _session(folder: Path) -> Record:
+    """The last state of a session: in its journal, or else in the state before that."""
     state: Any = None
     for segment in sorted((folder / "journal").glob("*.jsonl"), reverse=True):
         for said in last_records(segment, most_bytes=1024**2):
@@ -182,8 +186,13 @@ def _used(folder: Path) -> Usage | None:
     if state is None:
         state = _document(_generation(folder) / "projection-state.json").get("snapshot")
     session = state.get("session") if isinstance(state, dict) else None
+    return session if isinstance(session, dict) else {}
+
+
+def _used(session: Record) -> Usage | None:
+    """What the session has used so far."""
     tokens = tokens_in(
-        session.get("tokenUsage") if isinstance(session, dict) else None,
+        session.get("tokenUsage"),
         input=("inputTokens",),
         output=("outputTokens",),
         cached=("cachedInputTokens",),

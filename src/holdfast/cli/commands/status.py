@@ -28,6 +28,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.show_machine import (
+    PROJECT_LINES,
     agent_label,
     show_in_projects,
     show_machine,
@@ -83,7 +84,10 @@ def status(invocation: Invocation) -> int:
             }
         )
     elif len(seen) > 1:
-        show_machine([(home, each) for home, each in seen if home is not None])
+        show_machine(
+            [(home, each) for home, each in seen if home is not None],
+            below=PROJECT_LINES if more else 0,
+        )
     elif seen:
         show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
     elif not unread:
