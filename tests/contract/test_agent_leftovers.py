@@ -176,7 +176,8 @@ def test_plugins_of_vibe(tmp_path: Path) -> None:
     stray = write_old(plugins / "data" / "gone" / "vibe" / "state")
     package = write_old(plugins / "packages/99/9966/plugin.json")
     blob = write_old(plugins / "blobs/6c/6c28")
-    for folder in (package.parent, stray.parent.parent):
+    package.parent.chmod(0o500)  # as Vibe leaves it
+    for folder in (package.parent, package.parents[1], stray.parent.parent):
         os.utime(folder, (_OLD, _OLD))
     write_old(
         tmp_path / "home/.holdfast/config.toml",
@@ -184,7 +185,7 @@ def test_plugins_of_vibe(tmp_path: Path) -> None:
     )
     with opened(tmp_path / "home") as home:
         found = leftovers(home)
-        assert found["plugin-package/9966"][0] == "plugin-package"
+        assert found["plugin-package/99"][0] == "plugin-package"
         assert {kind for kind, _ in found.values()} >= {"plugin-package", "plugin-data"}
         report = home.delete([vibe.HOME.whole])
         assert (data.exists(), stray.exists()) == (False, True)

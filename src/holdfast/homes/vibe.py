@@ -61,7 +61,8 @@ _PLUGINS = _SESSIONS / "plugins"
 _LEFTOVERS = (
     ("log", "logs/*.log*"),
     ("old-session", "logs/session/session_*"),
-    ("plugin-package", "logs/session/plugins/packages/*/*"),
+    # The folder around a package: nobody but root may move the package, which is read-only.
+    ("plugin-package", "logs/session/plugins/packages/*"),
     ("temporary", "logs/session/plugins/tmp/*"),
 )
 
