@@ -406,10 +406,12 @@ class _Return:
         return found.fetchone() is not None
 
     def _numbers(self, table: Table) -> tuple[int, int]:
-        """The first number of the copies, and the last of all rows."""
-        [first, last] = self._db.execute(
-            f"SELECT min(k0), max(k0) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
+        """The first number of the copies, and the last of all rows, with those of other sessions
+        that may return to theirs."""
+        [first] = self._db.execute(
+            f"SELECT min(k0) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
         ).fetchone()
+        [last] = self._db.execute(f"SELECT max(k0) FROM {table.copies}").fetchone()
         [there] = self._db.execute(
             f"SELECT max({table.keys[0]}) FROM main.{q(table.name)}"
         ).fetchone()
