@@ -72,13 +72,13 @@ class Droid(Lab):
         )
         assert server.stdin is not None
         assert server.stdout is not None
-        asked = (
-            ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
-            ("session/list", {}),
-        )
+        asked: Mapping[str, Mapping[str, object]] = {
+            "initialize": {"protocolVersion": 1, "clientCapabilities": {}},
+            "session/list": {},
+        }
         answers = []
         try:
-            for method, params in asked:
+            for method, params in asked.items():
                 said = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
                 server.stdin.write(json.dumps(said) + "\n")
                 server.stdin.flush()
