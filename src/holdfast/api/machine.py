@@ -277,8 +277,10 @@ class Machine:
         offset: int = 0,
         archived: bool = False,
         openings: bool = False,
+        by_agent: bool = False,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives."""
+        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
+        those of each agent stand together, the agents from A to Z."""
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
@@ -297,10 +299,10 @@ class Machine:
             for home, page in looked.seen
             for session, bundle in _with_bundles(page)
         ]
-        found.sort(
-            key=lambda each: (rank(each.session, order_by, each.page.prices), each.session.id),
-            reverse=True,
-        )
+        found.sort(key=lambda each: each.session.id, reverse=True)
+        found.sort(key=lambda each: rank(each.session, order_by, each.page.prices))
+        if by_agent:
+            found.sort(key=lambda each: each.home.label)
         shown = found[offset:most]
         return MachinePage(
             found=self._with_openings(shown) if openings else shown,

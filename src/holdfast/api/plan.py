@@ -157,6 +157,7 @@ class HomeReport:
             (alone, archived_words(alone, files)),
             (self.removed - alone - files, "removed"),
             (self.report.ended, "ended"),
+            (self.report.changed, "changed"),
             (self.brought_back, "brought back"),
             (self.skipped, "skipped"),
             (self.failed, "failed"),

@@ -150,8 +150,8 @@ def exit_code(report: Report) -> int:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
         return DamageError.exit_code
-    nothing_done = not (report.removed or report.brought_back or report.ended)
-    if report.failed or (report.skipped and nothing_done):
+    done = report.removed or report.brought_back or report.ended or report.changed
+    if report.failed or (report.skipped and not done):
         return HoldfastError.exit_code
     return 0
 

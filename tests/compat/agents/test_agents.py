@@ -253,7 +253,8 @@ def attack(lab: Lab, session: str) -> None:
                 remove()
             except HoldfastError as error:
                 assert error.message  # refused, in words  # noqa: PT017
-            assert list(home.sessions.messages(session)) == before
+            # It may have written more meanwhile: it is alive.
+            assert list(home.sessions.messages(session))[: len(before)] == before
 
 
 def test_a_working_agent_is_never_touched(lab: Lab) -> None:
@@ -283,6 +284,7 @@ def test_an_agent_that_shows_a_session_is_never_touched(lab: Lab) -> None:
         terminal.settled()
         attack(lab, session)
         terminal.type("One more thing about bananas")
+        terminal.wait(lambda _: any(b"One more thing" in each for each in lab.model.heard))
         terminal.wait(lambda drawn: drawn.count(lab.drawn) > 1)
         terminal.settled()
     finally:
