@@ -167,7 +167,13 @@ class SessionRetention(SessionView):
             command=self._place.command("archive_sessions"),
             progress=progress,
         )
-        return HomePlan(place=self._place, home=home, plan=plan, problems=inventory.problems)
+        return HomePlan(
+            place=self._place,
+            home=home,
+            plan=plan,
+            problems=inventory.problems,
+            read_only=inventory.read_only,
+        )
 
     prune = applied(plan_prune)
     gc = applied(plan_gc)

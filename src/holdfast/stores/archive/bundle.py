@@ -15,11 +15,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archive import Holds
@@ -44,13 +43,30 @@ class TooLongError(DamageError):
     """A session whose line is longer than an import accepts."""
 
 
+class FileStatus(Protocol):
+    """What a bundle records about a file: the part of `os.stat_result` that it needs. An archive
+    lies in any store of blobs, so nothing here imports `os`."""
+
+    @property
+    def st_mode(self) -> int: ...
+
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+    @property
+    def st_uid(self) -> int: ...
+
+    @property
+    def st_gid(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
     """A file to be packed. `open` opens its content; a symbolic link has only `link`. `version`
     tells whether the file changed since it was seen."""
 
     name: str
-    status: os.stat_result
+    status: FileStatus
     open: Callable[[], IO[bytes]]
     link: str | None = None
     version: str = ""
