@@ -68,6 +68,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
     "doctor": ("", "--repair --yes"),
+    "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),
     "completion": ("bash",),
     "help": ("", "prune"),
 }

@@ -41,8 +41,9 @@ Told: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """What came of a run. `before` is the checkpoint from before it, None when there is none:
-    `no_checkpoints` then says why, or what went wrong on the way. `changes` are the files that differ since."""
+    """What came of a run. `before` is the checkpoint from before it, None when there is none.
+    `no_checkpoints` says why there is none, or why some are missing. `changes` are the files that
+    differ since."""
 
     session: str
     workdir: Path
@@ -66,7 +67,7 @@ class Runner:
         self._checkpoints = checkpoints
         self._machine = machine
 
-    def run(
+    def run(  # noqa: PLR0913 - all but one are named
         self,
         command: Sequence[str],
         *,
