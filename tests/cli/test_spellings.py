@@ -32,6 +32,7 @@ _WITHOUT = {
     "checkpoints take",
     "checkpoints watch",
     "config edit",
+    "run",  # does what the command after -- does
     "doctor",  # without --repair it is its own dry run
 }
 
