@@ -301,7 +301,14 @@ class SessionStore(Protocol):
 
     def rename(self, session_id: str, title: str | None) -> Session: ...
 
+    def as_title(self, title: str | None) -> str | None:
+        """A title as `rename` would store it; raises `UsageError` for one that it refuses."""
+
     def pin(self, session_id: str, pinned: bool) -> Session: ...
+
+    @property
+    def edits(self) -> frozenset[Action]:
+        """Which of renaming, pinning and ending it does not refuse."""
 
     def route(self, key: str, session_id: str) -> None: ...
 
@@ -573,6 +580,10 @@ class Archive(Protocol):
     def count(self, wanted: SessionFilter) -> int: ...
 
     def problems(self) -> Sequence[Problem]: ...
+
+    def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
+        """Bundles whose bytes are not those that were written, and what is missing of those that
+        were removed into the `trash`. Reads every byte."""
 
     def leftovers(self) -> Sequence[Path]:
         """Files of earlier versions next to the bundles. The doer of bundles adopts them in

@@ -60,6 +60,7 @@ class Goose:
         name="goose",
         agent="Goose",
         folder=".local/share/goose",
+        environment="GOOSE_PATH_ROOT",
         processes=("goose", "goosed"),
         versions=("1",),
     )

@@ -31,6 +31,7 @@ from holdfast.cli.show_checkpoints import (
     show_paths,
     show_projects,
 )
+from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
@@ -42,6 +43,13 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "checkpoints"
+_LIST_KEYS: Keys[Checkpoint] = {
+    "id": lambda each: each.id,
+    "age": lambda each: each.time,  # the newest first, as everywhere
+    "files": lambda each: each.files_changed,
+    "lines": lambda each: (each.insertions or 0) + (each.deletions or 0),
+    "why": lambda each: each.name or each.reason,
+}
 #: How many projects are shown by default.
 _USUAL_LIMIT = 20
 #: Of other projects, when a directory has no checkpoints.
@@ -166,8 +174,9 @@ def _figures(found: CheckpointStatus) -> str:
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Show the newest N.",
+    help="Show the first N.",
 )
+@sort_option(_LIST_KEYS, "age")
 @click.pass_obj
 def list_(
     invocation: Invocation,
@@ -177,6 +186,7 @@ def list_(
     all_projects: bool,
     session: str | None,
     limit: int | None,
+    sort: str,
 ) -> int:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
@@ -189,7 +199,8 @@ def list_(
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
-    found = [each for each in everything if session in (None, each.session)][:limit]
+    mine = [each for each in everything if session in (None, each.session)]
+    found = in_order(mine, _LIST_KEYS, sort)[:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         print_json(
