@@ -127,6 +127,11 @@ class SessionView:
             hits=(), close_words=close, archive_unread=self._has_archived(), problems=problems
         )
 
+    def sign_of_life(self, session: SessionRef) -> str | None:
+        """Why a session in the store counts as in use, in words: which process, which lease or file
+        says so. None if it does not."""
+        return self._place.home.sign_of_life(id_of(session), self._place.clock())
+
     def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.
 

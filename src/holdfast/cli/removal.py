@@ -117,11 +117,13 @@ def remove(
     """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for."""
     plan = planned.plan
     _tell(planned)
+    shows_only = how.dry_run or how.plan_out is not None
     if not invocation.json:
-        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb)
+        asks = not shows_only and not how.yes and sys.stdin.isatty()
+        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb, asks=asks)
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
-    if how.dry_run or how.plan_out is not None:
+    if shows_only:
         _document(invocation, plan, None)
         if how.plan_out is None and not invocation.json:
             nothing_changed()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import plain
 from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
@@ -17,7 +18,7 @@ from holdfast.cli.checkpoint_options import (
 from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted, resolved
-from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
+from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
@@ -116,8 +117,10 @@ def _show_status(
         say()
     if found.legacy:
         show_older(found.legacy, found.older, invocation.now)
-        say("They can still be read and restored. Archives stay until you clear them; single")
-        say("repositories are pruned like projects. To clear all of them:")
+        say(
+            "They can still be read and restored. Archives stay until you clear them; single "
+            "repositories are pruned like projects. To clear all of them:"
+        )
         suggest(f"{holdfast} clear-legacy")
         say()
     for problem in found.problems:
@@ -189,7 +192,8 @@ def list_(
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
-    found = [each for each in everything if session in (None, each.session)][:limit]
+    matching = [each for each in everything if session in (None, each.session)]
+    found = matching[:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         print_json(
@@ -204,6 +208,10 @@ def list_(
         _say_none(invocation, workdir, elsewhere, directory)
     else:
         show_list(found, invocation.now, places=all_projects)
+        if len(found) < len(matching):
+            rest = len(matching) - len(found)
+            text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
+            note(text) if plain.is_piped() else say(styled(text, style="dim"))
     return 0
 
 

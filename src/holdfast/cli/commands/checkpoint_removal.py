@@ -92,9 +92,10 @@ def prune(
 
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
     A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
-    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. What
-    only the size cap removes is gone at once, because the trash counts towards the cap; with
-    --use-trash it goes to the trash like the rest.
+    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. The
+    trash counts towards the size cap. So while the cap is exceeded, everything that goes is gone at
+    once: what is in the trash, what the rules remove, then the oldest of the rest. With --use-trash
+    it all goes to the trash.
 
     Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
     size.

@@ -157,14 +157,22 @@ def _show_log(view: LogView, limit: int) -> None:
 
 
 def _did(operation: Operation) -> str:
-    """`412 removed, 3 skipped; undone; done again by 14`."""
+    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
     archived, files = operation.archived, operation.archived_files
+    removed = operation.removed - archived - files - operation.emptied
+    final = operation.removed_for_good
+    # A restore is about paths; older logs count projects only.
+    projects = 0 if operation.paths else operation.rolled_back
+    back = "changed back" if operation.undoes else "changed"
     counts = (
         (archived, archived_words(archived, files)),
-        (operation.removed - archived - files, "removed"),
-        (operation.rolled_back, "rolled back"),
+        (removed, "removed for good" if final >= removed else "removed"),
+        (final if final < removed else 0, "of them for good"),
+        (operation.emptied, "removed from the trash"),
+        (operation.paths, f"{'path' if operation.paths == 1 else 'paths'} {back}"),
+        (projects, f"{'project' if projects == 1 else 'projects'} restored"),
         (operation.ended, "ended as abandoned"),
-        (operation.brought_back, "brought back"),
+        (0 if operation.paths else operation.brought_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
     )
@@ -263,8 +271,13 @@ def undo(
     asks = planned.needs_asking and not yes
     if not invocation.json:
         say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
-        if asks or planned.foreseen:
-            _show_effects(invocation, planned, "This brings", all_items=all_items)
+        _show_effects(
+            invocation,
+            planned,
+            "This brings",
+            all_items=all_items,
+            listed=asks or bool(planned.foreseen) or all_items,
+        )
     declined = _ask(planned, invocation.now) if asks else None
     if declined is not None:
         if invocation.json:
@@ -347,26 +360,29 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
 
 
 def _show_effects(
-    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool
+    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool, listed: bool = True
 ) -> None:
-    """What undoing does to the files of projects and to everything else. `brings` begins the
-    sentences about it."""
+    """What undoing does to the files of projects and to everything else, `listed` item by item.
+    `brings` begins the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     if items:
-        _show_items(invocation, items, brings, all_items=all_items)
+        _say_amount(items, brings)
+        if listed:
+            show_items(items, invocation.now, all_items=all_items)
+    target = planned.operation
+    if target.emptied_by and (gone := target.removed_to_trash - target.undone - target.in_trash):
+        by = ", ".join(target.emptied_by)
+        say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
 
 
-def _show_items(
-    invocation: Invocation, items: list[PlanItem], brings: str, *, all_items: bool
-) -> None:
+def _say_amount(items: list[PlanItem], brings: str) -> None:
     if all(item.action is Action.END for item in items):
         reopens = brings.replace("bring", "reopen")
         say(f"{reopens} {format_count(len(items), 'session')}.")
     else:
         say(f"{brings} back {amount(items)}.")
-    show_items(items, invocation.now, all_items=all_items)
 
 
 def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:

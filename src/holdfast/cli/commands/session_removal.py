@@ -102,8 +102,9 @@ def prune(
     session that was archived in its agent stays too, unless --agent-archived asks for those. Files
     without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
-    undo` brings them back. What only a size cap removes is gone at once, because the trash counts
-    towards the cap; with --use-trash it goes to the trash like the rest.
+    undo` brings them back. The trash counts towards a size cap. So while the cap is exceeded,
+    everything that goes is gone at once: what is in the trash, what the rules remove, then the
+    oldest of the rest. With --use-trash it all goes to the trash.
 
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
