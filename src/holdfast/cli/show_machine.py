@@ -176,12 +176,12 @@ def would_words(outlooks: Sequence[Outlook]) -> str:
     items = format_count(sum(each.removals for each in outlooks), "item")
     frees = sum(each.frees for each in outlooks)
     in_rows = format_bytes(sum(each.in_rows for each in outlooks))
-    inside = f"{in_rows} inside the agent's database, which uses it again"
-    if frees and any(each.in_rows for each in outlooks):
-        return f"The policy would remove {items} and free {format_bytes(frees)}, and {inside}."
-    if any(each.in_rows for each in outlooks):
-        return f"The policy would remove {items} and free {inside}."
-    return f"The policy would remove {items} and free {format_bytes(frees)}."
+    databases = sum(bool(each.in_rows) for each in outlooks)
+    whose = "the agent's database, which uses" if databases == 1 else "agents' databases, which use"
+    inside = f"{in_rows} inside {whose} it again" if databases else ""
+    parts = [format_bytes(frees)] if frees or not inside else []
+    free = ", and ".join([*parts, inside] if inside else parts)
+    return f"The policy would remove {items} and free {free}."
 
 
 def _where(sizes: Mapping[AgentHome, int]) -> str:

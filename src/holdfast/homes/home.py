@@ -166,7 +166,7 @@ class Home:
     # --- Looking ----------------------------------------------------------------------------------
 
     def sign_of_life(self, session_id: str, now: float) -> str | None:
-        from holdfast.model.session import SessionFilter  # noqa: PLC0415 - few ask
+        from holdfast.model.session import SessionFilter
 
         found = self._contents.survey(now, SessionFilter(ids=(session_id,)), None)
         mine = (each for each in found.items if (each.kind, each.id) == (SESSION, session_id))
