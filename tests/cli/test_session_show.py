@@ -208,7 +208,7 @@ def test_rename_and_back(stored: Machine) -> None:
     document = stored.json("sessions", "rename", CRON, "  Inbox of today ")
     assert document["session"]["title"] == "Inbox of today"
     assert ids(stored, "--title", "inbox") == [CRON]
-    assert "has no title now" in stored.ok("sessions", "rename", CRON, "").out
+    assert "no longer has a title" in stored.ok("sessions", "rename", CRON, "").out
     assert stored.json("sessions", "show", CRON)["session"]["title"] is None
 
 

@@ -46,7 +46,7 @@ def test_everything_that_changes_takes_n_and_y() -> None:
     ("words", "would"),
     [
         (["pin", DISK, CRON], "would be pinned"),
-        (["unpin", DISK], "would lose its pin"),
+        (["unpin", DISK], "would no longer be pinned"),
         (["rename", DISK, "another"], "would be called 'another'"),
         (["end", CJK], "would end"),
     ],

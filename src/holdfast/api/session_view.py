@@ -81,7 +81,7 @@ class SessionView:
         if store is None:
             raise UsageError(
                 f"{self._place.root} has no session store yet.",
-                hint="Agents that embed Holdfast make one, and so does `holdfast sessions import`.",
+                hint="Agents that embed Holdfast create one; so does `holdfast sessions import`.",
             )
         return store
 

@@ -167,7 +167,7 @@ def _ask(plan: Plan, undo: str) -> DeclinedError | None:
 
 
 def asked(
-    question: str, done: str, hint: str = "Look at it with --dry-run, then pass --yes."
+    question: str, done: str, hint: str = "Check it with --dry-run, then pass --yes."
 ) -> DeclinedError | None:
     """None when the user said yes; `done` is what was not done otherwise."""
     if not sys.stdin.isatty():

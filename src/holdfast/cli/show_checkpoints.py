@@ -27,9 +27,9 @@ _STATES = {
 }
 #: What states mean that do not say it themselves, and how to find out more.
 _MEANINGS = {
-    ProjectState.UNMOUNTED: "unmounted: the disk that it was on is not there now.",
+    ProjectState.UNMOUNTED: "unmounted: the disk that it was on is not mounted now.",
     ProjectState.UNKNOWN: (
-        "unknown: the folder around it is gone too, or no record says where it was, so it may have "
+        "unknown: its parent folder is gone too, or no record says where it was, so it may have "
         "been moved. `checkpoints list --all-projects` shows what was taken of it."
     ),
 }

@@ -147,15 +147,15 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
     if most and sum(frees.values()) == most:
         say(f"{would_words([*would.values()])} Have a look first:")
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("It stays in the trash for a while; to free the space at once, add --now.")
+        say("What it removes stays in the trash for a while. To free the space at once, add --now.")
     elif most and sum(trash.values()) == most:
-        say(f"{format_bytes(most)} are in the trash. To free the space now, for good:")
+        say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
         suggest(f"holdfast trash empty {_where(trash)}")
     elif most:
         home = max(left, key=lambda each: left[each])
         say(
-            f"{format_bytes(most)} are leftovers that no session needs, such as logs, caches and "
-            f"copies of programs; most of them in {home.label}. See what they are:"
+            f"{format_bytes(most)} is leftovers that no session needs, such as logs, caches and "
+            f"copies of programs, most of it in {home.label}. To see what they are:"
         )
         suggest(f"holdfast status --home {quoted(home.name)}")
         say("They stay until you say how long to keep them. To have them pruned after 30 days:")

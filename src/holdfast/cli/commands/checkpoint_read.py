@@ -187,7 +187,7 @@ def list_(
     without checkpoints the command lists the projects that have checkpoints.
     """
     if all_projects and directory is not None:
-        raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
+        raise UsageError("--all-projects lists every project; leave out the directory.")
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
@@ -224,7 +224,7 @@ def _say_none(
     """A user who asks about a directory without checkpoints may mean another project."""
     exists = workdir is None or workdir.is_dir()
     if not exists:
-        say(name(f"There is no directory {workdir}, and there are no checkpoints of it."))
+        say(name(f"{workdir} does not exist, and has no checkpoints."))
     elif workdir is None or not elsewhere:
         say("There are no checkpoints yet. To take the first one:")
     else:
@@ -235,7 +235,7 @@ def _say_none(
         return
     places = {str(place) for place in (workdir or Path()).parents}
     for place in (each.workdir for each in elsewhere if each.workdir in places):
-        say(name(f"{place}, a directory above it, has checkpoints."))
+        say(name(f"{place}, which contains it, has checkpoints."))
 
     say()
     say("Projects that have checkpoints:")

@@ -121,7 +121,7 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
     text: str | None = flags.pop("older_than")
     days = flags.pop("retention_days")  # what older documents call it
     if text is not None and days is not None:
-        raise UsageError("--older-than and --retention-days are the same limit: give only one.")
+        raise UsageError("--older-than and --retention-days are the same limit; use one.")
     if text is not None:
         age = invocation.now - invocation.moment(text)
         if age <= 0:
@@ -141,7 +141,7 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
 def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
-        raise UsageError("--max-total-size and --max-size-mb are the same limit: give only one.")
+        raise UsageError("--max-total-size and --max-size-mb are the same limit; use one.")
     if megabytes is not None:
         return size(int(megabytes * _MEGABYTE), "--max-size-mb")
     return None if text is None else size(text, "--max-total-size")

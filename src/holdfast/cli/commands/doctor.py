@@ -80,7 +80,7 @@ def _checks(found: Diagnosis) -> str:
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    question = f"Repair this: {_checks(found)}? A backup is made first."
+    question = f"Repair {_checks(found)}? A backup is made first."
     return asked(question, "changed", hint="Pass --yes to repair.")
 
 

@@ -197,15 +197,15 @@ def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -
         if not invocation.json:
             homes = format_count(sum(map(bool, mine.values())), "home")
             ago = format_duration(max(0.0, invocation.now - latest.started_at))
-            did = f"{latest.command}, done {ago} ago"
-            say(name(f"The latest run over several homes: {did}; to undo in {homes}."))
+            did = f"{latest.command}, {ago} ago"
+            say(name(f"The latest run over several homes was {did}. To undo in {homes}:"))
             say()
         return None
     last = {home: operations[-1] for home, operations in found.items() if operations}
     if len(last) <= 1 or yes or dry_run:
         return None
     if not invocation.json:
-        say("No single run did the latest operations of these homes. This undoes in each:")
+        say("The latest operations in these homes do not belong to one run. This undoes:")
         rows = table("agent", "operation", "when", "command", right=("operation",))
         for home, each in last.items():
             rows.add_row(home.label, each.id, when(each.started_at), name(each.command))
@@ -262,7 +262,7 @@ def undo(
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
             home.log.read()  # one that cannot be read says so
-            raise NothingToUndoError("That run has nothing to undo here; nothing is changed.")
+            raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
         planned = home.plan_undo(operation)
     if dry_run:
@@ -301,7 +301,7 @@ def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
         latest = planned.since[0]
         why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
     if planned.unexpected:
-        why.append("Maintenance did this, perhaps on its own.")
+        why.append("Maintenance did this, perhaps by itself.")
     return asked(" ".join(why), "undone")
 
 

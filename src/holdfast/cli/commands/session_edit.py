@@ -37,8 +37,8 @@ def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -
         invocation,
         [session],
         lambda home, one: home.need_store().rename(one, wanted),
-        f"is now called {wanted!r}" if wanted else "has no title now",
-        f"would be called {wanted!r}" if wanted else "would lose its title",
+        f"is now called {wanted!r}" if wanted else "no longer has a title",
+        f"would be called {wanted!r}" if wanted else "would no longer have a title",
         dry_run=dry_run,
     )
 
@@ -67,7 +67,7 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
         ids,
         lambda home, one: home.need_store().pin(one, pinned),
         "is pinned" if pinned else "is no longer pinned",
-        "would be pinned" if pinned else "would lose its pin",
+        "would be pinned" if pinned else "would no longer be pinned",
         dry_run=dry_run,
     )
 

@@ -418,7 +418,7 @@ def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, par
     dashes = "-- " if words[0].startswith("-") else ""
     say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
     if found.close_words:
-        say(name(f"Similar words that do occur: {', '.join(found.close_words)}."))
+        say(name(f"Similar words that occur: {', '.join(found.close_words)}."))
     if not part:
         say("To look for a part of a word:")
         suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")

@@ -221,7 +221,7 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     whose = (
         "All-time usage, including removed sessions"
         if totals.removed_too
-        else "Usage of the sessions that are here"
+        else "Usage of the sessions in this home"
     )
     say(styled(f"{whose}: {used}", style="bold"))
     if totals.ever.priced:
@@ -289,7 +289,7 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
         tokens = format_count(sum(_count(share.cost.unknown) for share in rest), "token")
         models = format_count(len(rest), "other model")
         say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
-    say("Set their prices in [prices] of the configuration:")
+    say("Set their prices under [prices] in the configuration:")
     suggest(f"holdfast {home_flag}config path")
     say()
 
