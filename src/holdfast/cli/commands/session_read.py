@@ -196,7 +196,8 @@ def _show_facts(session: Session, agent: str | None, cost: str) -> None:
     facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
     say(name(f"started {when(session.started_at)}, {_end(session)}", "dim"))
-    count = f"{format_count(session.message_count, 'message')}, {size_text(session)}"
+    size = size_text(session).replace("in its parent", "in the files of its parent")
+    count = f"{format_count(session.message_count, 'message')}, {size}"
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {cost}", "dim"))
     if session.parent_id:
         say(name(f"{session.relation} of {session.parent_id}", "dim"))
