@@ -129,8 +129,11 @@ class SessionView:
 
     def sign_of_life(self, session: SessionRef) -> str | None:
         """Why a session in the store counts as in use, in words: which process, which lease or file
-        says so. None if it does not."""
-        return self._place.home.sign_of_life(id_of(session), self._place.clock())
+        says so. None if it does not, or only because it has no end."""
+        from holdfast.policy.lifecycle import NOT_ENDED  # noqa: PLC0415 - no list needs it
+
+        why = self._place.home.sign_of_life(id_of(session), self._place.clock())
+        return None if why == NOT_ENDED else why
 
     def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.

@@ -309,7 +309,7 @@ def _ids(found: Sequence[_Row]) -> list[str]:
 def size_text(session: Session) -> str:
     """Its size. A delegate whose messages are in the file of its parent has no bytes of its own."""
     inside = session.relation is Relation.DELEGATE and session.message_count and not session.bytes
-    return "in its parent" if inside else format_bytes(session.bytes)
+    return "in parent" if inside else format_bytes(session.bytes)
 
 
 def _cost_digits(found: Sequence[_Row]) -> int:

@@ -38,7 +38,6 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
 from holdfast.model.text import format_count, one_line, printable
-from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
@@ -127,7 +126,7 @@ def _show(
     begun = last is not None and last < found.message_count
     with paged(wanted=_is_long(last if begun and last else found.message_count)):
         _show_facts(found, home.kind if invocation.several_homes else None, _cost(home, found))
-        if life and life != NOT_ENDED:
+        if life:
             say(name(f"in use: {life}", "dim"))
         # In a pipe somebody searches for a phrase: it is there, wherever it stands.
         whole = whole or plain.is_piped()
@@ -196,7 +195,7 @@ def _show_facts(session: Session, agent: str | None, cost: str) -> None:
     facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
     say(name(f"started {when(session.started_at)}, {_end(session)}", "dim"))
-    size = size_text(session).replace("in its parent", "in the files of its parent")
+    size = size_text(session).replace("in parent", "in the files of its parent")
     count = f"{format_count(session.message_count, 'message')}, {size}"
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {cost}", "dim"))
     if session.parent_id:
