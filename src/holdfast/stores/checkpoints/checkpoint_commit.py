@@ -172,15 +172,6 @@ class Ref:
         return replace(self, operation="", number=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A reference that changes its name, in one step with all others of its batch. Without `old` it
-    is created, without `new` it is deleted."""
-
-    old: Ref | None
-    new: Ref | None
-
-
 def all_refs(layout: Layout) -> Sequence[Ref]:
     """Every readable reference to a checkpoint, the oldest of each project first."""
     return _found(each_ref(layout.git(), REFS, TRASH_REFS))
@@ -196,15 +187,11 @@ def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
     return [ref for ref in found if ref is not None]
 
 
-def move(layout: Layout, moves: Iterable[Move]) -> None:
-    """Do all moves or none; raises `GitFailedError` when a reference changed meanwhile."""
-    updates = []
-    for each in moves:
-        # The new name is created before the old one is deleted, in one transaction of git.
-        if each.new is not None:
-            updates.append(RefUpdate(name=each.new.path, new=each.new.checkpoint))
-        if each.old is not None:
-            updates.append(RefUpdate(name=each.old.path, old=each.old.checkpoint))
+def change(layout: Layout, *, create: Iterable[Ref] = (), delete: Iterable[Ref] = ()) -> None:
+    """Create and delete references, all or none; raises `GitFailedError` when one was changed
+    meanwhile."""
+    updates = [RefUpdate(name=ref.path, new=ref.checkpoint) for ref in create]
+    updates += [RefUpdate(name=ref.path, old=ref.checkpoint) for ref in delete]
     update_refs(layout.git(), updates)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.model.item import LEGACY, UNKNOWN_SOURCE, Item
 from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
 from holdfast.stores.checkpoints.finder import check_prefix
@@ -91,30 +92,6 @@ class LegacyRepository:
         return sorted(found, key=lambda checkpoint: -checkpoint.time)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SingleRepository:
-    """A repository that was not moved aside yet. `last_touch` is the newest time of any file or
-    commit in it: every write changes one of these."""
-
-    name: str
-    path: Path
-    workdir: str
-    last_touch: float
-    bytes: int
-    version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyArchive:
-    """The repositories that were moved aside together."""
-
-    name: str
-    path: Path
-    moved_at: float
-    bytes: int
-    repositories: int
-
-
 def set_aside(layout: Layout, *, now: float) -> str | None:
     """Move the repositories in the checkpoint folder into an archive; returns its name, or None if
     there was no repository.
@@ -136,46 +113,36 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
     return name
 
 
-def archives(layout: Layout) -> Sequence[LegacyArchive]:
-    """Every archive, the oldest first."""
-    found = [
-        LegacyArchive(
-            name=path.name,
-            path=path,
-            moved_at=_moved_at(path),
-            bytes=allocated_below(path),
-            repositories=sum(1 for _ in _in(path)),
-        )
-        for path in _archives(layout)
-    ]
-    return sorted(found, key=lambda archive: (archive.moved_at, archive.name))
-
-
-def singles(layout: Layout) -> Sequence[SingleRepository]:
-    """Every repository that was not moved aside yet."""
-    found = []
+def items(layout: Layout) -> Sequence[Item]:
+    """Every archive, the oldest first, and every repository that was not moved aside yet. That one
+    was last used at the newest time of any file or commit in it: every write changes one of
+    these."""
+    found = [_item(path, version_at(path), _moved_at(path)) for path in _archives(layout)]
+    found.sort(key=lambda item: (item.last_active_at, item.id))
     for path in sorted(_in(layout.folder)):
         with contextlib.suppress(FileNotFoundError):  # moved meanwhile
-            newest = _newest_inside(path)
-            found.append(
-                SingleRepository(
-                    name=path.name,
-                    path=path,
-                    workdir=_workdir(path),
-                    last_touch=max([newest / _SECOND, *_head_time(path)]),
-                    bytes=allocated_below(path),
-                    version=version_at(path, newest),
-                )
-            )
+            version = version_at(path)  # first: whatever is written from here on changes it
+            touched = max([_newest_inside(path) / _SECOND, *_head_time(path)])
+            found.append(_item(path, version, touched, _workdir(path) or UNKNOWN_SOURCE))
     return found
 
 
-def version_at(path: Path, newest: int | None = None) -> str:
+def _item(path: Path, version: str, used_at: float, source: str = UNKNOWN_SOURCE) -> Item:
+    return Item(
+        kind=LEGACY,
+        id=path.name,
+        source=source,
+        bytes=allocated_below(path),
+        last_active_at=used_at,
+        version=version,
+    )
+
+
+def version_at(path: Path) -> str:
     """A text that changes with every write to an archive or a repository."""
     if path.name.startswith(LEGACY_PREFIX):
         return version_of(path.lstat())
-    inside = _newest_inside(path) if newest is None else newest
-    return f"{version_of(path.lstat())}.{inside}"
+    return f"{version_of(path.lstat())}.{_newest_inside(path)}"
 
 
 def _newest_inside(path: Path) -> int:

@@ -76,24 +76,20 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 def state_of(record: ProjectRecord) -> ProjectState:
     """A directory is unmounted, not missing, if its disk is gone. If the directory around it is
     gone as well, we cannot tell."""
-    workdir = Path(record.workdir)
-    if _is_directory(workdir, in_doubt=True):
-        return ProjectState.LIVE
-    if unmounted(record):
-        return ProjectState.UNMOUNTED
-    is_missing = _is_directory(workdir.parent, in_doubt=False)
-    return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN
+    return _state(Path(record.workdir), lambda _: unmounted(record) is not None)
 
 
 def state_without_record(workdir: str) -> ProjectState:
     """The same for a directory whose disk was not recorded. If it may have been on a disk that is
     not mounted now, it does not count as missing."""
     place = Path(workdir)
-    if not place.is_absolute():
-        return ProjectState.UNKNOWN
+    return _state(place, _may_be_mounted_later) if place.is_absolute() else ProjectState.UNKNOWN
+
+
+def _state(place: Path, is_unmounted: Callable[[Path], bool]) -> ProjectState:
     if _is_directory(place, in_doubt=True):
         return ProjectState.LIVE
-    if _may_be_mounted_later(place):
+    if is_unmounted(place):
         return ProjectState.UNMOUNTED
     is_missing = _is_directory(place.parent, in_doubt=False)
     return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN

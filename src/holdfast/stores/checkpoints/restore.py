@@ -122,11 +122,6 @@ class Restorer:
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
 
-    def announce(self, target: Checkpoint, *, now: float) -> None:
-        """Keep the safety checkpoint from rotating out the target."""
-        coming = Restoration(target=target.id, safety="", paths=None, started_at=now)
-        restore_record.announce(self._folder, coming)
-
     def restore(
         self,
         target: Checkpoint,

@@ -76,9 +76,10 @@ def held(folder: Path) -> frozenset[str]:
     return frozenset(ends - {""})
 
 
-def announce(folder: Path, restoration: Restoration) -> None:
+def announce(folder: Path, target: str, now: float) -> None:
     """Protect the target before the safety checkpoint is taken, which may rotate it out."""
-    _write(folder / _LATEST, restoration)
+    coming = Restoration(target=target, safety="", paths=None, started_at=now)
+    _write(folder / _LATEST, coming)
 
 
 def begin(folder: Path, restoration: Restoration) -> None:

@@ -122,17 +122,17 @@ class Taker:
 
     def take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         with self._objects:
-            return self._take(order, paths)
-
-    def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
-        seen = self._seen(paths)
-        if seen.base is not None and seen.root == seen.base.content.root:
-            self._keep(seen)
-            reason = "nothing changed since the last checkpoint"
-            return seen.taking(TakeOutcome.UNCHANGED, seen.base.commit, reason)
-        commit = self._commit(order, seen)
-        self._keep(seen)
-        return seen.taking(TakeOutcome.TAKEN, commit, order.reason)
+            seen = self._seen(paths)
+            base, reason = seen.base, order.reason
+            if base is not None and seen.root == base.content.root:
+                outcome, commit = TakeOutcome.UNCHANGED, base.commit
+                reason = "nothing changed since the last checkpoint"
+            else:
+                outcome, commit = TakeOutcome.TAKEN, self._commit(order, seen)
+            # The checkpoint is taken. If this fails, the next look is only slower.
+            with suppress(StorageError):
+                self._remember(seen)
+            return seen.taking(outcome, commit, reason)
 
     def look(self) -> Sight:
         with self._objects:
@@ -258,11 +258,6 @@ class Taker:
         new = self._objects.data(blob)
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
-    def _keep(self, seen: StoredLook) -> None:
-        # The checkpoint is taken. If this fails, the next look is only slower.
-        with suppress(StorageError):
-            self._remember(seen)
-
     def _ahead(self, seen: StoredLook) -> frozenset[bytes]:
         """Paths where the index is behind. A path that is gone from a directory whose names were
         just read needs no entry: if it comes back, the names tell."""
@@ -295,22 +290,22 @@ class Taker:
             state = replace(state, ahead=frozenset())
         if state != seeing.state:
             states.write_state(self._folder, state)
-        behind = state.ahead | (looked.paths - state.left.keys())
-        if seen.base is None:
-            return
+        if seen.base is not None and self._is_caught_up(seen, state):
+            states.write_state(self._folder, replace(state, ahead=frozenset()))
+
+    def _is_caught_up(self, seen: StoredLook, state: State) -> bool:
+        """Bring the index up to date if it is missing or far behind; says whether it is now."""
         if not self._index.is_there():
             self._index.rebuild(state.tree)
-        elif len(behind) > _BEHIND_FILES or looked.size > _BEHIND_BYTES:
-            nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
-            files = {
-                path: None if node is None or node[0] == TREE else node
-                for path, node in nodes.items()
-            }
-            if not (self._index.wake(self._trees) and self._index.update(files)):
-                return
-        else:
-            return
-        states.write_state(self._folder, replace(state, ahead=frozenset()))
+            return True
+        behind = state.ahead | (seen.looked.paths - state.left.keys())
+        if len(behind) <= _BEHIND_FILES and seen.looked.size <= _BEHIND_BYTES:
+            return False
+        nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
+        files = {
+            path: None if node is None or node[0] == TREE else node for path, node in nodes.items()
+        }
+        return self._index.wake(self._trees) and self._index.update(files)
 
 
 def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:

@@ -149,11 +149,7 @@ class CheckpointWriter:
             self.bounding.later()
 
     def look(self, workdir: StrPath) -> Sight:
-        place = real(workdir)
-        project = project_of(place)
-        why = self._why_not(place, project)
-        if why is not None:
-            raise UsageError(f"Cannot look at {place}: {why}.")
+        place, project = self._seen_place(workdir)
         self.prepare()
         limit = self.how.max_bytes
         room = None if limit is None else Room(self.layout, most_for_packs(limit))
@@ -180,6 +176,15 @@ class CheckpointWriter:
     def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
         reserve = None if room is None else room.reserved
         return Taker(self.layout, project, place, self.how, self._listings, reserve)
+
+    def _seen_place(self, workdir: StrPath) -> tuple[Path, str]:
+        """A directory that can be looked at, and its project."""
+        place = real(workdir)
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            raise UsageError(f"Cannot look at {place}: {why}.")
+        return place, project
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))

@@ -65,9 +65,13 @@ def rows(path: Path, statement: str, parameters: Sequence[object] = ()) -> list[
 def named_rows(path: Path, statement: str) -> list[dict[str, Any]]:
     """Rows with the names of their columns."""
     with reading(path) as db:
-        found = db.execute(statement)
-        names = [each[0] for each in found.description]
-        return [dict(zip(names, row, strict=True)) for row in found]
+        return dicts(db.execute(statement))
+
+
+def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    """Rows by the names of their columns."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def is_sqlite(path: Path) -> bool:

@@ -18,6 +18,7 @@ from holdfast.model.session import (
     Tokens,
     id_of,
 )
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite.content import load_extra, storable
@@ -156,8 +157,9 @@ def _texts(wanted: SessionFilter) -> Iterator[_Part]:
             yield f"{part} {AMONG}", [json.dumps(values)]
     if wanted.id_prefix is not None:
         prefix = storable(wanted.id_prefix) or ""
-        # The first part has an index.
-        yield "(s.id >= ? AND substr(s.id, 1, ?) = ?)", [prefix, len(prefix), prefix]
+        # The first part has an index. No id goes on with the last of all characters.
+        bounds = prefix, f"{prefix}\U0010ffff"
+        yield "(s.id BETWEEN ? AND ? AND substr(s.id, 1, ?) = ?)", [*bounds, len(prefix), prefix]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
         if text is not None:
             yield f"instr(lower({column}), lower(?)) > 0", [storable(text)]
@@ -212,6 +214,10 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
             yield condition, [within_64_bits(bound)]
 
 
+def holder_columns(holder: Holder) -> tuple[str, str, int, str]:
+    return holder.host, holder.boot, holder.process, holder.started
+
+
 def page(limit: int | None, offset: int) -> tuple[int, int]:
     """The values of LIMIT and OFFSET. Without a limit everything is shown."""
     if offset < 0 or (limit is not None and limit < 0):
@@ -233,18 +239,13 @@ def number_of(db: sqlite3.Connection, session_id: str) -> int:
     return int(number)
 
 
-def counts(usage: Usage) -> tuple[float, ...]:
+def counts(usage: Usage | Session) -> tuple[float, ...]:
     """The values of the columns in `COUNTS`."""
-    used, unpriced = usage.tokens, usage.unpriced
-    return (
-        used.input,
-        used.output,
-        used.cached,
-        usage.cost,
-        unpriced.input,
-        unpriced.output,
-        unpriced.cached,
-    )
+    return *each(usage.tokens), usage.cost, *each(usage.unpriced)
+
+
+def each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached
 
 
 def usage_of(counts: Sequence[Any]) -> Usage:

@@ -19,7 +19,6 @@ from holdfast.homes.hermes.repository.layout import (
     HermesLayout,
     check_readable,
     forget_indexes,
-    opened,
     tips_of,
 )
 from holdfast.homes.hermes.repository.locks import changing
@@ -35,6 +34,7 @@ from holdfast.stores.files import allocated_below, storage_errors
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import Loose, object_files
+from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import TREE_ENTRY, parse_commit
 from holdfast.value import dataclass
@@ -80,7 +80,7 @@ def _walk(
     layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
 ) -> Iterator[tuple[bytes, bool]]:
     """Each object that these reach, and whether it can be read."""
-    objects = opened(layout)
+    objects = Objects(layout.store / "objects")
     met: set[bytes] = set()
     waiting = list(starts)
     while waiting:
