@@ -414,7 +414,7 @@ def test_no_checkpoint_is_suggested_of_a_directory_that_is_not_there(
 ) -> None:
     fill(machine.home)
     said = inside.ok("checkpoints", "list", "/no/such/directory").out
-    assert said.startswith("There is no directory /no/such/directory,")
+    assert said.startswith("/no/such/directory does not exist, and has no checkpoints.")
     assert "checkpoints take" not in said
 
 

@@ -337,7 +337,7 @@ def test_trash_empty(used: Machine) -> None:
         terminal.wait_for("Remove 2 items")
         terminal.type("y\n")
         shown = terminal.end()
-    assert shown.words.count("cannot be undone") == 1, "in the question"
+    assert shown.out.count("cannot be undone") == 1, "in the question"
     assert "2 removed" in shown.out
     gone = next(line for line in shown.lines if "(removed by operation 1)" in line)
     assert "1/0/" not in shown.out, gone
