@@ -147,7 +147,7 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
     if most and sum(frees.values()) == most:
         say(f"{would_words([*would.values()])} Have a look first:")
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("What it removes stays in the trash for a while. To free the space at once, add --now.")
+        say("What is removed stays in the trash; add --now to free the space at once.")
     elif most and sum(trash.values()) == most:
         say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
         suggest(f"holdfast trash empty {_where(trash)}")
