@@ -577,6 +577,10 @@ class Archive(Protocol):
 
     def problems(self) -> Sequence[Problem]: ...
 
+    def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
+        """Bundles whose bytes are not those that were written, and what is missing of those that
+        were removed into the `trash`. Reads every byte."""
+
     def leftovers(self) -> Sequence[Path]:
         """Files of earlier versions next to the bundles. The doer of bundles adopts them in
         `prepare`."""

@@ -69,12 +69,10 @@ def by_agent(machine: Machine) -> Mapping[str, set[str]]:
 
 
 def contents(machine: Machine) -> Mapping[str, bytes]:
-    """What the agents have in their files. SQLite makes two more beside a database that is read,
-    and Holdfast an index for searches."""
+    """What the agents have in their files. Holdfast makes an index for searches."""
     return {
         path: entry.content
         for path, entry in entries(machine.user).items()
-        if not path.endswith(("-shm", "-wal"))
         if "/.holdfast" not in path
     }
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from holdfast.model.operation import Removal
 from tests.cli.agents import home_of, settle
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.inside import Inside
@@ -367,6 +372,66 @@ def test_an_interrupt_says_what_was_done(
     assert ("Nothing was changed" in result.err) is (words == "sessions list")
     if "again" in says:
         assert f"`holdfast --home {machine.home} log`" in result.err
+
+
+def _signalled(how: signal.Signals) -> Callable[..., Iterator[tuple[Removal, ...]]]:
+    """Batches of one item each; the signal comes while the first is on its way."""
+
+    def one_by_one(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+        for each in removals:
+            yield (each,)
+            os.kill(os.getpid(), how)
+
+    return one_by_one
+
+
+@contextmanager
+def _never_outright(how: signal.Signals) -> Iterator[None]:
+    """A signal that the command does not handle fails the test, and does not end it."""
+
+    def outright(number: int, _: FrameType | None) -> None:
+        raise AssertionError(f"signal {number} ended the command outright")
+
+    before = signal.signal(how, outright)
+    try:
+        yield
+    finally:
+        signal.signal(how, before)
+
+
+def test_a_termination_while_it_looks_is_an_interrupt(machine: Machine, inside: Inside) -> None:
+    machine.transcript()
+
+    def end(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        _never_outright(signal.SIGTERM),
+        mock.patch("holdfast.api.home.Home.plan_prune", side_effect=end),
+    ):
+        result = inside.run("sessions", "prune", "--yes")
+    assert (result.code, result.err) == (130, "\nInterrupted.\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_after_the_item_at_hand(
+    machine: Machine, inside: Inside, how: signal.Signals
+) -> None:
+    others = machine.user / ".hermes"
+    made = [machine.transcript(), machine.transcript(), machine.transcript(home=others)]
+    (others / "config.yaml").write_text("{}\n")
+
+    with (
+        _never_outright(how),
+        mock.patch("holdfast.spine.carry_out.groups", side_effect=_signalled(how)),
+    ):
+        result = inside.run("sessions", "prune", "--now", "--all-homes", "--yes")
+    assert result.code == 130
+    assert "Stopped. Nothing was done in: " in result.err
+    assert "1 removed" in result.out
+    assert [each.exists() for each in made].count(True) == 2
+    assert made[2].exists()
+    assert inside.ok("log", "--home", str(machine.home)).out.count("stopped") == 1
 
 
 # --- What is said, and when -----------------------------------------------------------------------

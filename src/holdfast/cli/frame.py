@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -192,7 +193,8 @@ class Command(_Framed):
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
         COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
-        if name in CHANGING and not ctx.params.get("dry_run"):
+        may = name in CHANGING and not ctx.params.get("dry_run")
+        if may:
             may_change()
         changes = is_told_to_change(name, ctx.params)
         if changes:
@@ -201,9 +203,16 @@ class Command(_Framed):
             will_ask()
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
-        result = super().invoke(ctx)
+        with _ending_as_interrupt() if may else nullcontext():
+            result = super().invoke(ctx)
         tell_held(result)
         return result
+
+
+def _ending_as_interrupt() -> AbstractContextManager[None]:
+    from holdfast.cli.progress import ending_as_interrupt
+
+    return ending_as_interrupt()
 
 
 class Group(_Framed, click.Group):

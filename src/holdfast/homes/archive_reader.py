@@ -15,9 +15,11 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.model.archive import ArchivedSession, ArchiveHits, ArchiveWeight, Holds
 from holdfast.model.arguments import check_id, named
 from holdfast.model.item import Item, Problem
+from holdfast.model.operation import Removal
 from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
+from holdfast.ports import Progress
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle
@@ -84,6 +86,18 @@ class ArchiveReader:
         left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
         return [*self._archive.look().problems, *left, *([behind] if behind else [])]
+
+    def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
+        entries = self._archive.look().entries
+        names = [(each.file, each.sha256) for each in entries]
+        names += [(self._archive.name_in_trash(each), each.item.version) for each in trash]
+        found = []
+        for done, (name, sha256) in enumerate(names):
+            progress.step("reading the archive", done, len(names))
+            why = self._archive.why_not(name, sha256)
+            if why is not None:
+                found.append(Problem(path=self._archive.shown(name), reason=why))
+        return found
 
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""

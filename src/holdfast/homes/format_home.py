@@ -91,7 +91,11 @@ class FormatContents(Contents):
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         seen, problems = self._now()
         self._sessions.show(seen)
-        by_id = {each.unit.id: each for each in seen if not each.inside and not each.outside}
+        by_id = {
+            each.unit.id: each
+            for each in self._census.held(seen)
+            if not each.inside and not each.outside
+        }
         chosen = {each.id: each for each in self._sessions.chosen(wanted or SessionFilter())}
         items = [
             _item(
@@ -449,6 +453,18 @@ class Census:
 
         return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
+    def held(self, seen: Sequence[Seen]) -> Iterable[Seen]:
+        """With those in use whose files a process has open."""
+        opened = life.opened_below(self._format.roots(self._root))
+        if not opened:
+            return seen
+        return [
+            replace(each, alive=why)
+            if each.alive is None and (why := _open_part(each.unit, opened))
+            else each
+            for each in seen
+        ]
+
     def _look(self, now: float) -> Signs:
         """The signs of the format, and the processes of its agent. A failed check protects."""
         facts = self._format.facts
@@ -523,8 +539,8 @@ class Census:
     def _roots(self) -> Sequence[str]:
         return [os.path.realpath(each) for each in self._format.roots(self._root)]
 
-    def keeps(self, part: Part) -> bool:
-        return self._signs.keeps(part)
+    def keeps(self, part: Part) -> str | None:
+        return self._signs.rewrites if self._signs.keeps(part) else None
 
 
 def _seen_outside(unit: Unit, place: str) -> Seen:
@@ -539,6 +555,11 @@ def _seen_outside(unit: Unit, place: str) -> Seen:
         outside=True,
         alive=f"{place} lies outside the home",
     )
+
+
+def _open_part(unit: Unit, opened: Mapping[str, str]) -> str | None:
+    parts = (each.path for each in unit.parts if isinstance(each, FilePart | FolderPart))
+    return next((why for each in parts if (why := opened.get(os.path.realpath(each)))), None)
 
 
 def _written(unit: Unit) -> float:

@@ -150,6 +150,12 @@ class Home:
     ) -> None:
         self.root = root
         self.state = root if state is None else state
+        if self.state != root and self.state.is_symlink():
+            raise StorageError(
+                f"{self.state} is a link; Holdfast does not follow it out of the home.",
+                hint="Remove the link. To keep archives elsewhere, set `folder` of [archive] in "
+                "config.toml.",
+            )
         trash = TrashFolder(self.state / "trash")
         #: What was removed and brought back here.
         self.log = FileOperationLog(self.state / "operations", trash.root, finish=self._finish)

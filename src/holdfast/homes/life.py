@@ -132,6 +132,33 @@ def locked(path: Path) -> str | None:
     return None
 
 
+def opened_below(roots: Sequence[Path]) -> dict[str, str]:
+    """Files below these folders that processes of this user have open, with the evidence; and every
+    folder on the way to one. A plan that is only shown must not list what a removal would skip."""
+    tops = [f"{os.path.realpath(each)}{os.sep}" for each in roots]
+    found: dict[str, str] = {}
+    for number, path in once("open files", lambda: [*_open_files()]):
+        top = next((each for each in tops if path.startswith(each)), None)
+        name = path.rpartition(os.sep)[2]
+        step = path
+        while top is not None and len(step) >= len(top):
+            found.setdefault(step, f"{name} is open in process {number}")
+            step = step.rpartition(os.sep)[0]
+    return found
+
+
+def _open_files() -> Iterator[tuple[int, str]]:
+    """Every file that another process of this user has open. What cannot be read is left out: a
+    removal looks again, at each file by itself."""
+    for number, _, _ in _seen_processes() if sys.platform == "linux" else ():
+        with contextlib.suppress(OSError), os.scandir(_PROC / str(number) / "fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    target = os.readlink(entry.path)  # noqa: PTH115 - a hundred thousand of them
+                    if target.startswith(os.sep) and not target.startswith("/dev/"):
+                        yield number, target
+
+
 def holders_of(path: Path) -> dict[int, Sequence[str]]:
     """Processes of this user that have a file open, with their words."""
     wanted = str(path.resolve())

@@ -4,8 +4,8 @@ A part names some rows; its closure adds every row that refers to them by a fore
 table which the format does not know travels too. Foreign keys are off on our connections: a
 cascade would take rows that no copy holds.
 
-Copies of a batch share one SQLite file in the trash. Reading uses `mode=ro`, which sees the
-write-ahead log and leaves it alone.
+Copies of a batch share one SQLite file in the trash. Reading sees the write-ahead log and leaves
+it alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.errors import BusyError, FullDiskError, StorageError
+from holdfast.errors import BusyError, FullDiskError, HoldfastError, StorageError
 from holdfast.model.part import Rows, Sight, Slot, digest
 from holdfast.parts.row_closure import (
     Closure,
@@ -31,7 +31,12 @@ from holdfast.parts.row_closure import (
 )
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import DISK_FULL, check_regular, is_disk_full, sync_dir
-from holdfast.stores.sqlite.foreign import add_newer_functions
+from holdfast.stores.sqlite.foreign import (
+    add_newer_functions,
+    patience,
+    reading_mode,
+    stayed_locked,
+)
 
 _WAIT = 5.0
 #: What SQLite says of a write that failed for any reason.
@@ -51,9 +56,9 @@ class RowsMover:
             shares = copies.shares()
             stamps: Mapping[str, tuple[str, int]] = {}
             if _store(batch[0]).exists():
-                with _opened(_store(batch[0]), "ro") as db:
+                with _reading(_store(batch[0])) as db:
                     stamps = Closure(db, batch).stamps()
-        except (sqlite3.Error, StorageError, OSError):
+        except (sqlite3.Error, HoldfastError, OSError):
             return [Sight(here=None) for _ in batch]
         return [
             Sight(
@@ -71,7 +76,7 @@ class RowsMover:
         new = [slot for slot in batch if slot.name not in copies.shares()]
         if not new:
             return
-        with _database_errors(copies.path), _opened(_store(batch[0]), "ro") as db:
+        with _database_errors(copies.path), _reading(_store(batch[0])) as db:
             db.execute("ATTACH ? AS b", (_uri(copies.path, "rwc"),))
             with _transaction(db, "BEGIN"):
                 Closure(db, new).copy()
@@ -115,9 +120,24 @@ def _uri(path: Path, mode: str) -> str:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The agent's database, to be read: nothing is left beside it."""
     check_regular(path)
-    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=_WAIT)
+    mode = reading_mode(path).removeprefix("mode=")
+    try:
+        with _opened(path, mode, wait=patience(path)) as db:
+            yield db
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            stayed_locked(path)
+            raise BusyError(f"{path} is locked by another process.") from error
+        raise
+
+
+@contextlib.contextmanager
+def _opened(path: Path, mode: str, *, wait: float = _WAIT) -> Iterator[sqlite3.Connection]:
+    check_regular(path)
+    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=wait)
     try:
         db.execute("PRAGMA foreign_keys = OFF")
         add_newer_functions(db)

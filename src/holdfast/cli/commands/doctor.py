@@ -33,10 +33,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, access, sessions, log, trash.
 
-    The command reads every page and every message of the session store, its totals and its search
-    index. In a Hermes home it also reads Hermes's own config.yaml and .env, and says what is wrong
-    in them. It only reads, so you need not close programs that use the home. The exit code is 5
-    when it finds damage.
+    The command reads every page and every message of the session store, its totals, its search
+    index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
+    .env, and says what is wrong in them. It only reads, so you need not close programs that use the
+    home. The exit code is 5 when it finds damage.
 
     With --repair it asks, makes a backup next to the store, and repairs what it can: it gives you
     access to your files and nobody else, rebuilds the search index and the totals, and removes rows
