@@ -304,7 +304,14 @@ class SessionStore(Protocol):
 
     def rename(self, session_id: str, title: str | None) -> Session: ...
 
+    def as_title(self, title: str | None) -> str | None:
+        """A title as `rename` would store it; raises `UsageError` for one that it refuses."""
+
     def pin(self, session_id: str, pinned: bool) -> Session: ...
+
+    @property
+    def edits(self) -> frozenset[Action]:
+        """Which of renaming, pinning and ending it does not refuse."""
 
     def route(self, key: str, session_id: str) -> None: ...
 

@@ -40,7 +40,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "sessions restore": ("--all --dry-run", "--all"),
     "checkpoints status": ("--all",),
     "checkpoints list": ("{project}", "--all-projects"),
-    "checkpoints take": ("{project} --all", "{changed} --all"),
+    "checkpoints take": ("{project} --all --dry-run", "{project} --all", "{changed} --all"),
     "checkpoints excluded": ("{project} --all",),
     "checkpoints show": ("{checkpoint} --all",),
     "checkpoints diff": ("{checkpoint} --stat",),

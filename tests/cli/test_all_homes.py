@@ -114,7 +114,7 @@ def test_the_list_has_every_session_of_every_home(world_once: Machine) -> None:
     assert listed["failed"] == []
 
 
-@pytest.mark.parametrize("order", ["active", "tokens"])
+@pytest.mark.parametrize("order", ["active", "tokens", "title", "agent"])
 def test_pages_of_all_homes_are_parts_of_one_list(world_once: Machine, order: str) -> None:
     whole = world_once.json("sessions", "list", "--sort", order)["sessions"]
     pages = [

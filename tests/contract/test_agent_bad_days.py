@@ -96,6 +96,19 @@ def test_a_file_with_nothing_in_it_is_a_session_like_others(agent: str, tmp_path
     comes_and_goes(root)
 
 
+def test_a_torn_row_costs_that_row(tmp_path: Path) -> None:
+    root = home_of("opencode", tmp_path)
+    with opened(root) as home:
+        before = {each: len([*home.sessions.messages(each)]) for each in session_ids(home)}
+    with closing(sqlite3.connect(root / "opencode.db")) as db, db:
+        db.execute("UPDATE part SET data = substr(data, 1, 20) WHERE rowid % 2")
+    with opened(root) as home:
+        said = {each: len([*home.sessions.messages(each)]) for each in session_ids(home)}
+    assert said.keys() == before.keys()
+    assert all(said.values())
+    comes_and_goes(root)
+
+
 def test_what_an_agent_put_into_a_chat_is_marked(tmp_path: Path) -> None:
     root = home_of("codex", tmp_path)
     with opened(root) as home:

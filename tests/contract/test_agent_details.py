@@ -47,18 +47,11 @@ def _delegate_of_openclaw(root: Path) -> None:
         db.execute(change, (f"{key}one", f"{key}two"))
 
 
-def _delegate_of_vibe(root: Path) -> None:
-    [path] = root.glob("logs/session/unified/628a66be*/meta.json")
-    said = {**json.loads(path.read_text()), "parent_session_id": vibe.HOME.whole}
-    path.write_text(json.dumps(said))
-    os.utime(path, (NOW - 200 * 86_400, NOW - 200 * 86_400))
-
-
 @pytest.mark.parametrize(
     ("agent", "marry", "child"),
     [
         (openclaw.HOME, _delegate_of_openclaw, "agent.main.explicit.lab-two"),
-        (vibe.HOME, _delegate_of_vibe, "628a66be-cd97-da6e-c1d4-f1721ded992c"),
+        (vibe.HOME, vibe.add_subagent, "child-ae909952595d7c9794382cd6"),
     ],
     ids=("openclaw", "vibe"),
 )

@@ -488,6 +488,42 @@ def test_a_place_that_was_given_again_is_left_to_its_new_row(tmp_path: Path, tra
     assert tables_of(store)["session"] == found
 
 
+def test_numbers_that_tie_two_tables_are_given_anew_together(tmp_path: Path, trash: Path) -> None:
+    """A search index and the list of its rows, as OpenClaw has them."""
+    store = tmp_path / "home.db"
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute("CREATE TABLE listed (id INTEGER PRIMARY KEY, session TEXT)")
+        db.execute("CREATE VIRTUAL TABLE words USING fts5(text, session UNINDEXED)")
+        for number, session in enumerate("aabb", 1):
+            db.execute("INSERT INTO listed VALUES (?, ?)", (number, session))
+            values = (number, f"said {number}", session)
+            db.execute("INSERT INTO words (rowid, text, session) VALUES (?, ?, ?)", values)
+    tables = ("listed", "words")
+    parts = [
+        RowsPart(
+            store=store,
+            rows=tuple(Rows(table=each, column="session", value=name) for each in tables),
+            numbered=tables,
+        )
+        for name in "ab"
+    ]
+    bench = Bench.of(trash, *parts)
+    assert bench.leave() == [None, None]
+    _sql(store, "INSERT INTO listed VALUES (1, 'c')")
+    _sql(store, "INSERT INTO words (rowid, text, session) VALUES (1, 'said anew', 'c')")
+    for _ in range(2):  # the second time after a kill: all of it is back
+        assert bench.back() == [None, None]
+        found = tables_of(store)
+        assert {row[1:] for row in found["words"]} == {  # type: ignore[index]
+            ("said anew", "c"),
+            *((f"said {number}", name) for number, name in enumerate("aabb", 1)),
+        }
+        ids = {row[0]: row[2] for row in found["listed"]}  # type: ignore[index]
+        assert ids == {row[0]: row[2] for row in found["words"]}  # type: ignore[index]
+        assert {number for number, name in ids.items() if name == "b"} == {3, 4}
+    assert all(part_from_json(part_to_json(each)) == each for each in parts)
+
+
 def test_a_unique_value_of_another_row_is_not_replaced(tmp_path: Path, trash: Path) -> None:
     sample = _rows_in(tmp_path)
     store = sample.part.place

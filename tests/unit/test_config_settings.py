@@ -77,6 +77,7 @@ def test_default_entries() -> None:
     assert list(load(None, {}).entries()) == [
         ("trash_days", 7, "default"),
         ("log_days", 365, "default"),
+        ("homes", (), "default"),
         ("sessions.retention_days", 90, "default"),
         ("sessions.files_retention_days", 0, "default"),
         ("sessions.leftovers_retention_days", 0, "default"),

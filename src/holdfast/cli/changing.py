@@ -53,6 +53,7 @@ _ASK_NOTHING = frozenset(
         "sessions unpin",
         "sessions end",
         "sessions restore",
+        "checkpoints take",
         "checkpoints import",
         "checkpoints pin",
         "checkpoints unpin",

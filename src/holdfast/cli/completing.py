@@ -28,9 +28,7 @@ def session_ids(
     with suppress(Exception):
         from holdfast.api import offers
 
-        return _items(
-            each for root in _homes(_invocation(ctx)) for each in offers.sessions(root, incomplete)
-        )
+        return _items(offers.sessions(_homes(_invocation(ctx)), incomplete))
     return []
 
 
@@ -73,6 +71,24 @@ def operations(
         finally:
             invocation.close()
     return []
+
+
+def command_words(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    """The commands that can follow the words so far: for `help`."""
+    import click
+
+    page = ctx.parent or ctx
+    for word in ctx.params.get(param.name or "") or ():
+        command = page.command
+        member = command.get_command(page, word) if isinstance(command, click.Group) else None
+        if member is None:
+            return []
+        page = click.Context(member, info_name=word, parent=page)
+    if not isinstance(page.command, click.Group):
+        return []
+    return page.command.shell_complete(page, incomplete) if not incomplete.startswith("-") else []
 
 
 def files_and_agents(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _NARROW = 6
 #: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
 _AROUND = 9
+#: Those that name projects.
+PROJECT_LINES = 4
 _FEWEST = 5
 _MOST_TROUBLES = 3
 _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
@@ -59,12 +61,14 @@ class _Figures:
 _NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
 
 
-def show_machine(seen: Sequence[Seen]) -> None:
-    """On a terminal, the homes that do not fit on the screen share a line."""
+def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
+    """On a terminal, the homes that do not fit on the screen share a line. `below` are lines that
+    the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
-    shown, rest = lines[: _most(len(lines))], lines[_most(len(lines)) :]
+    most = _most(len(lines), below)
+    shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
     drops = ("in use", "in trash", "leftovers")
@@ -86,15 +90,27 @@ def show_machine(seen: Sequence[Seen]) -> None:
     _show_what_helps(seen)
 
 
+def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
+    """Homes in projects of the user, and the command that has them listed with the others."""
+    agents = ", ".join(sorted({home.title for home in found}))
+    shown = ", ".join(str(home.path) for home in found[:_MOST_TROUBLES])
+    more = f" and {len(found) - _MOST_TROUBLES:,} more" if found[_MOST_TROUBLES:] else ""
+    projects = format_count(len(found), "project")
+    say()
+    say(f"{agents} was used in {projects} of yours: {shown}{more}. To see them with the others:")
+    homes = " ".join(quoted(path) for path in (*listed, *(str(home.path) for home in found)))
+    suggest(f"holdfast --home holdfast config set homes {homes}")
+
+
 def _sum(figures: Iterable[_Figures]) -> _Figures:
     return functools.reduce(_Figures.plus, figures, _NOTHING)
 
 
-def _most(homes: int) -> int:
+def _most(homes: int, below: int) -> int:
     """How many homes get a line of their own. A pipe takes all of them."""
     if plain.is_enough():
         return homes
-    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND)
+    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND - below)
     return homes if homes <= room else room - 1
 
 
@@ -105,7 +121,7 @@ def _figures(status: HomeStatus) -> _Figures:
         sessions=status.store.sessions if status.store else len(sessions),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
-        leftovers=_bytes(status, LEFTOVER),
+        leftovers=_leftovers(status),
         trash=trash_bytes(inventory),
         frees=status.outlook.frees if status.outlook else 0,
     )
@@ -119,12 +135,17 @@ def _bytes(status: HomeStatus, kind: str) -> int:
     return sum(item.bytes for item in status.inventory.items if item.kind == kind)
 
 
+def _leftovers(status: HomeStatus) -> int:
+    """Those that could leave: nothing does where nothing may be changed."""
+    return 0 if status.inventory.read_only else _bytes(status, LEFTOVER)
+
+
 def agent_label(label: str, status: HomeStatus) -> str:
     return label + (f" {status.version}" if status.version else "")
 
 
 def _show_troubles(seen: Sequence[Seen]) -> None:
-    troubled = [(h, n) for h, s in seen if (n := len(s.problems) + len(s.unfinished))]
+    troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     for home, number in troubled[:_MOST_TROUBLES]:
         count = format_count(number, "problem")
         flag = f"--home {quoted(home.name)}"
@@ -134,13 +155,18 @@ def _show_troubles(seen: Sequence[Seen]) -> None:
         say(name(f"{said} with problems; see holdfast status --json", "yellow"))
 
 
+def _troubles(status: HomeStatus) -> int:
+    """What is so in every home of an agent needs nobody's attention."""
+    return sum(not each.usual for each in status.problems) + len(status.unfinished)
+
+
 def _show_what_helps(seen: Sequence[Seen]) -> None:
     """The one command that gives back most, by bytes. Leftovers are named when they are more than
     all sessions: they go only when somebody says how long they are to stay."""
     would = {home: status.outlook for home, status in seen if status.outlook}
     frees = {home: outlook.bytes for home, outlook in would.items()}
     trash = {home: trash_bytes(status.inventory) for home, status in seen}
-    left = {home: _bytes(status, LEFTOVER) for home, status in seen}
+    left = {home: _leftovers(status) for home, status in seen}
     sessions = sum(_bytes(status, SESSION) for _, status in seen)
     large = sum(left.values()) > sessions
     most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.cli.output import joined, name, say, styled, suggest, table
+from holdfast.cli.show_edits import plan_edits
 from holdfast.model.item import (
     ARCHIVED,
     ARCHIVED_FILES,
@@ -135,8 +136,9 @@ def show_plan(
             say(styled(warning, style="yellow"))
         if why := by_cap(removals):
             say(styled(why, style="yellow"))
-    elif not plan.ends:
+    elif not plan.ends and not plan.edits:
         say(f"Nothing to {verb}.")
+    plan_edits(plan.edits)
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
@@ -164,7 +166,8 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     """Which sessions get an end, and why. Their files and messages stay."""
     if not ended:
         return
-    say(styled(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
+    what = "session" if all(item.target for item in ended) else "abandoned session"
+    say(styled(f"The plan ends {format_count(len(ended), what)}", style="bold"))
     shown = ended if all_items else ended[:_EXAMPLES]
     rows = table("session", "why", whole=("session",))
     for item in shown:
@@ -331,6 +334,7 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
         (alone, archived_words(alone, files), "bold"),
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
+        (report.changed, "changed", "bold"),
         (report.brought_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
 from holdfast.config.key import Key, key, keys_of
-from holdfast.config.kinds import Number, Value, WrongValueError, dotted
+from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
 from holdfast.config.storage import (
     ArchiveSettings,
@@ -74,6 +74,12 @@ class Settings:
         365,
         "How many days the log keeps operations that can no longer be undone.",
         "Maintenance drops older ones. 0 keeps them for ever.",
+    )
+    homes: tuple[str, ...] = key(
+        Folders(),
+        (),
+        "Homes of agents that are not in their usual places, and projects in which aider was used.",
+        "Commands on all homes work on them too. Only the list in Holdfast's own home counts.",
     )
     sessions: SessionSettings = field(default_factory=SessionSettings)
     transcripts: TranscriptSettings = field(default_factory=TranscriptSettings)

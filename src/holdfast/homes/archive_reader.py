@@ -74,7 +74,7 @@ class ArchiveReader:
         found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
         found.reverse()
         known = prices or Prices()
-        found.sort(key=lambda each: rank(each.session, order_by, known), reverse=True)
+        found.sort(key=lambda each: rank(each.session, order_by, known))
         return found[offset : None if limit is None else offset + limit]
 
     def count(self, wanted: SessionFilter) -> int:
@@ -179,10 +179,20 @@ class ArchiveReader:
             raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
 
 
-def rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
+def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:
+    """What comes first has the lowest rank."""
+    if order_by.of_texts:
+        text = getattr(session, order_by.value) or ""
+        # As SQLite sorts: by bytes, without the case of ASCII letters.
+        folded = text.encode("utf-8", "surrogatepass")
+        if order_by is not SessionOrder.ID:
+            folded = folded.lower()
+        return not text, folded, -session.last_active_at
+    return False, b"", -_figure(session, order_by, prices)
+
+
+def _figure(session: Session, order_by: SessionOrder, prices: Prices) -> float:
     match order_by:
-        case SessionOrder.LAST_ACTIVE:
-            return session.last_active_at
         case SessionOrder.STARTED:
             return session.started_at
         case SessionOrder.MESSAGES:
@@ -194,6 +204,8 @@ def rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
             return session.cost if cost is None else cost  # an order has no place for unknown
         case SessionOrder.BYTES:
             return session.bytes
+        case _:
+            return session.last_active_at
 
 
 # --- Search ---------------------------------------------------------------------------------------

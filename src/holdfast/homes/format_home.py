@@ -114,7 +114,9 @@ class FormatContents(Contents):
         if doubt is not None:
             more.append(
                 Problem(
-                    path=str(self._root), reason=f"{doubt}; it can be read, but is never changed"
+                    path=str(self._root),
+                    reason=f"{doubt}; it can be read, but is never changed",
+                    usual=self._format.facts.read_only,
                 )
             )
         return Survey(
@@ -275,9 +277,12 @@ class FormatContents(Contents):
     def check_writable(self, kind: str) -> None:
         doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED) else None
         if doubt is not None:
+            later = "A later version of Holdfast may support it."
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can still be read. A later version of Holdfast may support it.",
+                hint="Its sessions can be listed, shown, searched and exported."
+                if self._format.facts.read_only
+                else f"It can still be read. {later}",
             )
 
 

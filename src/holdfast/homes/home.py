@@ -16,7 +16,7 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
-from holdfast.model.plan import Action
+from holdfast.model.plan import EDITS, Action
 from holdfast.ports import (
     Archive,
     CheckpointStore,
@@ -258,13 +258,14 @@ class Home:
     def _doers(self) -> Mapping[tuple[str, Action], Doer]:
         from holdfast.homes.doers import doers_of
 
-        return doers_of(self.ground, self.changes, self._checkpoints)
+        return doers_of(self.ground, self.changes, self._checkpoints, self._contents.store)
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Raises `SchemaError` for what may only be read, `UsageError` for what cannot be here."""
-        self._contents.check_writable(kind)
-        if kind == CHECKPOINT:
-            self._checkpoints.check_writable()
+        if action not in EDITS:  # pins and names are ours where an agent has none
+            self._contents.check_writable(kind)
+            if kind == CHECKPOINT:
+                self._checkpoints.check_writable()
         try:
             return self._doers[kind, action]
         except KeyError:

@@ -87,10 +87,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that the scan could not read, or left alone on purpose."""
+    """Something that the scan could not read, or left alone on purpose. What is `usual` is so in
+    every home of its agent."""
 
     path: str
     reason: str
+    usual: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

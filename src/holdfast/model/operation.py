@@ -141,6 +141,7 @@ class Operation:
     rolled_back: int = 0
     paths: int = 0
     ended: int = 0
+    changed: int = 0
     brought_back: int = 0
     skipped: int = 0
     failed: int = 0
@@ -182,9 +183,9 @@ class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
-    roll forward again, `ended` the sessions that it can reopen. None of these is trash: they do not
-    expire. `undone` is what an undo brought back and no redo has taken away again, with the space
-    that its operation gave back: what a redo does.
+    roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
+    as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
+    no redo has taken away again, with the space that its operation gave back: what a redo does.
     """
 
     operations: tuple[Operation, ...]
@@ -192,5 +193,6 @@ class LogView:
     archived: tuple[TrashEntry, ...]
     rolled_back: tuple[TrashEntry, ...]
     ended: tuple[TrashEntry, ...]
+    changed: tuple[TrashEntry, ...]
     undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]

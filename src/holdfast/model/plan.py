@@ -16,8 +16,9 @@ OVER_THE_CAP = "over the cap of"
 
 
 class Action(StrEnum):
-    """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
-    unused space back, `ROLL_BACK` restores a project from one of its checkpoints."""
+    """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
+    back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
+    session or a checkpoint in its place."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -25,6 +26,12 @@ class Action(StrEnum):
     END = "end"
     RECLAIM = "reclaim"
     ROLL_BACK = "roll_back"
+    RENAME = "rename"
+    PIN = "pin"
+
+
+#: They change one value of an item. The log has the value before and after: `version`, `target`.
+EDITS = (Action.RENAME, Action.PIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,9 @@ class PlanItem:
     of a session that a person named it: only then may one go that has no end.
 
     `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
-    everywhere. The version of a project is its safety checkpoint.
+    everywhere. The version of a project is its safety checkpoint. Of an edit, `target` is the new
+    name or pin and the version the old one, both as JSON; of a session that a person ends, the
+    reason.
     """
 
     kind: str
@@ -168,6 +177,11 @@ class Plan:
     def ends(self) -> tuple[PlanItem, ...]:
         """Sessions that would be ended."""
         return tuple(item for item in self.items if item.action is Action.END)
+
+    @property
+    def edits(self) -> tuple[PlanItem, ...]:
+        """What would get another name, or a pin."""
+        return tuple(item for item in self.items if item.action in EDITS)
 
     @property
     def kept(self) -> tuple[PlanItem, ...]:

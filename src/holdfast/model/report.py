@@ -20,6 +20,7 @@ class Result(StrEnum):
     ENDED = "ended"
     RECLAIMED = "reclaimed"
     ROLLED_BACK = "rolled_back"
+    CHANGED = "changed"
     BROUGHT_BACK = "brought_back"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -79,6 +80,11 @@ class Report:
         return self.count(Result.ENDED)
 
     @property
+    def changed(self) -> int:
+        """What got another name, or a pin, or lost one."""
+        return self.count(Result.CHANGED)
+
+    @property
     def brought_back(self) -> int:
         return self.count(Result.BROUGHT_BACK)
 
@@ -103,7 +109,7 @@ class Report:
         return sum(outcome.bytes_of_rows for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        counts = ("removed", "ended", "brought_back", "skipped", "failed")
+        counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
         fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}

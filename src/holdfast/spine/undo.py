@@ -93,7 +93,7 @@ def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[R
     that each item returns to the same state that it was removed from."""
     view = home.log.read()
     target = choose(view, operation_id)
-    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended]
+    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.changed]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
     return target, sorted(mine, key=lambda removal: -removal.number)
 
@@ -128,7 +128,7 @@ def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
         if each.command not in UNASKED
         and each.command != MAINTAIN
         and each.undoes != target.id
-        and (each.removed or each.brought_back or each.rolled_back or each.ended)
+        and (each.removed or each.brought_back or each.rolled_back or each.ended or each.changed)
     ]
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
 from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import EDITS, Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
 #: What undo can reverse.
-_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED)
+_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.CHANGED)
 
 
 def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
@@ -23,8 +23,9 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
     ended = _undoable(records, Action.END, gone=gone)
+    changed = _undoable(records, *EDITS, gone=gone)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived, *rolled_back, *ended):
+    for entry in (*trash, *archived, *rolled_back, *ended, *changed):
         copies_of[entry.removal.operation].append(entry)
     undoers_of, emptiers_of = _by_operation(undone), _by_operation(emptied)
     redoers_of: dict[str, list[str]] = defaultdict(list)
@@ -46,6 +47,7 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
         archived=tuple(archived),
         rolled_back=tuple(rolled_back),
         ended=tuple(ended),
+        changed=tuple(changed),
         undone=tuple(_to_redo(records)),
         problems=tuple(problems),
     )
@@ -93,6 +95,7 @@ def _summary(
         rolled_back=report.count(Result.ROLLED_BACK),
         paths=sum(each.paths for each in report.outcomes),
         ended=report.ended,
+        changed=report.changed,
         brought_back=report.brought_back,
         skipped=report.skipped,
         failed=report.failed,
@@ -132,9 +135,9 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
     if not undone:
         return
     left = {
-        (outcome.kind, outcome.id): int(record.operation)
+        _what(record.intended[number].item): int(record.operation)
         for record in records
-        for outcome in record.outcomes.values()
+        for number, outcome in record.outcomes.items()
         if outcome.result in _DONE
     }
     for record in records:
@@ -143,7 +146,7 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
             for number, removal in record.intended.items()
             if record.action is OperationAction.REMOVE
             and (undoer := undone.get(removal.key)) is not None
-            and int(undoer) > left[removal.item.kind, removal.item.id]
+            and int(undoer) > left[_what(removal.item)]
         }
         bundled = {
             item.id: int(undone[f"{record.operation}/{number}"])
@@ -161,10 +164,15 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
                     item.goes_with in bundled
                     and number in record.outcomes
                     and record.outcomes[number].result is Result.REMOVED
-                    and bundled[item.goes_with] > left[item.kind, item.id]
+                    and bundled[item.goes_with] > left[_what(item)]
                 )
             ):
                 yield removal
+
+
+def _what(item: PlanItem) -> tuple[str, str, str]:
+    """What a later operation may have done again: an item that left, or one value of it."""
+    return item.kind, item.id, item.action.value if item.action in EDITS else ""
 
 
 def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
@@ -233,7 +241,7 @@ def _emptied(records: Sequence[journal.Record]) -> dict[str, str]:
 
 
 def _undoable(
-    records: Sequence[journal.Record], action: Action, *, gone: set[str]
+    records: Sequence[journal.Record], *actions: Action, gone: set[str]
 ) -> list[TrashEntry]:
     """Removals with an undo copy that nobody has brought back or emptied since."""
     return [
@@ -246,7 +254,7 @@ def _undoable(
         if record.action is OperationAction.REMOVE
         for number, removal in record.intended.items()
         if removal.item.undoable
-        and removal.item.action is action
+        and removal.item.action in actions
         and number in record.outcomes
         and record.outcomes[number].result in _DONE
         and removal.key not in gone

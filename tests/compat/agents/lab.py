@@ -162,6 +162,10 @@ class Lab(ABC):
     def before_start(self) -> None:  # noqa: B027 - most agents need nothing
         """What is done before each start of the agent."""
 
+    def naming(self, session: str) -> set[str]:
+        """What stands for a session in the files and rows of the agent."""
+        return {session}
+
     def say(self, word: str) -> str:
         session = self.begin(word)
         self.said[session] = word

@@ -23,6 +23,8 @@ from uuid import uuid4
 LINE = "Noted. This is all that there is to say."
 _CALL = re.compile(r"CALL (\w+) (?=\{)")
 _USED = (100, 12)
+#: The name of a model that agents know a price of; some of its input came from a cache.
+PRICED, CACHED = "deepseek-flash", 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ def answer_to(turns: Sequence[tuple[str, str]], tools: Sequence[str]) -> Answer:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers until it is closed. `waiting` is set while an answer stands still."""
+    """Answers until it is closed. `waiting` is set while an answer stands still. `heard` is all
+    that it was asked."""
 
     daemon_threads = True
 
@@ -62,6 +65,7 @@ class ModelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Conversation)
         self.waiting = threading.Event()
         self.released = threading.Event()
+        self.heard: list[bytes] = []
 
     @property
     def url(self) -> str:
@@ -108,6 +112,7 @@ class _Conversation(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         if "chunked" in self.headers.get("transfer-encoding", ""):
             raw = b"".join(self._chunks())
+        self.server.heard.append(raw)
         body = json.loads(raw or b"{}")
         path = self.path.partition("?")[0]
         way = next((name for end, name in self._ways if path.endswith(end)), None)
@@ -256,7 +261,13 @@ class _Conversation(BaseHTTPRequestHandler):
             call = {"index": 0, "id": _id("call_"), "type": "function", "function": function}
             delta = {"tool_calls": [call]}
         read, written = _USED
-        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": sum(_USED)}
+        usage: dict[str, Any] = {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": sum(_USED),
+        }
+        if body["model"] == PRICED:
+            usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
         head = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "model": body["model"]}
 
         def chunk(delta: dict[str, Any], end: str | None = None) -> None:

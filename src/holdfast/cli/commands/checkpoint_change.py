@@ -181,7 +181,7 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
     if dry_run:
         what = "would be pinned" if pinned else "would no longer be pinned"
     else:
-        found = [checkpoints.pin(each, pinned) for each in found]
+        found = [*checkpoints.pin_all(found, pinned)]
         what = "is pinned" if pinned else "is no longer pinned"
     return _tell_edit(invocation, found, what, dry_run=dry_run)
 

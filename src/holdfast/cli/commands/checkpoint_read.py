@@ -32,6 +32,7 @@ from holdfast.cli.show_checkpoints import (
     show_paths,
     show_projects,
 )
+from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "checkpoints"
+_LIST_KEYS: Keys[Checkpoint] = {
+    "id": lambda each: each.id,
+    "age": lambda each: each.time,  # the newest first, as everywhere
+    "files": lambda each: each.files_changed,
+    "lines": lambda each: (each.insertions or 0) + (each.deletions or 0),
+    "why": lambda each: each.name or each.reason,
+}
 #: How many projects are shown by default.
 _USUAL_LIMIT = 20
 #: Of other projects, when a directory has no checkpoints.
@@ -169,8 +177,9 @@ def _figures(found: CheckpointStatus) -> str:
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Show the newest N.",
+    help="Show the first N.",
 )
+@sort_option(_LIST_KEYS, "age")
 @click.pass_obj
 def list_(
     invocation: Invocation,
@@ -180,6 +189,7 @@ def list_(
     all_projects: bool,
     session: str | None,
     limit: int | None,
+    sort: str,
 ) -> int:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
@@ -193,7 +203,7 @@ def list_(
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
     matching = [each for each in everything if session in (None, each.session)]
-    found = matching[:limit]
+    found = in_order(matching, _LIST_KEYS, sort)[:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         print_json(

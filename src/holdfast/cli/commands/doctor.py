@@ -56,8 +56,12 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
                 mended = home.repair(found, progress=shown)
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
-    if repair and dry_run and not invocation.json:
-        say(f"This would repair: {_checks(found)}." if found.repairable else "Nothing to repair.")
+    if dry_run and not invocation.json:
+        would = (
+            f"This would repair: {_checks(found)}." if found.repairable else "Nothing to repair."
+        )
+        if repair:
+            say(would)
         nothing_changed()
     if declined is not None:
         print_declined(declined)

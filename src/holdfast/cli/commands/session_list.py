@@ -9,11 +9,12 @@ import click
 
 from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import joined, name, note, print_json, say, styled, table, warn_of, width
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.cli.sorting import sort_option
 from holdfast.model.archive import Holds
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.session import Session
 
+#: The one column that is not of sessions, but of a list over several homes.
+_AGENT = "agent"
 #: Which figures are shown next to the messages, by the order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
 _FIRST = {SessionOrder.STARTED: ("started", "active", "messages")}
@@ -47,13 +50,7 @@ _TITLE = 18
 )
 @filter_options
 @click.option("--archived", is_flag=True, help="List archived sessions.")
-@click.option(
-    "--sort",
-    type=Choice([order.value for order in SessionOrder]),
-    default=SessionOrder.LAST_ACTIVE.value,
-    show_default=True,
-    help="The largest or latest first, by this column.",
-)
+@sort_option([*(order.value for order in SessionOrder), _AGENT], SessionOrder.LAST_ACTIVE.value)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -74,7 +71,8 @@ def command(
     Without --home this covers all homes of the machine, and a column names the agent.
     """
     invocation: Invocation = ctx.obj
-    wanted, order = session_filter(invocation, flags), SessionOrder(sort)
+    wanted = session_filter(invocation, flags)
+    order = SessionOrder.LAST_ACTIVE if sort == _AGENT else SessionOrder(sort)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
     machine = invocation.several()
@@ -87,6 +85,7 @@ def command(
                 offset=offset,
                 archived=archived,
                 openings=not invocation.json,
+                by_agent=sort == _AGENT,
             )
         return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
@@ -205,7 +204,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
         say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
     numbers = (*_FIRST.get(order, ("active", "messages")), *_COLUMNS.get(order, ("size",)))
-    agents = ("agent",) if found[0].agent is not None else ()
+    agents = (_AGENT,) if found[0].agent is not None else ()
     # A program wants words, in a column of their own; on a screen marks take less room.
     states = ("state",) if plain.is_piped() else ()
     rows = table(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread, with_doctor
@@ -25,7 +27,14 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
-from holdfast.cli.show_machine import agent_label, show_machine, trash_bytes, would_words
+from holdfast.cli.show_machine import (
+    PROJECT_LINES,
+    agent_label,
+    show_in_projects,
+    show_machine,
+    trash_bytes,
+    would_words,
+)
 from holdfast.cli.show_plan import kind_name
 from holdfast.errors import HoldfastError
 from holdfast.model.guard import Near, Nearness
@@ -63,11 +72,13 @@ def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 
     Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
-    usual places, where variables such as $CODEX_HOME say, and profiles of Hermes. Several homes get
-    a line each; with --home you see one in full. It only reads.
+    usual places, where variables such as $CODEX_HOME say, profiles of Hermes, and those that
+    `homes` in the configuration lists. Several homes get a line each; with --home you see one in
+    full. Projects in which aider was used are named if another agent worked there too. It only
+    reads.
     """
     try:
-        seen, unread, places = _look(invocation)
+        seen, unread, places, more = _look(invocation)
     except HoldfastError as error:
         raise with_doctor(error) from None
     if invocation.json:
@@ -76,32 +87,44 @@ def status(invocation: Invocation) -> int:
                 "homes": [each.to_json() for _, each in seen],
                 "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
+                "in_projects": [{"home": str(e.path), "agent": e.agent} for e in more],
             }
         )
     elif len(seen) > 1:
-        show_machine([(home, each) for home, each in seen if home is not None])
+        show_machine(
+            [(home, each) for home, each in seen if home is not None],
+            below=PROJECT_LINES if more else 0,
+        )
     elif seen:
         show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
     elif not unread:
         show_nothing_found(places)
+    if more and not invocation.json:
+        show_in_projects(more, listed_homes(invocation.user_home, os.environ))
     return tell_unread(unread)
 
 
 def _look(
     invocation: Invocation,
-) -> tuple[Sequence[tuple[AgentHome | None, HomeStatus]], Sequence[UnreadHome], Sequence[Path]]:
-    """The homes to show, those that cannot be, and the places that were looked at."""
+) -> tuple[
+    Sequence[tuple[AgentHome | None, HomeStatus]],
+    Sequence[UnreadHome],
+    Sequence[Path],
+    Sequence[AgentHome],
+]:
+    """The homes to show, those that cannot be, the places that were looked at, and homes in
+    projects that nobody has listed yet."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
         with progress("looking at the home") as shown:
-            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
+            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,), ()
     invocation.warn()
     machine = invocation.machine
     with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
-    return looked.seen, looked.unread, machine.looked_at
+    return looked.seen, looked.unread, machine.looked_at, looked.in_projects
 
 
 def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:

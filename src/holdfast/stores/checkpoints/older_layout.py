@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, expanded
@@ -37,6 +38,7 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.walk import ancestors
 from holdfast.stores.files import (
     allocated_below,
     make_private_dir,
@@ -62,7 +64,7 @@ from holdfast.stores.git.trees import (
     path_text,
     read_commit,
 )
-from holdfast.value import dataclass, field, replace
+from holdfast.value import dataclass, replace
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)
@@ -307,28 +309,22 @@ def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | 
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known about an older checkpoint besides its tree: where it came from, what else it
-    did not capture, and contents for which a checkout differs from what it stored."""
-
-    origin: str | None = None
-    left: tuple[NotCaptured, ...] = ()
-    contents: Mapping[bytes, bytes] = field(default_factory=dict)
-
-
 def adopt(
     layout: Layout,
     legacy: LegacyRepository,
     old: Checkpoint,
     present: Sight | None,
-    known: Known | None = None,
+    *,
+    origin: str | None = None,
+    left: tuple[NotCaptured, ...] = (),
+    contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Checkpoint:
     """Copy a checkpoint into the store; `present` is a look at its working tree, if there is one.
+    `origin` is where it came from, `left` what else it did not capture, and `contents` are those of
+    files for which a checkout differs from what it stored.
 
     Its time and reason stay. It gets another id, because it holds more than before. Safe to repeat.
     """
-    more = known or Known()
     workdir = Path(os.path.realpath(old.workdir))
     project = project_of(workdir)
     with (
@@ -339,7 +335,7 @@ def adopt(
     ):
         trees = Trees(objects, new)
         source = Trees(opened_at(legacy.path))
-        files = _copied(source, trees, old.tree, more.contents)
+        files = _copied(source, trees, old.tree, contents)
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
         record = ModeRecord() if now_there is None else _known(files, now_there.record)
         git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
@@ -353,8 +349,8 @@ def adopt(
             tree=root.hex(),
             name=None,
             pinned=False,
-            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
-            origin=more.origin,
+            not_captured=(*_left_out(git, legacy, trees, files, now_there), *left),
+            origin=origin,
         )
         order = round(old.time * _MILLISECONDS)
         made = write_checkpoint(layout, trees, new, checkpoint, order)
@@ -379,7 +375,7 @@ def _copied(
 
 def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
     """The part of the present record that is about paths of the older tree."""
-    folders = {path[:place] for path in files for place in _slashes(path)}
+    folders = {folder for path in files for folder in ancestors(path)}
     modes = {
         path: mode
         for path, mode in present.modes.items()
@@ -388,16 +384,10 @@ def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
     empty = frozenset(
         path
         for path in present.empty
-        if path not in folders
-        and path not in files
-        and not any(path[:place] in files for place in _slashes(path))
+        if path not in folders and path not in files and files.keys().isdisjoint(ancestors(path))
     )
     kept = {path: mode for path, mode in present.modes.items() if path in empty}
     return ModeRecord(usual=present.usual, modes=modes | kept, empty=empty)
-
-
-def _slashes(path: bytes) -> list[int]:
-    return [place for place, sign in enumerate(path) if sign == ord("/")]
 
 
 def _left_out(

@@ -53,6 +53,7 @@ from holdfast.value import dataclass, replace
 #: The index is updated if the next look would have to read more than this again.
 _BEHIND_FILES = 32
 _BEHIND_BYTES = 4_000_000
+_UNCHANGED = "nothing changed since the last checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class StoredLook:
         left = sorted(carried_left(self.seeing.state, self.looked).items())
         return tuple(NotCaptured(path=path_text(path), reason=why) for path, why in left)
 
-    def taking(self, outcome: TakeOutcome, commit: str, reason: str) -> Taking:
+    def taking(self, outcome: TakeOutcome, commit: str | None, reason: str) -> Taking:
         looked = self.looked
         counts = looked.walked.excluded if looked.whole else self.seeing.excluded
         return Taking(
@@ -126,13 +127,23 @@ class Taker:
             base, reason = seen.base, order.reason
             if base is not None and seen.root == base.content.root:
                 outcome, commit = TakeOutcome.UNCHANGED, base.commit
-                reason = "nothing changed since the last checkpoint"
+                reason = _UNCHANGED
             else:
                 outcome, commit = TakeOutcome.TAKEN, self._commit(order, seen)
             # The checkpoint is taken. If this fails, the next look is only slower.
             with suppress(StorageError):
                 self._remember(seen)
             return seen.taking(outcome, commit, reason)
+
+    def foresee(self, paths: Sequence[bytes] | None) -> Taking:
+        """What `take` would do now. The objects that it would write are discarded."""
+        with self._objects:
+            seen = self._seen(paths)
+            base = seen.base
+            if base is not None and seen.root == base.content.root:
+                return seen.taking(TakeOutcome.UNCHANGED, base.commit, _UNCHANGED)
+            files = len(seen.changed) + self._modes(seen)
+            return replace(seen.taking(TakeOutcome.TAKEN, None, ""), files_changed=files)
 
     def look(self) -> Sight:
         with self._objects:
@@ -227,9 +238,6 @@ class Taker:
 
     def _commit(self, order: Order, seen: StoredLook) -> str:
         lines, base = self._lines(seen), seen.base
-        modes = 0
-        if base is not None:
-            modes = modes_changed(seen.looked, base.content.record, seen.changed)
         checkpoint = Checkpoint(
             id="",
             project=self._project,
@@ -238,7 +246,7 @@ class Taker:
             reason=order.reason,
             session=order.session,
             turn=order.turn,
-            files_changed=len(seen.changed) + modes,
+            files_changed=len(seen.changed) + self._modes(seen),
             insertions=None if lines is None else lines.insertions,
             deletions=None if lines is None else lines.deletions,
             tree=seen.root.hex(),
@@ -248,6 +256,12 @@ class Taker:
         number = order_after(order.now, "" if base is None else base.ref)
         with storage_errors("write a checkpoint"):
             return write_checkpoint(self._layout, self._trees, self._objects, checkpoint, number).id
+
+    def _modes(self, seen: StoredLook) -> int:
+        """How many files have other permissions, and nothing else, than in the last one."""
+        if seen.base is None:
+            return 0
+        return modes_changed(seen.looked, seen.base.content.record, seen.changed)
 
     def _lines(self, seen: StoredLook) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:

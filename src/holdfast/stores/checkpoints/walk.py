@@ -224,6 +224,12 @@ def parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
 
 
+def ancestors(path: bytes) -> Iterator[bytes]:
+    """The directories above a path, without the root."""
+    while path := parent(path):
+        yield path
+
+
 def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
     """The digest of the rules that hold in a directory, as a walk computes it."""
     rules, so_far = standing, b""

@@ -15,7 +15,7 @@ from holdfast.model.arguments import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index
-from holdfast.stores.sqlite.session_rows import AMONG, COUNTS, counts
+from holdfast.stores.sqlite.session_rows import AMONG, TOTALS, counts
 from holdfast.value import dataclass, replace
 
 #: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
@@ -24,10 +24,8 @@ _LARGEST = 1e18
 _FIRST_PAGE = 50
 _PAGE = 500
 _COLUMNS = "number, role, timestamp, form, body, fields"
-_TOTALS = f"""
-    UPDATE sessions SET
-        last_active_at = ?, message_count = ?, tool_call_count = ?,
-        {", ".join(f"{count} = ?" for count in COUNTS)}, bytes = ?
+_SET_TOTALS = f"""
+    UPDATE sessions SET last_active_at = ?, {", ".join(f"{total} = ?" for total in TOTALS)}
     WHERE number = ?
 """  # noqa: S608 - our own names
 
@@ -138,7 +136,7 @@ def used(before: Session, after: Session) -> bool:
 
 def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
     said = after.last_active_at, after.message_count, after.tool_call_count
-    db.execute(_TOTALS, (*said, *counts(after), after.bytes, number))
+    db.execute(_SET_TOTALS, (*said, *counts(after), after.bytes, number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

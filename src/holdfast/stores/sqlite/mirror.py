@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import BusyError, UsageError
+from holdfast.model.plan import Action
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
 from holdfast.stores.sqlite import search_index
@@ -27,6 +28,8 @@ IDLE = "idle"
 
 class ForeignSessions:
     """The writing half of a store whose sessions another agent writes: everything is refused."""
+
+    edits: frozenset[Action] = frozenset()
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
@@ -55,6 +58,9 @@ class ForeignSessions:
 
     def rename(self, session_id: str, title: str | None) -> Session:
         self._refuse(f"rename {session_id}")
+
+    def as_title(self, title: str | None) -> str | None:
+        return title
 
     def pin(self, session_id: str, pinned: bool) -> Session:
         raise UsageError(

@@ -28,6 +28,8 @@ AMONG = "IN (SELECT value FROM json_each(?))"
 UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 #: The columns of a usage, in sessions and in the ledger.
 COUNTS = ("tokens_in", "tokens_out", "tokens_cached", "cost", *UNPRICED)
+#: The totals of a session.
+TOTALS = ("message_count", "tool_call_count", *COUNTS, "bytes")
 #: What guards keep of sessions.
 GUARDED = "guarded"
 GUARDED_COLUMNS = (
@@ -63,6 +65,12 @@ _ORDERS = {
     SessionOrder.TOKENS: "s.tokens_in + s.tokens_out",
     SessionOrder.COST: "s.cost",
     SessionOrder.BYTES: "s.bytes",
+}
+#: Of letters, NOCASE folds those of ASCII alone, and so does `rank` of other stores.
+_TEXTS = {
+    SessionOrder.ID: "s.id",
+    SessionOrder.SOURCE: "s.source COLLATE NOCASE",
+    SessionOrder.TITLE: "coalesce(s.title, '') = '', s.title COLLATE NOCASE",
 }
 
 
@@ -113,6 +121,8 @@ def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
 
 def order(by: SessionOrder, cost: str | None = None) -> str:
     """`cost` is an expression of `set_prices`."""
+    if by in _TEXTS:
+        return f"{_TEXTS[by]}, {LAST_ACTIVE} DESC, s.number DESC"
     column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
     return f"{column} DESC, s.number DESC"
 

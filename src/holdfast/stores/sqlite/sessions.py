@@ -17,6 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.model.arguments import check_id
 from holdfast.model.item import Item
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
     TAKEN_BACK,
@@ -67,6 +68,7 @@ class SqliteSessionStore(SqlSessions):
     """The session store in one SQLite file. Safe for many threads and many processes."""
 
     deletes_every_delegate = False
+    edits = frozenset({Action.RENAME, Action.PIN, Action.END})
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)
@@ -226,6 +228,9 @@ class SqliteSessionStore(SqlSessions):
 
     def rename(self, session_id: str, title: str | None) -> Session:
         return self._set(session_id, "title", storable(title))
+
+    def as_title(self, title: str | None) -> str | None:
+        return storable(title)
 
     def pin(self, session_id: str, pinned: bool) -> Session:
         return self._set(session_id, "pinned", int(pinned))

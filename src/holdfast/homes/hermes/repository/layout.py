@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.model.json_value import JsonValue, fields_to_json
+from holdfast.model.json_value import NO_RECORD, JsonValue, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.program import Git
@@ -98,7 +98,7 @@ def parse_record(data: bytes) -> HermesRecord | None:
         said = json.loads(text)
         times = [float(said.get(key) or 0.0) for key in ("created_at", "last_touch")]
         workdir = said["workdir"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+    except NO_RECORD:
         return None
     usable = isinstance(workdir, str) and workdir and "\0" not in workdir
     if not usable or not all(map(math.isfinite, times)):

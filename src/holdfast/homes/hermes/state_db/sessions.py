@@ -15,6 +15,7 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import Row, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.model.arguments import check_foreign_id
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     Hit,
     Message,
@@ -33,6 +34,7 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
     """The sessions in one `state.db`."""
 
     deletes_every_delegate = True
+    edits = frozenset({Action.RENAME})
     database: HermesDatabase
 
     def __init__(self, path: Path, state: Path) -> None:
@@ -151,6 +153,9 @@ class HermesSessionStore(ForeignSessions, SqlSessions):
             return self.ledger.entries(db, self.database.schema, on=on)
 
     # --- Writing ----------------------------------------------------------------------------------
+
+    def as_title(self, title: str | None) -> str | None:
+        return values.clean_title(title)
 
     def rename(self, session_id: str, title: str | None) -> Session:
         """Titles are unique in Hermes, and must follow its rules."""
