@@ -241,6 +241,9 @@ class Home(Protocol):
     ) -> Inventory:
         """Look at everything. With `wanted`, only at these stored sessions and their files."""
 
+    def sign_of_life(self, session_id: str, now: float) -> str | None:
+        """Why a stored session counts as in use, in words; None if it does not."""
+
     @property
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""

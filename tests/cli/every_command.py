@@ -106,9 +106,10 @@ def say(*words: str) -> Said:
 def captured(show: Callable[[], None]) -> Said:
     """What a function shows, as a command that calls it would."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    with contextlib.redirect_stdout(out):
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         show()
-    return Said(code=0, out=_written(out), err=b"")
+    return Said(code=0, out=_written(out), err=_written(err))
 
 
 def say_to_nobody(*words: str) -> int:

@@ -73,7 +73,7 @@ def _kept(home: Path) -> dict[str, bytes]:
     ("words", "would"),
     [
         (["pin", DISK, CRON], "would be pinned"),
-        (["unpin", DISK], "would lose its pin"),
+        (["unpin", DISK], "would no longer be pinned"),
         (["rename", DISK, "another"], "would be called 'another'"),
         (["end", CJK], "would end"),
     ],

@@ -86,14 +86,14 @@ class Runner:
         `started` gets the command, to pass signals on to it.
         """
         if not command:
-            raise UsageError("Say which command to run.", hint="holdfast run -- claude")
+            raise UsageError("Say which command to run.")
         place = directory(workdir)
         if not place.is_dir():
             raise UsageError(f"{place} is not a directory.")
         if shutil.which(command[0], path=environ.get("PATH")) is None:
             raise UsageError(
                 f"There is no command {command[0]}.",
-                hint="Write the command after --, with its arguments as separate words.",
+                hint="The command and each of its arguments are separate words.",
             )
         spelled = one_line(shlex.join(command))
         title = text(name, "A name") if name else spelled[:_TITLE]

@@ -118,13 +118,15 @@ def remove(
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
+    shows_only = how.dry_run or how.plan_out is not None
     if refused:
         note("Nothing can be removed here: this home can only be read.")
     elif not invocation.json:
-        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb)
+        asks = not shows_only and not how.yes and sys.stdin.isatty()
+        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb, asks=asks)
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
-    if how.dry_run or how.plan_out is not None:
+    if shows_only:
         _document(invocation, plan, None)
         if how.plan_out is None and not invocation.json:
             nothing_changed()
@@ -169,7 +171,7 @@ def _ask(plan: Plan, undo: str) -> DeclinedError | None:
 
 
 def asked(
-    question: str, done: str, hint: str = "Look at it with --dry-run, then pass --yes."
+    question: str, done: str, hint: str = "Check it with --dry-run, then pass --yes."
 ) -> DeclinedError | None:
     """None when the user said yes; `done` is what was not done otherwise."""
     if not sys.stdin.isatty():

@@ -17,6 +17,7 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome
     from holdfast.api.values import HomeStatus
+    from holdfast.model.plan import Outlook
 
     Seen = tuple[AgentHome, HomeStatus]
 
@@ -32,7 +33,7 @@ _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What a line says. `frees` are bytes that the policy would free."""
+    """What a line says. `frees` are bytes that the file system would get back by the policy."""
 
     sessions: int
     in_use: int
@@ -122,7 +123,7 @@ def _figures(status: HomeStatus) -> _Figures:
         size=inventory.total_bytes,
         leftovers=_leftovers(status),
         trash=trash_bytes(inventory),
-        frees=status.outlook.bytes if status.outlook else 0,
+        frees=status.outlook.frees if status.outlook else 0,
     )
 
 
@@ -162,40 +163,51 @@ def _troubles(status: HomeStatus) -> int:
 def _show_what_helps(seen: Sequence[Seen]) -> None:
     """The one command that gives back most, by bytes. Leftovers are named when they are more than
     all sessions: they go only when somebody says how long they are to stay."""
-    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
+    would = {home: status.outlook for home, status in seen if status.outlook}
+    frees = {home: outlook.bytes for home, outlook in would.items()}
     trash = {home: trash_bytes(status.inventory) for home, status in seen}
     left = {home: _leftovers(status) for home, status in seen}
     sessions = sum(_bytes(status, SESSION) for _, status in seen)
     large = sum(left.values()) > sessions
     most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))
     if most and sum(frees.values()) == most:
-        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
-        say(
-            f"The policy would remove {format_count(removals, 'item')} and free "
-            f"{format_bytes(most)}. Have a look first:"
-        )
+        say(f"{would_words([*would.values()])} Have a look first:")
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("It stays in the trash for a while; to free the space at once, add --now.")
+        say("What is removed stays in the trash; add --now to free the space at once.")
     elif most and sum(trash.values()) == most:
-        say(f"{format_bytes(most)} are in the trash. To free the space now, for good:")
+        say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
         suggest(f"holdfast trash empty {_where(trash)}")
     elif most:
         home = max(left, key=lambda each: left[each])
         say(
-            f"{format_bytes(most)} are leftovers that no session needs, such as logs, caches and "
-            f"copies of programs; most of them in {home.label}. See what they are:"
+            f"{format_bytes(most)} is leftovers that no session needs, such as logs, caches and "
+            f"copies of programs, most of it in {home.label}. To see what they are:"
         )
         suggest(f"holdfast status --home {quoted(home.name)}")
         say("They stay until you say how long to keep them. To have them pruned after 30 days:")
         flag = f"--home {quoted(home.name)}"
         suggest(f"holdfast {flag} config set sessions.leftovers_retention_days 30")
         if any(frees.values()):
-            say(f"The policy would free another {format_bytes(sum(frees.values()))}:")
+            say(would_words([*would.values()]))
             suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
         say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
         suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
+
+
+def would_words(outlooks: Sequence[Outlook]) -> str:
+    """What the policy would remove, and what that frees: on the disk, and inside databases of
+    agents, whose files do not shrink."""
+    items = format_count(sum(each.removals for each in outlooks), "item")
+    frees = sum(each.frees for each in outlooks)
+    in_rows = format_bytes(sum(each.in_rows for each in outlooks))
+    databases = sum(bool(each.in_rows) for each in outlooks)
+    whose = "the agent's database, which uses" if databases == 1 else "agents' databases, which use"
+    inside = f"{in_rows} inside {whose} it again" if databases else ""
+    parts = [format_bytes(frees)] if frees or not inside else []
+    free = ", and ".join([*parts, inside] if inside else parts)
+    return f"The policy would remove {items} and free {free}."
 
 
 def _where(sizes: Mapping[AgentHome, int]) -> str:

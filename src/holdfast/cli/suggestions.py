@@ -261,8 +261,8 @@ ANSWERS: dict[str, dict[str, str]] = {
     },
     "sessions list": {"--all": "--limit N shows that many, and --json all of them."},
     "sessions prune": {
-        "--limit": "How many go has no limit: --keep-last N says how many stay at least, and "
-        "--max-count N how many stay at most.",
+        "--limit": "There is no limit on how many are removed: --keep-last N is the fewest that "
+        "stay, --max-count N the most.",
     },
     "checkpoints prune": {
         "--since": "No option removes only the newer ones: `holdfast checkpoints delete ID` "

@@ -346,7 +346,8 @@ class RollBack:
         if done.kept and not done.written and not done.deleted:
             return removal.end(Result.FAILED, left_alone(done.kept))
         outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
-        return replace(outcome, written=done.written, deleted=done.deleted)
+        paths = len(done.written) + len(done.deleted)
+        return replace(outcome, written=done.written, deleted=done.deleted, paths=paths)
 
     def _each(
         self,

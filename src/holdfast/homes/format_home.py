@@ -32,6 +32,7 @@ from holdfast.model.part import (
     Part,
     RefPart,
     Role,
+    RowsPart,
     Sight,
     Signs,
     Slot,
@@ -221,6 +222,7 @@ class FormatContents(Contents):
                     tuple(part for part, _ in here), tuple(sight.stamp for _, sight in here)
                 ),
                 bytes=sum(sight.bytes for _, sight in here),
+                in_rows=sum(sight.bytes for part, sight in here if isinstance(part, RowsPart)),
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
                 stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
@@ -318,6 +320,7 @@ def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) 
         source=session.source,
         session=session.id,
         bytes=seen.bytes,
+        in_rows=seen.in_rows,
         last_active_at=session.last_active_at,
         version=f"{seen.version}{PINNED}" if session.pinned else seen.version,
         alive=seen.alive,

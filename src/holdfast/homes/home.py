@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.errors import StorageError, UsageError
 from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
-from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, Inventory, Item, Problem
+from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
 from holdfast.ports import (
     Archive,
@@ -170,6 +170,13 @@ class Home:
         return self._contents.version
 
     # --- Looking ----------------------------------------------------------------------------------
+
+    def sign_of_life(self, session_id: str, now: float) -> str | None:
+        from holdfast.model.session import SessionFilter
+
+        found = self._contents.survey(now, SessionFilter(ids=(session_id,)), None)
+        mine = (each for each in found.items if (each.kind, each.id) == (SESSION, session_id))
+        return next((each.alive for each in mine), None)
 
     def scan(
         self,

@@ -50,7 +50,8 @@ class Item:
     came from; a `delegate` worked for its parent, and one that `follows` goes and stays with it, as
     in the homes of agents that delete both together. `archived_in` names the agent in which the
     user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
-    whose caps count its bytes: no byte counts twice.
+    whose caps count its bytes: no byte counts twice. Of its `bytes`, `in_rows` are rows of an
+    agent's database, whose file does not shrink: the agent uses their space again.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Item:
     source: str = UNKNOWN_SOURCE
     session: str = ""
     bytes: int
+    in_rows: int = 0
     last_active_at: float
     version: str
     pinned: bool = False

@@ -114,8 +114,10 @@ class Operation:
     """What the log knows about one operation.
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
-    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what
-    was `removed`, `archived` went to the archive, and `archived_files` with that. `redoes` is the
+    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`;
+    `emptied_by` removed it from the trash since. Of what was `removed`, `archived` went to the
+    archive, `archived_files` with that, and `emptied` left the trash. `paths` is how many paths of
+    projects a restore or its undo changed. `redoes` is the
     operation that this one did again, `redone_by` names those that did this one again. `run` is the
     same in all operations that one command did in several homes.
     """
@@ -128,13 +130,16 @@ class Operation:
     stopped: str | None = None
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
+    emptied_by: tuple[str, ...] = ()
     redoes: str | None = None
     redone_by: tuple[str, ...] = ()
     run: str | None = None
     removed: int = 0
     archived: int = 0
     archived_files: int = 0
+    emptied: int = 0
     rolled_back: int = 0
+    paths: int = 0
     ended: int = 0
     changed: int = 0
     brought_back: int = 0

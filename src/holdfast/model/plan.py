@@ -138,10 +138,17 @@ class Shortfall(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """How many items a plan would remove, and how many bytes these are."""
+    """How many items a plan would remove, and how many bytes these are. Of those, `in_rows` become
+    free inside a database of the agent, which uses them again."""
 
     removals: int
     bytes: int
+    in_rows: int = 0
+
+    @property
+    def frees(self) -> int:
+        """What the file system gets back, once the trash is emptied."""
+        return self.bytes - self.in_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,8 @@ class Outcome:
     """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
     those of rows that left a database of an agent, whose file does not shrink: what their copy
     takes in the trash, and without one what the agent can use again. For a project that an undo
-    rolled forward, `written` and `deleted` are the paths that it changed."""
+    rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
+    which the log keeps, for a restore too."""
 
     kind: str
     id: str
@@ -44,6 +45,7 @@ class Outcome:
     bytes_of_rows: int = 0
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    paths: int = 0
 
     def to_json(self) -> dict[str, Any]:
         paths = {"written": list(self.written), "deleted": list(self.deleted)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import tzinfo
 
 _SECONDS = {
@@ -49,6 +50,7 @@ _LONGEST = 1_000 * _SECONDS["y"]
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
 _LEAST_COST = 0.0001
+_SMALL_COST = 0.1  # what cents would show with one digit or none
 _M = ("minute", "month")
 
 
@@ -159,12 +161,18 @@ def format_duration(seconds: float) -> str:
     return f"{int(seconds / 86_400.0):,} d"
 
 
-def format_cost(cost: float) -> str:
-    """`$12.50`, `$0.0051`: cents, or more digits below 1; what is not 0 never looks like it. Agents
-    report what they cost in US dollars, so prices are in dollars too."""
+def format_cost(cost: float, digits: int | None = None) -> str:
+    """`$12.50`, `$0.0051`: cents, or more digits for a small sum; what is not 0 never looks like
+    it. Agents report what they cost in US dollars, so prices are in dollars too. Costs below each
+    other have the same `digits`: see `cost_digits`."""
     if 0 < cost < _LEAST_COST:
         return f"< ${_LEAST_COST}"
-    return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
+    return f"${cost:,.{cost_digits([cost]) if digits is None else digits}f}"
+
+
+def cost_digits(costs: Iterable[float]) -> int:
+    """How many digits after the point these costs need, so that the least of them says enough."""
+    return 4 if any(0 < each < _SMALL_COST for each in costs) else 2
 
 
 def format_count(number: int, singular: str, plural: str | None = None) -> str:

@@ -56,7 +56,7 @@ class ProcessGroup:
         except OSError as error:
             raise UsageError(
                 f"Cannot run {command[0]}: {error.strerror}.",
-                hint="Write the command after --, with its arguments as separate words.",
+                hint="The command and each of its arguments are separate words.",
             ) from error
         self._ended = os.pidfd_open(self._child.pid) if hasattr(os, "pidfd_open") else None
 

@@ -432,6 +432,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
+def answers_in(transcript: Path, having: str) -> int:
+    """How often the model's line stands in the lines of a transcript that have this text. Some
+    agents print no answer when they go on with a session after a crash."""
+    lines = transcript.read_text().splitlines()
+    return sum(having in line and LINE in line for line in lines)
+
+
 def copied(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, symlinks=True)

@@ -132,7 +132,7 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         if not dry_run:
             _tell_whose(invocation)
     if planned.outranked_by is not None:
-        note(f"warning: {planned.outranked_by} is set, and outranks config.toml.")
+        note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
     return 0
 
 

@@ -49,7 +49,7 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
     declined = None
     if repair and found.repairable and not dry_run:
         if not invocation.json:
-            _show(found)
+            _show(found, repairing=True)
         declined = None if yes else _ask(found)
         if declined is None:
             with progress("repairing", changes=True) as shown:
@@ -84,7 +84,7 @@ def _checks(found: Diagnosis) -> str:
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    question = f"Repair this: {_checks(found)}? A backup is made first."
+    question = f"Repair {_checks(found)}? A backup is made first."
     return asked(question, "changed", hint="Pass --yes to repair.")
 
 
@@ -101,23 +101,26 @@ def _tell(
     if mended is not None:
         _show_repair(mended)
     if not shown:
-        _show(found, lost=mended is not None and bool(mended.losses))
+        lost = mended is not None and bool(mended.losses)
+        _show(found, lost=lost, repairing=repair and mended is None)
 
 
-def _show(found: Diagnosis, *, lost: bool = False) -> None:
+def _show(found: Diagnosis, *, lost: bool = False, repairing: bool = False) -> None:
+    """What was found. While `repairing`, nobody needs the advice to repair."""
     rows = table("check", "result", "found", whole=("check", "result"))
     for finding in found.findings:
         word = finding.severity.value
         rows.add_row(finding.check, styled(word, style=_STYLES[word]), name(finding.message))
     say(rows)
     say()
-    advice = dict.fromkeys(finding.advice for finding in found.findings if finding.advice)
+    told = [each for each in found.findings if not (repairing and each.repairable)]
+    advice = dict.fromkeys(finding.advice for finding in told if finding.advice)
     for line in advice:
         say(name(line))
     if lost and found.ok:
         say("The home works again, without what is listed as lost above.")
         say("The backup holds the store as it was.")
-    elif not advice:
+    elif not advice and not (repairing and found.repairable):
         say("No problems were found." if found.ok else "Damage was found.")
 
 

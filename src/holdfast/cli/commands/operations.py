@@ -41,7 +41,7 @@ from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import MAINTAIN, UNASKED
-from holdfast.model.plan import Action
+from holdfast.model.plan import EDITS, Action
 from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
@@ -97,15 +97,23 @@ def _by_hand(operation: Operation) -> bool:
 
 
 def _did(operation: Operation) -> str:
-    """`412 removed, 3 skipped; undone; done again by 14`."""
+    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
     archived, files = operation.archived, operation.archived_files
+    removed = operation.removed - archived - files - operation.emptied
+    final = operation.removed_for_good
+    # A restore is about paths; older logs count projects only.
+    projects = 0 if operation.paths else operation.rolled_back
+    back = "changed back" if operation.undoes else "changed"
     counts = (
         (archived, archived_words(archived, files)),
-        (operation.removed - archived - files, "removed"),
-        (operation.rolled_back, "rolled back"),
+        (removed, "removed for good" if final >= removed else "removed"),
+        (final if final < removed else 0, "of them for good"),
+        (operation.emptied, "removed from the trash"),
+        (operation.paths, f"{'path' if operation.paths == 1 else 'paths'} {back}"),
+        (projects, f"{'project' if projects == 1 else 'projects'} restored"),
         (operation.ended, "ended" if _by_hand(operation) else "ended as abandoned"),
         (operation.changed, "changed"),
-        (operation.brought_back, "brought back"),
+        (0 if operation.paths else operation.brought_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
     )
@@ -244,7 +252,7 @@ def undo(
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
             home.log.read()  # one that cannot be read says so
-            raise NothingToUndoError("That run has nothing to undo here; nothing is changed.")
+            raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
         planned = home.plan_undo(operation)
     if dry_run:
@@ -253,8 +261,13 @@ def undo(
     asks = planned.needs_asking and not yes
     if not invocation.json:
         say(name(f"Undoing operation {planned.operation.id}: {planned.command}"))
-        if asks or planned.foreseen:
-            _show_effects(invocation, planned, "This brings", all_items=all_items)
+        _show_effects(
+            invocation,
+            planned,
+            "This brings",
+            all_items=all_items,
+            listed=asks or bool(planned.foreseen) or all_items,
+        )
     declined = _ask(planned, invocation.now) if asks else None
     if declined is not None:
         if invocation.json:
@@ -278,7 +291,7 @@ def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
         latest = planned.since[0]
         why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
     if planned.unexpected:
-        why.append("Maintenance did this, perhaps on its own.")
+        why.append("Maintenance did this, perhaps by itself.")
     return asked(" ".join(why), "undone")
 
 
@@ -339,28 +352,32 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
 
 
 def _show_effects(
-    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool
+    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool, listed: bool = True
 ) -> None:
-    """What undoing does to the files of projects and to everything else. `brings` begins the
-    sentences about it."""
+    """What undoing does to the files of projects and to everything else, `listed` item by item.
+    `brings` begins the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
-    if items:
-        _show_items(invocation, items, brings, all_items=all_items)
+    edits = all(item.action in EDITS for item in items)
+    if edits and listed:
+        show_edits(items, brings)
+    elif not edits:  # what became of edits is said when it is done
+        _say_amount(items, brings)
+        if listed:
+            show_items(items, invocation.now, all_items=all_items)
+    target = planned.operation
+    if target.emptied_by and (gone := target.removed_to_trash - target.undone - target.in_trash):
+        by = ", ".join(target.emptied_by)
+        say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
 
 
-def _show_items(
-    invocation: Invocation, items: list[PlanItem], brings: str, *, all_items: bool
-) -> None:
-    if show_edits(items, brings):
-        return
+def _say_amount(items: list[PlanItem], brings: str) -> None:
     if all(item.action is Action.END for item in items):
         reopens = brings.replace("bring", "reopen")
         say(f"{reopens} {format_count(len(items), 'session')}.")
     else:
         say(f"{brings} back {amount(items)}.")
-    show_items(items, invocation.now, all_items=all_items)
 
 
 def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:

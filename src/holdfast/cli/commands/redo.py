@@ -128,10 +128,10 @@ def _ask(planned: RedoPlan) -> DeclinedError | None:
     previews = [each.preview for each in planned.foreseen.values() if each.preview]
     written = sum(len(each.written) for each in previews)
     deleted = sum(len(each.deleted) for each in previews)
-    gone = f", {deleted:,} of them deleted" if deleted else ""
+    gone = f", deleting {deleted:,} of them" if deleted else ""
     places = ", ".join(each.workdir for each in planned.foreseen.values())
     paths = format_count(written + deleted, "path")
-    return asked(f"Restore {paths} of {places} again{gone}? It can be undone.", "restored")
+    return asked(f"Restore {paths} in {places} again{gone}? It can be undone.", "restored")
 
 
 def _show(project: Foreseen, *, all_items: bool) -> None:

@@ -38,8 +38,8 @@ def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -
         invocation,
         [session],
         lambda home, names: home.rename_session(names[0], wanted),
-        f"is now called {wanted!r}" if wanted else "has no title now",
-        f"would be called {wanted!r}" if wanted else "would lose its title",
+        f"is now called {wanted!r}" if wanted else "no longer has a title",
+        f"would be called {wanted!r}" if wanted else "would no longer have a title",
         dry_run=dry_run,
     )
 
@@ -68,7 +68,7 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
         ids,
         lambda home, names: home.pin_sessions(names, pinned),
         "is pinned" if pinned else "is no longer pinned",
-        "would be pinned" if pinned else "would lose its pin",
+        "would be pinned" if pinned else "would no longer be pinned",
         dry_run=dry_run,
     )
 

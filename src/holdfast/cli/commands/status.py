@@ -12,7 +12,7 @@ import click
 from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus
 from holdfast.cli.frame import Command
-from holdfast.cli.homes import failed_json, tell_unread
+from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
     bar,
@@ -33,8 +33,10 @@ from holdfast.cli.show_machine import (
     show_in_projects,
     show_machine,
     trash_bytes,
+    would_words,
 )
 from holdfast.cli.show_plan import kind_name
+from holdfast.errors import HoldfastError
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
+#: What problems say about a file or folder that somebody else owns, or nobody may read.
+_CLOSED = ("cannot be read", "Permission denied")
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
@@ -73,7 +77,10 @@ def status(invocation: Invocation) -> int:
     full. Projects in which aider was used are named if another agent worked there too. It only
     reads.
     """
-    seen, unread, places, more = _look(invocation)
+    try:
+        seen, unread, places, more = _look(invocation)
+    except HoldfastError as error:
+        raise with_doctor(error) from None
     if invocation.json:
         print_json(
             {
@@ -246,6 +253,9 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
         )
     for problem in status.problems:
         say(joined(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
+    if any(words in each.reason for each in status.problems for words in _CLOSED):
+        say("To see what is wrong and what to do:")
+        suggest(f"holdfast {home_flag}doctor")
     if status.unfinished or status.problems:
         say()
 
@@ -258,10 +268,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
     elif outlook.removals:
-        say(
-            f"The policy would remove {format_count(outlook.removals, 'item')} and free "
-            f"{format_bytes(outlook.bytes)}. Have a look first:"
-        )
+        say(f"{would_words([outlook])} Have a look first:")
         suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:
         say("The policy has nothing more to remove. What was removed is still in the trash:")

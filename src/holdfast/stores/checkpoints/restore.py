@@ -323,7 +323,7 @@ class Restorer:
             if workdir.resolve() != workdir:
                 raise StorageError(
                     f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
-                    hint="Put the directory back in its place first.",
+                    hint="Put the directory back where it was first.",
                 )
             return WorkingTree(workdir)
 
