@@ -298,3 +298,16 @@ class UnknownCostError(UsageError):
     """A cost budget cannot be enforced: the cost of something that was used is unknown."""
 
     kind = "unknown_cost"
+
+
+def whose_bug(error: BaseException) -> str | None:
+    """The package at fault, if an exception came out of a format that another package brings."""
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        module = str(frame.f_globals.get("__name__", ""))
+        agent = getattr(getattr(frame.f_locals.get("self"), "facts", None), "agent", None)
+        if agent is not None and module.partition(".")[0] != "holdfast":
+            return f"{module}, the format of {agent}"
+        trace = trace.tb_next
+    return None

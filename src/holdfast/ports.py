@@ -241,6 +241,9 @@ class Home(Protocol):
     ) -> Inventory:
         """Look at everything. With `wanted`, only at these stored sessions and their files."""
 
+    def sign_of_life(self, session_id: str, now: float) -> str | None:
+        """Why a stored session counts as in use, in words; None if it does not."""
+
     @property
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""
@@ -301,7 +304,14 @@ class SessionStore(Protocol):
 
     def rename(self, session_id: str, title: str | None) -> Session: ...
 
+    def as_title(self, title: str | None) -> str | None:
+        """A title as `rename` would store it; raises `UsageError` for one that it refuses."""
+
     def pin(self, session_id: str, pinned: bool) -> Session: ...
+
+    @property
+    def edits(self) -> frozenset[Action]:
+        """Which of renaming, pinning and ending it does not refuse."""
 
     def route(self, key: str, session_id: str) -> None: ...
 
@@ -573,6 +583,10 @@ class Archive(Protocol):
     def count(self, wanted: SessionFilter) -> int: ...
 
     def problems(self) -> Sequence[Problem]: ...
+
+    def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
+        """Bundles whose bytes are not those that were written, and what is missing of those that
+        were removed into the `trash`. Reads every byte."""
 
     def leftovers(self) -> Sequence[Path]:
         """Files of earlier versions next to the bundles. The doer of bundles adopts them in

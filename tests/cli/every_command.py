@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+from unittest import mock
 
 import click
 
@@ -40,7 +41,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "sessions restore": ("--all --dry-run", "--all"),
     "checkpoints status": ("--all",),
     "checkpoints list": ("{project}", "--all-projects"),
-    "checkpoints take": ("{project} --all", "{changed} --all"),
+    "checkpoints take": ("{project} --all --dry-run", "{project} --all", "{changed} --all"),
     "checkpoints excluded": ("{project} --all",),
     "checkpoints show": ("{checkpoint} --all",),
     "checkpoints diff": ("{checkpoint} --stat",),
@@ -68,6 +69,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
     "doctor": ("", "--repair --yes"),
+    "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),
     "completion": ("bash",),
     "help": ("", "prune"),
 }
@@ -104,9 +106,10 @@ def say(*words: str) -> Said:
 def captured(show: Callable[[], None]) -> Said:
     """What a function shows, as a command that calls it would."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    with contextlib.redirect_stdout(out):
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         show()
-    return Said(code=0, out=_written(out), err=b"")
+    return Said(code=0, out=_written(out), err=_written(err))
 
 
 def say_to_nobody(*words: str) -> int:
@@ -122,8 +125,10 @@ def say_to_nobody(*words: str) -> int:
 
 def _run(words: Sequence[str], out: TextIO, err: TextIO) -> int:
     thresholds = gc.get_threshold()
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     try:
         with (
+            mock.patch.dict(os.environ, environ, clear=True),  # test processes have a width
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             _no_input(),

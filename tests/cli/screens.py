@@ -46,7 +46,9 @@ OWN = {
     "show": "sessions show {bread}",
     "show-ambiguous": "sessions show 2026",
     "search": "sessions search disk --limit 2",
+    "search-next": "sessions search disk --limit 2 --offset 2",
     "stats": "sessions stats",
+    "stats-cost": "sessions stats --cost",
     "prune": "sessions prune --dry-run",
     "prune-all-items": "sessions prune --source subagent --dry-run --all",
     "gc": "sessions gc --dry-run",
@@ -120,7 +122,7 @@ def _of_checkpoints() -> Iterator[tuple[str, str]]:
     for name, shown in {
         "checkpoints-list": lambda: show_list(_CHECKPOINTS, now, places=False),
         "checkpoints-list-all-projects": lambda: show_list(_CHECKPOINTS, now, places=True),
-        "checkpoints-projects": lambda: show_projects(_PROJECTS, now, limit=3),
+        "checkpoints-projects": lambda: show_projects(_PROJECTS, now, limit=4),
         "checkpoints-older": lambda: show_older(_OLDER, {_OLDER[1].id: _PROJECTS[0]}, now),
     }.items():
         with standing_still(Path("/"), now):
@@ -265,6 +267,7 @@ _PROJECTS = [
         (
             ("work/customers/a-rather-long-name/site", ProjectState.LIVE),
             ("work/shop", ProjectState.STALE),
+            ("moved/with/its/folder", ProjectState.UNKNOWN),
             (
                 "work/a/folder/that/is/deep/in/other/folders/and/is/gone",
                 ProjectState.MISSING,

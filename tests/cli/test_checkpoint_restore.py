@@ -248,7 +248,7 @@ def test_restore_asks_and_takes_no_for_an_answer(
         result = terminal.end()
     assert result.code == 3
     assert "so `holdfast undo` can undo this. Restore " in result.words
-    assert "1 of them deleted? [y/N]" in result.words
+    assert "deleting 1 of them? [y/N]" in result.words
     assert entries(project) == changed
     with machine.terminal("checkpoints", "restore", first) as terminal:
         terminal.wait_for("[y/N]")

@@ -8,15 +8,18 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.cli.app import root
 from holdfast.cli.invocation import Invocation
 from tests.cli.checkpoint_bench import taken
 from tests.cli.every_command import say
-from tests.cli.machine import Machine, entries
+from tests.cli.machine import DAY, Machine, entries
 from tests.cli.session_bench import CJK, CRON, DISK, EMPTY
 
 
@@ -142,7 +145,11 @@ def stored_home(stored: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (["--home", "nothing-here", "sessions", "show", ""], []),
         (["config", "set", "sessions.ret"], ["sessions.retention_days"]),
         (["config", "show", "ch"], ["checkpoints"]),
-        (["help", "che"], []),
+        (["help", "che"], ["checkpoints"]),
+        (["help", "sessions", "pru"], ["prune"]),
+        (["help", "sessions", "prune", ""], []),
+        (["help", "nonsense", ""], []),
+        (["sessions", "help", "pru"], ["prune"]),
     ],
 )
 def test_ids_sources_agents_and_keys(
@@ -159,6 +166,27 @@ def test_zsh_and_fish_show_the_title(
     zsh = _offered(capsys, "sessions", "show", CJK, by="zsh")
     assert zsh == ["plain", CJK, "中文標題"]
     assert _offered(capsys, "sessions", "show", CJK, by="fish") == [f"{CJK}\t中文標題"]
+
+
+def test_fish_keeps_commas_and_the_order() -> None:
+    script = say("completion", "fish").out.decode()
+    assert 'set -l metadata (string split --max 1 "," $completion);' in script
+    assert "complete --no-files --keep-order --command holdfast " in script
+
+
+def test_ids_of_all_homes_come_newest_first(
+    machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(machine.user))
+    other = machine.user / "other"
+    for home, days in ((machine.home, (3, 1)), (other, (2,))):
+        for day in days:
+            moment = time.time() - day * DAY
+            with open_sessions(home, clock=partial(float, moment)) as sessions:
+                sessions.create(source="cli", id=f"20260101_00000{day}_aaaaaa")
+    monkeypatch.setattr("holdfast.api.offers.usual_homes", lambda *_: [machine.home, other])
+    offered = _offered(capsys, "sessions", "show", "2026")
+    assert offered == [f"20260101_00000{day}_aaaaaa" for day in (1, 2, 3)]
 
 
 def test_a_store_in_use_is_read_without_waiting(

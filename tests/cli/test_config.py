@@ -284,7 +284,7 @@ def test_what_the_environment_outranks_is_said(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TRASH_DAYS", "9")
     said = say("config", "set", "trash_days", "2")
-    assert "warning: HOLDFAST_TRASH_DAYS is set, and outranks config.toml." in said.text
+    assert "warning: HOLDFAST_TRASH_DAYS is set, and overrides config.toml." in said.text
 
 
 def test_get_prints_the_value_alone(at_home: Machine) -> None:

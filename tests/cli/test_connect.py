@@ -205,5 +205,5 @@ def test_the_log_and_its_undo_name_the_files(machine: Machine, inside: Inside) -
     assert "1 changed" in inside.ok(*OWN, "log").out
     assert "settings.json" in inside.ok(*OWN, "undo", "--dry-run", "--all").out
     document: Any = inside.json(*OWN, "log")
-    assert document["operations"][0]["rewritten"] == 1
+    assert document["operations"][0]["changed"] == 1
     assert Path(machine.user, ".gemini", "settings.json").exists()

@@ -189,7 +189,9 @@ def test_torn_pages(kept: Machine) -> None:
 
 def test_what_was_done_and_lost_is_said(kept: Machine) -> None:
     tear(kept, database(kept).read_bytes().index(b"<700> ") // 4096 * 4096)
+    assert "doctor --repair` repairs it" in kept.run("doctor").out
     out = kept.ok("doctor", "--repair", "--yes").out
+    assert "repairs it" not in out, "it is just being repaired"
     assert "Done: saved every readable row into a new store." in out
     words = " ".join(out.split())
     assert re.search(r"Lost: (\d+) messages: \1 of session one\.", words)
@@ -208,9 +210,10 @@ def test_a_damaged_header(kept: Machine) -> None:
 
 def test_a_file_of_which_nothing_can_be_saved(kept: Machine) -> None:
     database(kept).write_bytes(b"no database at all " * 5000)
-    result = kept.run("--json", "doctor", "--repair", "--yes")
-    assert result.code == 5
-    assert "left as it is" in result.document["error"]["message"]
+    found = finding(kept.json("doctor", code=5), "session store")
+    assert (found["severity"], found["repairable"]) == ("damage", False), "nothing is promised"
+    assert "nothing can be read from it" in found["advice"]
+    assert kept.json("doctor", "--repair", "--yes", code=5)["repair"] is None
     assert database(kept).read_bytes() == b"no database at all " * 5000
 
 
@@ -302,7 +305,7 @@ def test_anything_but_yes_changes_nothing(kept: Machine, answer: str) -> None:
     execute(kept, "UPDATE sessions SET bytes = 1")
     before = entries(kept.home)
     with kept.terminal("doctor", "--repair") as terminal:
-        terminal.wait_for("Repair this: totals? A backup is made first. [y/N]")
+        terminal.wait_for("Repair totals? A backup is made first. [y/N]")
         terminal.type(answer)
         result = terminal.end()
     assert result.code == 3

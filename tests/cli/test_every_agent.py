@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ import pytest
 import holdfast
 from holdfast.errors import UsageError
 from tests.cli.agents import settle_all
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.contract.agents.recorded import RECORDED
+from tools import cli_reference
 
 _READING = ("status", "sessions list", "sessions search Noted", "sessions stats", "log")
 
@@ -38,15 +42,23 @@ def test_every_home_is_found_as_what_it_is(machine_once: Machine) -> None:
         assert found[str(machine_once.user / agent.folder)] == agent.name
 
 
-def test_status_is_one_screen(machine_once: Machine) -> None:
+@pytest.mark.parametrize("aider", [False, True], ids=("", "with projects"))
+def test_status_is_one_screen(machine: Machine, aider: bool) -> None:
     """On a terminal of 24 lines; what can be freed comes first, and the rest shares a line."""
     env = {"LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
-    with machine_once.terminal("status", columns=80, env=env) as shown:
+    if aider:
+        for name in ("one", "two"):
+            (machine.user / name).mkdir()
+            (machine.user / name / ".aider.chat.history.md").touch()
+        with closing(sqlite3.connect(machine.user / ".codex" / "state_5.sqlite")) as db, db:
+            db.execute("UPDATE threads SET cwd = ?", (str(machine.user / "one"),))
+    with machine.terminal("status", columns=80, env=env) as shown:
         drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.end().out)
     screen = drawn[drawn.index("agent ") :]  # after the progress
     lines = screen.splitlines()
     assert len(lines) <= 24, screen
-    assert all(len(line) <= 80 for line in lines), screen
+    assert all(len(line) <= 80 for line in lines if "holdfast " not in line), screen
+    assert ("aider was used in 1 project" in " ".join(screen.split())) is aider
     assert "more" in screen or len(RECORDED) < 12
 
 
@@ -104,6 +116,38 @@ def test_several_homes_of_one_agent(machine: Machine) -> None:
         "sessions", "prune", "--agent", "codex", "--all-homes", "--dry-run", env=env
     )
     assert {each["agent"] for each in done["homes"]} == {"codex"}
+
+
+#: Commands that work on all homes, so that they change nothing.
+_ON_ALL = {
+    "sessions prune": "--dry-run",
+    "sessions gc": "--dry-run",
+    "sessions archive": "--older-than 1d --dry-run",
+    "sessions restore": "--all --dry-run",
+    "maintain": "--dry-run",
+    "doctor": "",
+    "undo": "--dry-run",
+    "redo": "--dry-run",
+    "trash empty": "--dry-run",
+}
+
+
+def test_every_command_on_all_homes_is_in_the_list() -> None:
+    assert {
+        entry.path.removeprefix("holdfast ")
+        for entry in cli_reference.entries()
+        if any("--all-homes" in each.opts for each in entry.command.params)
+    } == _ON_ALL.keys()
+
+
+@pytest.mark.parametrize("command", _ON_ALL)
+def test_all_homes_of_one_agent(machine_once: Machine, command: str) -> None:
+    """Whether it has one home or several, and before or behind the command."""
+    words = (*command.split(), "--all-homes", *_ON_ALL[command].split())
+    for line in ((*words, "--agent", "codex"), ("--agent", "codex", *words)):
+        done = Inside(machine_once).run("--json", *line)
+        assert done.code == (1 if command in ("undo", "redo") else 0), done
+        assert {each["agent"] for each in done.document["homes"]} == {"codex"}
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,42 @@ def test_unrelated_operations_are_undone_only_after_a_question(two: Inside) -> N
     assert _sessions(two) > left
 
 
+def test_only_what_one_undo_took_back_is_redone(two: Inside) -> None:
+    """An older undo in one home has nothing to do with the latest over all of them."""
+    first = "20260101_101010_aaaaaa"
+    two.ok("sessions", "delete", first, "--yes")
+    two.ok("--home", "hermes", "undo")
+    before = _sessions(two)
+    two.ok("sessions", "prune", "--all-homes", "--source", "cron", "--older-than", "0s", "-y")
+    gone = _sessions(two)
+    two.ok("undo", "--all-homes")
+    assert _sessions(two) == before
+    redone = two.ok("redo", "--all-homes", "-y")
+    assert "The latest undo over several homes: sessions prune" in redone.out
+    assert "note: That run has nothing to redo here" in redone.err
+    assert _sessions(two) == gone
+    assert first in gone
+    two.ok("undo", "--all-homes")
+    assert _sessions(two) == before
+
+
+def test_unrelated_undos_are_redone_only_after_a_question(two: Inside) -> None:
+    for agent in ("hermes", "holdfast"):
+        two.ok("--home", agent, "sessions", "prune", "--older-than", "0s", "--yes")
+        two.ok("--home", agent, "undo")
+    before = _sessions(two)
+    said = two.run("redo", "--all-homes", answers="n\n")
+    assert (said.code, "No single run undone" in said.out) == (3, False)
+    assert "Redo these 2 operations?" in said.err
+    assert _sessions(two) == before
+
+
 def test_a_home_with_nothing_left_is_no_failure(two: Inside) -> None:
     two.ok("--home", "hermes", "sessions", "prune", "--older-than", "0s", "--yes")
     for command in ("undo", "redo"):
         done = two.ok(command, "--all-homes", "--yes")
         assert "error:" not in done.err
-        assert "note: There is nothing to" in done.err
+        assert f"nothing to {command}" in done.err
     two.ok("undo", "--all-homes", "--yes")
     nothing = two.run("undo", "--all-homes")
     assert nothing.code == 1

@@ -19,8 +19,8 @@ _ERROR = {"error"}
 
 #: Command, exit code, fields of its document: on a home in use, with one operation in its log.
 _RUNS: list[tuple[str, int, set[str]]] = [
-    ("", 0, {"homes", "failed", "looked_at"}),
-    ("status", 0, {"homes", "failed", "looked_at"}),
+    ("", 0, {"homes", "failed", "looked_at", "in_projects"}),
+    ("status", 0, {"homes", "failed", "looked_at", "in_projects"}),
     ("sessions prune --dry-run", 0, _PLAN_RUN),
     ("sessions prune", 0, _PLAN_RUN),
     ("sessions prune --older-than 1d", 3, _PLAN_RUN),
@@ -46,7 +46,7 @@ _RUNS: list[tuple[str, int, set[str]]] = [
     ("config show", 0, {"path", "settings"}),
     ("config check", 0, {"path", "exists", "ok"}),
     ("config path", 0, {"path", "exists"}),
-    ("config init", 0, {"path", "created"}),
+    ("config init", 0, {"path", "created", "applied"}),
     ("completion bash", 0, {"shell", "script"}),
     ("completion tcsh", 2, _ERROR),
     ("nonsense", 2, _ERROR),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from holdfast.model.operation import Removal
+from tests.cli.agents import home_of, settle
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
@@ -28,7 +35,30 @@ def twice(machine: Machine, inside: Inside) -> Inside:
 
 def test_undo_of_the_last_operation_asks_nothing(twice: Inside) -> None:
     said = twice.ok("undo").out
-    assert said.startswith("Undoing operation 2: sessions prune --source cli\n")
+    assert said.startswith(
+        "Undoing operation 2: sessions prune --source cli\nThis brings back 1 item"
+    )
+
+
+def test_undo_says_that_the_trash_was_emptied_and_what_is_left(twice: Inside) -> None:
+    twice.ok("trash", "empty", "2", "--yes")
+    refused = twice.run("undo")
+    assert refused.code == 1
+    assert "left the trash for good, through operation 3 (trash empty 2)" in refused.words
+    assert "operation 1 (sessions prune --source cron): holdfast undo 1" in refused.words
+    twice.ok("trash", "empty", "--yes")
+    assert "Nothing else in this home can be undone." in twice.run("undo").words
+
+
+def test_undo_says_how_much_of_it_is_gone(machine: Machine, inside: Inside) -> None:
+    for source in ("cron", "cli"):
+        machine.transcript(source=source, kb=300)
+    inside.ok("sessions", "prune", "--yes")
+    inside.ok("sessions", "prune", "--max-total-size", "400kB", "--yes")
+    assert "1 removed from the trash" in inside.ok("log").out
+    said = inside.ok("undo", "1", "--yes").words
+    assert "This brings back 1 item" in said
+    assert "1 other item of it left the trash for good (operation 2)." in said
 
 
 @pytest.mark.parametrize("words", [("undo", "1"), ("undo",)])
@@ -71,6 +101,7 @@ def test_undo_of_a_restore_names_project_and_files(
     changed = contents(project)
     inside.ok("checkpoints", "restore", wanted, "--yes")
     restored = contents(project)
+    assert "3 paths changed\n" in inside.ok("log").out
     declined = inside.run("undo", answers="n\n")
     assert declined.code == 3
     assert f"It changes 3 paths in {project}." in declined.words
@@ -79,6 +110,7 @@ def test_undo_of_a_restore_names_project_and_files(
     (project / "src" / "main.py").write_text("somebody else")
     partly = inside.run("undo", "--yes")
     assert partly.code == 1
+    assert "2 paths changed back" in inside.ok("log").out
     assert str(project) in partly.out
     assert "src/main.py" in partly.out
     (project / "src" / "main.py").unlink()
@@ -101,6 +133,55 @@ def test_nothing_left_to_undo(
     result = inside.run("undo")
     assert result.code == 1
     assert says in result.words
+
+
+# --- A delegate in the files of its parent --------------------------------------------------------
+
+
+def test_a_delegate_inside_its_parent(machine: Machine, inside: Inside) -> None:
+    settle(machine, "claude-code")
+    parent, delegate = "9ef6511f-b4c0-4f86-8f80-e160f2b5b17f", "agent-a80b2ea1420c07006"
+    [row] = [each for each in inside.ok("sessions", "list").lines if each.startswith(delegate)]
+    assert "in parent" in row.split("\t")
+    assert "2 messages, in the files of its parent" in inside.ok("sessions", "show", delegate).out
+    stays = inside.run("sessions", "delete", delegate, "--yes")
+    assert (stays.code, stays.err) == (
+        1,
+        f"note: {delegate} stays: it is a part of session {parent}.\n",
+    )
+
+
+# --- In use, and why ------------------------------------------------------------------------------
+
+
+def test_show_says_which_sign_of_life_a_session_has(machine: Machine, inside: Inside) -> None:
+    root = home_of(settle(machine, "claude-code"), "claude-code")
+    name = "541d5a9b-3a07-47e6-b87b-5fb3a444c954"
+    assert "in use: used " in inside.ok("sessions", "show", name).out
+    said = {"pid": 4194399, "sessionId": name, "procStart": "1", "pidDomain": "linux:x:pid:[1]"}
+    (root / "sessions" / "4194399.json").write_text(json.dumps(said))
+    shown = inside.ok("sessions", "show", name).out
+    why = "sessions/4194399.json: process 4194399 of another machine or container had it open"
+    assert f"in use: {why}" in shown
+    stays = inside.run("sessions", "delete", name, "--yes")
+    assert why in stays.words
+
+
+# --- A home that cannot be read -------------------------------------------------------------------
+
+
+def test_the_status_of_a_home_that_cannot_be_read_names_doctor(
+    machine: Machine, inside: Inside
+) -> None:
+    settle(machine, "codex")
+    machine.home.mkdir()
+    (machine.home / "config.toml").touch()
+    (machine.home / "sessions.db").mkdir()
+    said = inside.run("status")
+    assert said.code == 1
+    assert f"holdfast --home {machine.home} doctor" in said.err
+    alone = inside.run("--home", str(machine.home), "status")
+    assert f"holdfast --home {machine.home} doctor" in alone.err
 
 
 # --- Numbers without a unit -----------------------------------------------------------------------
@@ -130,6 +211,16 @@ def test_a_bare_number_is_refused_with_both_readings(
 # --- Caps and the trash ---------------------------------------------------------------------------
 
 
+def test_the_log_says_what_was_removed_for_good(machine: Machine, inside: Inside) -> None:
+    for days in (100, 3, 2, 1):
+        machine.transcript(days=days, kb=300)
+    inside.ok("sessions", "prune", "--max-total-size", "1MB", "--yes")
+    assert "1 removed for good\n" in inside.ok("log").out
+    machine.transcript(days=100)
+    inside.ok("sessions", "prune", "--yes")
+    assert "1 removed\t" in inside.ok("log").out
+
+
 def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) -> None:
     for days in (3, 2, 1):
         machine.transcript(days=days, kb=300)
@@ -139,6 +230,7 @@ def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) ->
     assert "--use-trash" in plan
     question = inside.run(*words, answers="n\n")
     assert "This cannot be undone. A size cap does not use the trash. Remove 1" in question.words
+    assert question.words.count("cannot be undone") == 1
     done = inside.ok(*words, "--use-trash", "--yes").words
     assert "1 removed" in done
     assert "cannot be undone" not in done
@@ -282,6 +374,66 @@ def test_an_interrupt_says_what_was_done(
         assert f"`holdfast --home {machine.home} log`" in result.err
 
 
+def _signalled(how: signal.Signals) -> Callable[..., Iterator[tuple[Removal, ...]]]:
+    """Batches of one item each; the signal comes while the first is on its way."""
+
+    def one_by_one(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+        for each in removals:
+            yield (each,)
+            os.kill(os.getpid(), how)
+
+    return one_by_one
+
+
+@contextmanager
+def _never_outright(how: signal.Signals) -> Iterator[None]:
+    """A signal that the command does not handle fails the test, and does not end it."""
+
+    def outright(number: int, _: FrameType | None) -> None:
+        raise AssertionError(f"signal {number} ended the command outright")
+
+    before = signal.signal(how, outright)
+    try:
+        yield
+    finally:
+        signal.signal(how, before)
+
+
+def test_a_termination_while_it_looks_is_an_interrupt(machine: Machine, inside: Inside) -> None:
+    machine.transcript()
+
+    def end(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        _never_outright(signal.SIGTERM),
+        mock.patch("holdfast.api.home.Home.plan_prune", side_effect=end),
+    ):
+        result = inside.run("sessions", "prune", "--yes")
+    assert (result.code, result.err) == (130, "\nInterrupted.\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_after_the_item_at_hand(
+    machine: Machine, inside: Inside, how: signal.Signals
+) -> None:
+    others = machine.user / ".hermes"
+    made = [machine.transcript(), machine.transcript(), machine.transcript(home=others)]
+    (others / "config.yaml").write_text("{}\n")
+
+    with (
+        _never_outright(how),
+        mock.patch("holdfast.spine.carry_out.groups", side_effect=_signalled(how)),
+    ):
+        result = inside.run("sessions", "prune", "--now", "--all-homes", "--yes")
+    assert result.code == 130
+    assert "Stopped. Nothing was done in: " in result.err
+    assert "1 removed" in result.out
+    assert [each.exists() for each in made].count(True) == 2
+    assert made[2].exists()
+    assert inside.ok("log", "--home", str(machine.home)).out.count("stopped") == 1
+
+
 # --- What is said, and when -----------------------------------------------------------------------
 
 
@@ -327,7 +479,7 @@ def test_no_checkpoint_is_suggested_of_a_directory_that_is_not_there(
 ) -> None:
     fill(machine.home)
     said = inside.ok("checkpoints", "list", "/no/such/directory").out
-    assert said.startswith("There is no directory /no/such/directory,")
+    assert said.startswith("/no/such/directory does not exist, and has no checkpoints.")
     assert "checkpoints take" not in said
 
 

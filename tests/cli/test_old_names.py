@@ -74,6 +74,18 @@ def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "new"),
+    [
+        (["sessions", "prune", "--days", "7"], "--older-than 7d"),
+        (["sessions", "prune", "--max-size-mb=5"], "--max-total-size 5MB"),
+        (["sessions", "prune", "--days", "-y"], "--older-than 30d"),
+    ],
+)
+def test_the_answer_has_the_number_that_was_given(words: list[str], new: str) -> None:
+    assert f"Use {new}." in say(*words).text
+
+
+@pytest.mark.parametrize(
     ("path", "old", "new"), [(p, o, n) for p, t in suggestions.VALUES.items() for o, n in t.items()]
 )
 def test_a_word_from_elsewhere(path: str, old: str, new: str) -> None:

@@ -104,7 +104,7 @@ def test_a_yes_is_enough_although_the_reader_left(machine: Machine, inside: Insi
 
 @pytest.mark.skipif(sys.platform != "linux", reason="leases, which hold the scan up, are Linux's")
 def test_ctrl_c_while_it_looks(half: Machine) -> None:
-    """A lease on the log makes the scan wait where we want it; Ctrl-C ends it there."""
+    """A lease on the log makes the scan wait where we want it; press Ctrl-C to stop there."""
     journal = os.open(half.home / "operations" / "1.jsonl", os.O_RDONLY)
     try:
         fcntl.fcntl(journal, 10, signal.SIGURG)  # F_SETSIG: a signal that is ignored by default

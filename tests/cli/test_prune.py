@@ -333,12 +333,21 @@ def test_a_file_that_comes_to_life_while_the_plan_is_shown(used: Machine) -> Non
 def test_trash_empty(used: Machine) -> None:
     used.ok("sessions", "prune", "--source", "telegram", "--yes")
     used.ok("sessions", "prune", "--source", "cron", "--yes")
-    document = used.json("trash", "empty", "1", "--yes")
-    assert document["report"]["removed"] == 2
+    with used.terminal("trash", "empty", "1") as terminal:
+        terminal.wait_for("Remove 2 items")
+        terminal.type("y\n")
+        shown = terminal.end()
+    assert shown.out.count("cannot be undone") == 1, "in the question"
+    assert "2 removed" in shown.out
+    gone = next(line for line in shown.lines if "(removed by operation 1)" in line)
+    assert "1/0/" not in shown.out, gone
     assert {entry["operation"] for entry in used.json("trash")["trash"]} == {"2"}
     result = used.run("undo", "1")
     assert result.code == 1
-    assert "has been removed since" in result.err
+    assert "has left the trash for good, through operation 3 (trash empty 1)" in result.err
+    assert "The latest that can be undone is operation 2" in result.err
+    log = used.ok("log").out
+    assert "2 removed from the trash" in log
     assert used.json("undo", "2", "--yes")["report"]["brought_back"] == 3
 
 

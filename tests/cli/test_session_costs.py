@@ -69,8 +69,8 @@ def row(result: Result, name: str) -> list[str]:
 
 def test_what_is_unknown_is_said_and_never_nothing(costly: Machine) -> None:
     shown = costly.ok("sessions", "stats", "--cost")
-    assert "16,007 tokens, cost $0.2500 + unknown" in shown.words
-    assert row(shown, "cli")[-1] == "$0.2500"
+    assert "16,007 tokens, cost $0.25 + unknown" in shown.words
+    assert row(shown, "cli")[-1] == "$0.25"
     assert row(shown, "telegram")[-1] == "unknown"
     assert row(shown, "none named")[-1] == "unknown"
     assert "Cost unknown for 8,400 tokens of model x-1." in shown.words
@@ -89,7 +89,7 @@ def test_prices_are_for_what_came_without_a_cost(costly: Machine) -> None:
     assert "model m-2." not in shown.words
     configure(costly, WHOLE)
     shown = costly.ok("sessions", "stats", "--cost")
-    assert "16,007 tokens, cost $0.3028" in shown.words
+    assert "16,007 tokens, cost $0.30" in shown.words
     assert "unknown" not in shown.out
 
 
@@ -143,10 +143,11 @@ def test_the_list_shows_what_it_is_sorted_by(costly: Machine) -> None:
         "messages",
         "tokens",
         "cost",
+        "state",
         "title",
     ]
-    assert row(by_cost, TOLD)[-2:] == ["5,000", "$0.2500"]
-    assert row(by_cost, DARK)[-3:-1] == ["8,000", "unknown"]
+    assert row(by_cost, TOLD)[-3:] == ["5,000", "$0.25", "ended"]
+    assert row(by_cost, DARK)[-3:] == ["8,000", "unknown", "open"]
     assert "The full cost of 3 of these is unknown" in by_cost.words
     by_tokens = costly.ok("sessions", "list", "--sort", "tokens")
     assert "cost" not in by_tokens.out
@@ -164,7 +165,7 @@ def test_archived_sessions_are_sorted_by_cost_too(machine: Machine) -> None:
     flags = ("--archived", "--sort", "cost")
     assert listed(machine, *flags) == [(TOLD, 0.25), (PRICED, pytest.approx(0.036)), (DARK, None)]
     shown = machine.ok("sessions", "list", *flags)
-    assert row(shown, DARK)[-1] == "unknown"
+    assert row(shown, DARK)[-2:] == ["unknown", "ended"]
     assert "The full cost of 1 of these is unknown" in shown.words
 
 

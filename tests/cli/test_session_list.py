@@ -187,7 +187,7 @@ def test_without_a_home(machine: Machine, command: str) -> None:
 
 def test_the_documents_of_nothing(used: Machine) -> None:
     assert used.json("sessions", "list") == {"sessions": [], "total": 0}
-    assert used.json("sessions", "search", "disk") == {"hits": [], "problems": []}
+    assert used.json("sessions", "search", "disk") == {"hits": [], "more": False, "problems": []}
     stats = used.json("sessions", "stats")
     assert stats["sessions"] is None
     assert stats["largest"] == []

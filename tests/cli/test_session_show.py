@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.runner import COMMAND, PATIENCE
 from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, ids, line, take_in
@@ -27,7 +28,7 @@ def test_a_conversation_for_people(stored_once: Machine) -> None:
 
 def test_the_document_of_a_conversation(stored_once: Machine) -> None:
     document = stored_once.json("sessions", "show", DISK)
-    assert set(document) == {"session", "messages", "taken_back", "checkpoints"}
+    assert set(document) == {"session", "in_use", "messages", "taken_back", "checkpoints"}
     assert document["session"]["id"] == DISK
     first, second, third, fourth = document["messages"]
     assert first["role"] == "user"
@@ -138,6 +139,24 @@ def test_a_search_for_people(stored_once: Machine) -> None:
     assert hit.split("\t")[::4] == [DISK, "The [disk] is full. What can go?"], "a line in a pipe"
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("", "2 messages match."),
+        ("--limit 2", "2 messages match."),
+        ("--limit 1", "Match 1; there are more. The next: --offset 1."),
+        ("--limit 1 --offset 1", "Match 2, the last."),
+    ],
+)
+def test_a_search_says_which_matches_these_are(stored_once: Machine, flags: str, said: str) -> None:
+    asked = ["sessions", "search", "inbox OR disk", *flags.split()]
+    inside = Inside(stored_once)
+    assert said in inside.run(*asked, columns=80).out
+    more = "there are more" in said
+    assert inside.run("--json", *asked).document["more"] is more
+    assert (said in inside.run(*asked).err) is more, "in a pipe, next to the messages"
+
+
 def test_what_is_not_found_gets_a_command_that_works(stored_once: Machine) -> None:
     """As typed by a shell: quotes and dollar signs of the query do nothing there."""
     typed = "$(touch oops) 'a b'"
@@ -189,7 +208,7 @@ def test_rename_and_back(stored: Machine) -> None:
     document = stored.json("sessions", "rename", CRON, "  Inbox of today ")
     assert document["session"]["title"] == "Inbox of today"
     assert ids(stored, "--title", "inbox") == [CRON]
-    assert "has no title now" in stored.ok("sessions", "rename", CRON, "").out
+    assert "no longer has a title" in stored.ok("sessions", "rename", CRON, "").out
     assert stored.json("sessions", "show", CRON)["session"]["title"] is None
 
 

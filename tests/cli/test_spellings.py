@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.cli.changing import CHANGING
-from tests.cli.checkpoint_bench import change, contents, taken
-from tests.cli.every_command import COMMANDS, say
+from tests.cli import hostile
+from tests.cli.checkpoint_bench import change, contents, listed, taken
+from tests.cli.every_command import COMMANDS, SENSIBLE, say
 from tests.cli.machine import Machine
-from tests.cli.session_bench import CJK, CRON, DISK, fill
+from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, fill
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +31,9 @@ def _document(*words: str, code: int = 0) -> Any:
 #: They ask what they need to know, or there is nothing to show before it is done.
 _WITHOUT = {
     "sessions export",  # writes a file, not the home
-    "checkpoints take",
     "checkpoints watch",
     "config edit",
-    "doctor",  # without --repair it is its own dry run
+    "run",  # does what the command after -- does
 }
 
 
@@ -42,11 +43,37 @@ def test_everything_that_changes_takes_n_and_y() -> None:
         assert {"-n", "--dry-run", "-y", "--yes"} <= options, path
 
 
+def test_every_dry_run_ends_alike_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    world = hostile.copy(hostile.build(tmp_path / "world", time.time()), tmp_path)
+    at = ("--home", str(world.home))
+    say(*at, "sessions", "delete", world.places["session"], "--plan-out", world.places["plan"])
+    for words in (["gc", "-y"], ["prune", "-y", "--older-than", "1d"]):
+        assert say(*at, "sessions", *words).code == 0
+    assert say(*at, "undo").code == 0
+    before = _kept(world.home)
+    without = {"checkpoints import"}  # there is nothing to import here
+    for path in sorted(CHANGING - _WITHOUT - without):
+        args = [word.format(**world.places) for word in SENSIBLE[path][0].split()]
+        said = say(*at, *path.split(), *args, "-n", "-y")
+        assert said.out.decode().endswith("\nNothing was changed.\n"), (path, said)
+        document = json.loads(say(*at, "--json", *path.split(), *args, "-n").out)
+        assert path == "doctor" or document["applied"] is False, path
+    assert _kept(world.home) == before
+
+
+def _kept(home: Path) -> dict[str, bytes]:
+    """What is in a home, but for new objects: a look at a project writes what it compares."""
+    return {name: data for name, data in contents(home).items() if "/objects/pack/" not in name}
+
+
 @pytest.mark.parametrize(
     ("words", "would"),
     [
         (["pin", DISK, CRON], "would be pinned"),
-        (["unpin", DISK], "would lose its pin"),
+        (["unpin", DISK], "would no longer be pinned"),
         (["rename", DISK, "another"], "would be called 'another'"),
         (["end", CJK], "would end"),
     ],
@@ -60,6 +87,26 @@ def test_a_dry_run_changes_nothing(machine: Machine, words: list[str], would: st
     assert "Nothing was changed." in said.text
     assert _document("sessions", *words, "-n")["applied"] is False
     assert contents(machine.home) == before
+
+
+def test_a_dry_run_of_a_take(machine: Machine, project: Path) -> None:
+    new = say("checkpoints", "take", str(project), "-n")
+    assert f"Would take a checkpoint of {project}: " in new.text
+    assert not (machine.home / "checkpoints").exists()
+    taken(machine, project)
+    assert "Nothing changed in" in say("checkpoints", "take", str(project), "-n").text
+    change(project)
+    (project / "src").joinpath("main.py").chmod(0o755)
+    dry = _document("checkpoints", "take", str(project), "--dry-run", "-y", "--reason", "why")
+    assert (dry["outcome"], dry["id"], dry["applied"]) == ("taken", None, False)
+    assert (dry["files_changed"], dry["reason"]) == (3, "why")
+    assert len(listed(machine, project)) == 1
+    one = _document("checkpoints", "take", str(project), "-n", "--path", "new.txt")
+    assert one["files_changed"] == 1
+    refused = say("checkpoints", "take", "/", "-n")
+    assert (refused.code, "No checkpoint would be taken." in refused.text) == (1, True)
+    real = _document("checkpoints", "take", str(project))
+    assert (real["outcome"], "applied" in real) == ("taken", False)
 
 
 def test_several_sessions_at_once(machine: Machine) -> None:
@@ -114,6 +161,72 @@ def test_older_than_everywhere(machine: Machine, project: Path) -> None:
     ]
     assert going[0] < going[1]
     assert say("sessions", "gc", "--older-than", "2d", "--trivial-days", "1").code == 2
+
+
+_LISTS = {
+    "sessions list": {"id", "source", "active", "messages", "size", "title"},
+    "checkpoints list": {"id", "age", "files", "lines", "why"},
+    "log": {"id", "when", "command", "did", "in-trash"},
+    "trash list": {"operation", "removed", "kept-until", "items", "size"},
+}
+
+
+@pytest.mark.parametrize("path", _LISTS)
+def test_every_column_is_a_sort_key(machine: Machine, project: Path, path: str) -> None:
+    fill(machine.home)
+    for number in range(2):
+        (project / "src" / "main.py").write_text("x\n" * (3 - number))
+        taken(machine, project, reason="ab"[number])
+    for each in (EMPTY, CJK):
+        assert say("sessions", "end", each).code == 0
+        assert say("sessions", "delete", each, "-y").code == 0
+    at = [str(project)] if path == "checkpoints list" else []
+    shown = say(*path.split(), *at).out.decode().splitlines()[0]
+    for key in _LISTS[path]:
+        assert key.replace("-", " ").upper() in shown.upper(), shown
+        said = say(*path.split(), *at, "--sort", key)
+        assert said.code == 0, said
+        rows = _document(*path.split(), *at, "--sort", key)
+        assert rows == _document(*path.split(), *at, "--sort", key)
+
+
+def test_numbers_fall_and_texts_rise(machine: Machine, project: Path) -> None:
+    fill(machine.home)
+    titles = [
+        each["title"] for each in _document("sessions", "list", "--sort", "title")["sessions"]
+    ]
+    named = [each for each in titles if each]
+    assert named == sorted(named, key=lambda each: each.encode().lower())
+    assert titles == [*named, *[None] * (len(titles) - len(named))]
+    for key, field in (("source", "source"), ("id", "id")):
+        found = [each[field] for each in _document("sessions", "list", "--sort", key)["sessions"]]
+        assert found == sorted(found)
+    sizes = [each["bytes"] for each in _document("sessions", "list", "--sort", "size")["sessions"]]
+    assert sizes == sorted(sizes, reverse=True)
+    for number, reason in enumerate(("b", "a", "c")):
+        (project / "src" / "main.py").write_text("x\n" * (5 + (number % 2) * 9))
+        taken(machine, project, reason=reason)
+    words = ("checkpoints", "list", str(project), "--sort")
+    why = [each["reason"] for each in _document(*words, "why")["checkpoints"]]
+    assert why == ["a", "b", "c"]
+    rows = _document(*words, "lines")["checkpoints"]
+    lines = [each["insertions"] + each["deletions"] for each in rows]
+    assert lines == sorted(lines, reverse=True)
+    assert len({*lines}) > 1
+
+
+def test_minutes_are_not_months(machine: Machine) -> None:
+    fill(machine.home)
+    said = say("sessions", "prune", "--older-than", "3m", "-n")
+    assert "note: --older-than 3m means 3 minutes; for 3 months write 3mo." in said.text
+    assert "older than 3 min" in said.text
+    for word in ("3mo", "3months", "90d", "3 months"):
+        other = say("sessions", "prune", "--older-than", word, "-n")
+        assert "means" not in other.text
+        assert (
+            _document("sessions", "prune", "--older-than", word, "-n")["plan"]["items"]
+            == (_document("sessions", "prune", "--older-than", "90d", "-n")["plan"]["items"])
+        )
 
 
 # --- Import --dry-run -----------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_what_is_touched_while_it_goes_comes_back(made: tuple[Home, Path, Path])
 def test_what_a_killed_run_had_moved_aside_comes_back(made: tuple[Home, Path, Path]) -> None:
     home, site, _ = made
     leaving = Quarantine.empty(home.git_dir)
-    for pack in pack_files(object_files(home.git_dir / "objects")):
+    for pack in pack_files(object_files(home.git_dir / "objects").packs):
         leaving.move_pack(pack)  # killed here, and with more than it would ever move
     with pytest.raises(subprocess.CalledProcessError):
         home.chain(site)

@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from holdfast.errors import HoldfastError, SchemaError
+from holdfast.errors import HoldfastError, SchemaError, StorageError
 from holdfast.homes import claude_code, format_sessions, gemini, life, message_counts
 from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
@@ -93,6 +93,19 @@ def test_a_file_with_nothing_in_it_is_a_session_like_others(agent: str, tmp_path
     with opened(root) as home:
         assert session_ids(home)
         home.status()
+    comes_and_goes(root)
+
+
+def test_a_torn_row_costs_that_row(tmp_path: Path) -> None:
+    root = home_of("opencode", tmp_path)
+    with opened(root) as home:
+        before = {each: len([*home.sessions.messages(each)]) for each in session_ids(home)}
+    with closing(sqlite3.connect(root / "opencode.db")) as db, db:
+        db.execute("UPDATE part SET data = substr(data, 1, 20) WHERE rowid % 2")
+    with opened(root) as home:
+        said = {each: len([*home.sessions.messages(each)]) for each in session_ids(home)}
+    assert said.keys() == before.keys()
+    assert all(said.values())
     comes_and_goes(root)
 
 
@@ -537,8 +550,8 @@ def test_what_a_link_leads_out_to_is_left_alone(tmp_path: Path) -> None:
         assert len(found.sessions) == 5
         assert any("outside the home" in each.reason for each in found.problems)
         assert [*home.sessions.messages(found.sessions[0].id)]
-        done = home.plan_delete([found.sessions[0].id]).apply()
-        assert not [each for each in done.outcomes if each.result is Result.REMOVED]
+        with pytest.raises(StorageError, match=r"cannot be removed: .* lies outside"):
+            home.plan_delete([found.sessions[0].id])
     assert files_and_rows(outside) == before
 
 

@@ -15,6 +15,7 @@ from holdfast.homes import aider
 from holdfast.model.session import Tokens
 from tests.contract.agent_homes import NOW
 from tests.contract.factory import Look, files_and_rows
+from tests.unit.test_agent_table import cells
 
 _RECORDED = Path(__file__).parents[1] / "data" / "homes" / "aider.tar.xz"
 _WHOLE = "20261116_043249"
@@ -62,6 +63,34 @@ def test_chats_are_listed_shown_and_found(project: Path) -> None:
     assert not (project / ".holdfast").exists(), "the user's repository would show it"
 
 
+def test_what_a_chat_cost_is_what_aider_wrote_below_the_answer(tmp_path: Path) -> None:
+    """Written by aider 0.86.2, with a model whose price it knows."""
+    (tmp_path / ".aider.chat.history.md").write_text(
+        """
+# aider chat started at 2026-11-16 07:53:41
+
+> Aider v0.86.2
+> Main model: openai/gpt-4o with diff edit format
+> Weak model: gpt-4o-mini
+> Git repo: .git with 0 files
+
+#### And again
+
+Noted. This is all that there is to say.
+
+> Tokens: 2.4k sent, 12 received. Cost: $0.0061 message, $0.0061 session.
+""".replace("\n", "  \n").replace("  \n# ", "\n# ")
+    )
+    with opened(tmp_path) as home:
+        [chat] = home.sessions.find()
+        assert (chat.model, chat.title, chat.cost) == ("openai/gpt-4o", "And again", 0.0061)
+        assert chat.tokens == Tokens(input=2_400, output=12)
+        assert not chat.relation
+    row = cells()["aider"]
+    said = [row[name] for name in ("subagents", "title", "model", "tokens", "cost")]
+    assert said == ["no", "yes", "yes", "yes", "yes"]
+
+
 def test_only_what_aider_left_is_counted(project: Path) -> None:
     with opened(project) as home:
         inventory = home.status().inventory
@@ -73,8 +102,9 @@ def test_nothing_leaves(project: Path) -> None:
     before = look(project)
     with opened(project) as home:
         assert "only aider writes" in home.scan().problems[0].reason
-        for plan in (home.plan_delete([_WHOLE]), home.plan_archive([_WHOLE])):
-            assert not plan.removals
+        for refused in (home.plan_delete, home.plan_archive):
+            with pytest.raises(SchemaError, match="only aider writes"):
+                refused([_WHOLE])
         plan = home.plan_prune(older_than="1d")
         assert not plan.removals
         assert len(home.sessions.find()) == 4

@@ -32,9 +32,9 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.checkpoints import restore_record, space, sweep
 from holdfast.stores.checkpoints.checkpoint_commit import (
     ROTATED,
-    Move,
+    Ref,
     all_refs,
-    move,
+    change,
     project_refs,
 )
 from holdfast.stores.checkpoints.projects import read_record, write_record
@@ -169,13 +169,13 @@ def test_whoever_takes_one_after_the_other_does_not_keep_a_prune_from_its_turn(
     made = bench.plan(CheckpointPolicy(max_count=1))
     takers: list[threading.Thread] = []
 
-    def late(layout: Layout, moves: Sequence[Move]) -> None:
+    def late(layout: Layout, **refs: Sequence[Ref]) -> None:
         takers.append(threading.Thread(target=bench.take, args=(workdir,)))
         takers[-1].start()
         takers[-1].join(LONG_ENOUGH)
-        move(layout, moves)
+        change(layout, **refs)
 
-    monkeypatch.setattr(checkpoint_movers, "move", late)
+    monkeypatch.setattr(checkpoint_movers, "change", late)
     report = bench.apply(made)
     for taker in takers:
         taker.join()

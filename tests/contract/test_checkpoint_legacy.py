@@ -88,14 +88,16 @@ def test_they_are_moved_aside_on_first_use(bench: Bench) -> None:
     old = an_older_repository(bench)
     bench.take(bench.project())
     assert not old.exists()
-    (archive,) = older_layout.archives(layout(bench))
-    assert archive.name == "legacy-20231114-221321"
-    assert (archive.moved_at, archive.repositories) == (bench.now, 1)
-    assert archive.bytes == file_bytes(archive.path) > 0
-    assert (archive.path / HASH / "HEAD").is_file()
+    (archive,) = older_layout.items(layout(bench))
+    assert archive.id == "legacy-20231114-221321"
+    assert archive.last_active_at == bench.now
+    place = layout(bench).folder / archive.id
+    assert archive.bytes == file_bytes(place) > 0
+    assert [path.name for path in place.iterdir()] == [HASH]
+    assert (place / HASH / "HEAD").is_file()
     # Once: what comes later has no other.
     bench.take(bench.project())
-    assert len(older_layout.archives(layout(bench))) == 1
+    assert len(older_layout.items(layout(bench))) == 1
 
 
 def test_what_only_looks_like_one_stays(bench: Bench) -> None:
@@ -198,7 +200,7 @@ def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
     report = bench.apply(plan)
     assert (report.removed, report.bytes_in_trash) == (1, before)
     assert plan.bytes == before
-    assert older_layout.archives(layout(bench)) == []
+    assert older_layout.items(layout(bench)) == []
     undo_latest(bench.home, clock=lambda: bench.now)
     assert file_bytes(bench.folder) == before
     assert len(older_checkpoints(bench)) == 2
@@ -229,7 +231,7 @@ def test_archives_wait_for_the_user(bench: Bench) -> None:
     (short,) = plan.shortfalls
     assert any("stay until you clear them" in why for why in short.held_by)
     bench.prune(replace(policy, stale_after=7 * DAY))
-    assert len(older_layout.archives(layout(bench))) == 1
+    assert len(older_layout.items(layout(bench))) == 1
     asked = bench.plan(CheckpointPolicy(legacy=True))
     assert [each.kind for each in asked.removals] == ["legacy_checkpoints"]
     assert ids

@@ -12,12 +12,14 @@ import pytest
 from holdfast.homes.agents import STATE
 from holdfast.homes.format_home import FormatHome
 from holdfast.model.checkup import Finding, Severity
+from holdfast.model.plan import Action
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.by_name import plan_all, plan_named
 from holdfast.services.doctor import examine, mend
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from tests.contract.factory import files_and_rows as snapshot
 from tests.contract.sample_format import MarmotFormat, make_home
 
@@ -87,6 +89,86 @@ def test_a_lost_undo_copy_is_damage(home: FormatHome) -> None:
     lost = found(home)["trash"]
     assert lost.severity is Severity.DAMAGE
     assert first in lost.message
+
+
+def remove(home: FormatHome, name: str, action: Action = Action.REMOVE) -> None:
+    made = plan_named(
+        [name], home.scan(NOW), NOW, command="test", reason="asked", undoable=True, action=action
+    )
+    assert apply(made, home, clock=clock).removed
+
+
+def test_an_undo_copy_that_is_missing_or_changed_is_damage(home: FormatHome) -> None:
+    remove(home, "aa01")
+    [folder] = (home.state / "trash" / "1").iterdir()
+    files = [each for each in folder.iterdir() if each.is_file() and each.suffix != ".json"]
+    [copy] = [each for each in files if each.suffix != ".db"]
+    kept = copy.read_bytes()
+    copy.write_bytes(kept + b"x")
+    assert "aa01" in found(home)["trash"].message
+    copy.unlink()
+    assert found(home)["trash"].severity is Severity.DAMAGE
+
+
+@pytest.mark.parametrize("in_trash", [False, True])
+@pytest.mark.parametrize("how", ["flipped", "gone"])
+def test_a_bundle_that_is_not_what_was_written_is_damage(
+    home: FormatHome, in_trash: bool, how: str
+) -> None:
+    remove(home, "aa01", Action.ARCHIVE)
+    if in_trash:
+        bundles = home.archive.items()
+        made = plan_all(bundles, str(home.root), NOW, command="t", reason="r", undoable=True)
+        apply(made, home, clock=clock)
+    assert found(home)["archive"].severity is Severity.OK
+    [bundle] = (home.state / "archive").rglob("*.tar.*")
+    data = bytearray(bundle.read_bytes())
+    data[len(data) // 2] ^= 1
+    bundle.write_bytes(data)
+    if how == "gone":
+        bundle.unlink()
+    damage = found(home)["archive"]
+    assert damage.severity is Severity.DAMAGE
+    assert str(bundle) in damage.message
+
+
+def test_trash_without_its_record_is_found(home: FormatHome) -> None:
+    for name in ("aa01", "bb02"):
+        remove(home, name)
+    log = home.state / "operations"
+    (log / "2.jsonl").rename(log / "kept")
+    lost = found(home)["trash"]
+    assert lost.severity is Severity.DAMAGE
+    assert str(home.state / "trash" / "2") in lost.message
+    assert "record.json" in lost.advice
+    (log / "kept").rename(log / "2.jsonl")
+    assert found(home)["trash"].severity is Severity.OK
+    (log / "1.jsonl").unlink()
+    assert found(home)["trash"].severity is Severity.DAMAGE
+
+
+def test_a_record_that_is_gone_leaves_a_gap(home: FormatHome) -> None:
+    for name in ("aa01", "bb02"):
+        remove(home, name)
+        undo(home, home.log.read().operations[-1].id, clock=clock)
+    assert found(home)["operation log"].severity is Severity.OK
+    (home.state / "operations" / "3.jsonl").unlink()
+    (home.state / "operations" / "4.jsonl").unlink()
+    assert found(home)["operation log"].severity is Severity.OK  # the last ones leave no gap
+    remove(home, "aa01")
+    (home.state / "operations" / "2.jsonl").unlink()
+    assert "operation 2 is gone" in found(home)["operation log"].message
+
+
+def test_what_a_cut_record_no_longer_names_is_found(home: FormatHome) -> None:
+    """Cut after its first batch, it looks like one that was killed there."""
+    remove(home, "aa01")
+    journal = home.state / "operations" / "1.jsonl"
+    whole = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(whole[0] + whole[-1])
+    lost = found(home)["trash"]
+    assert lost.severity is Severity.WARNING
+    assert str(home.state / "trash" / "1" / "units-0") in lost.message
 
 
 def test_our_folder_is_private(home: FormatHome, root: Path) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import UsageError
+from holdfast.errors import StorageError, UsageError
 from holdfast.homes.agents import STATE
 from holdfast.homes.format_home import FormatHome
 from holdfast.model.item import LEFTOVER, SESSION, Item
-from holdfast.model.part import FilePart, Signs, Unit
+from holdfast.model.part import FilePart, LinePart, Part, Role, Signs, Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.by_name import plan_all, plan_named
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.spine.apply import apply
@@ -25,6 +28,7 @@ from holdfast.spine.undo import undo
 from tests.contract.factory import files_and_rows as snapshot
 from tests.contract.factory import touch_marmot
 from tests.contract.sample_format import MarmotFormat, make_home
+from tests.contract.test_parts import everything_below, give_away
 
 NOW = 1_800_000_000.0
 IDS = ("aa01", "bb02", "bb02-sub", "cc03")
@@ -248,3 +252,111 @@ def test_a_pinned_session_goes_when_a_person_names_it(home: FormatHome) -> None:
     home.session_store().pin(IDS[3], True)
     done = results(apply(plan, home, clock=clock))
     assert done == {IDS[0]: Result.REMOVED, IDS[3]: Result.SKIPPED}
+
+
+# --- What is said ---------------------------------------------------------------------------------
+
+
+class RunningMarmot(MarmotFormat):
+    """Its menu is a trace, and Marmot runs: it writes the menu back from memory."""
+
+    def _parts(self, root: Path, path: Path) -> tuple[Part, ...]:
+        return tuple(
+            replace(each, role=Role.TRACE) if isinstance(each, LinePart) else each
+            for each in super()._parts(root, path)
+        )
+
+    def signs(self, root: Path, now: float) -> Signs:
+        return Signs(rewrites="Marmot is running, and may write it back from memory")
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+def test_what_stays_of_a_removed_session_is_said(root: Path, undoable: bool) -> None:
+    home = FormatHome(root, RunningMarmot(), clock=clock)
+    items = [item for item in home.scan(NOW).items if item.id == "aa01"]
+    made = plan_all(items, str(root), NOW, command="t", reason="asked", undoable=undoable)
+    report = apply(made, home, clock=clock)
+    assert [(each.result, each.reason) for each in report.outcomes] == [
+        (
+            Result.REMOVED,
+            "its entry in recent.json stays: Marmot is running, and may write it back from memory",
+        )
+    ]
+    assert "aa01" in (root / "recent.json").read_text()
+    assert "aa01" not in (root / "history.jsonl").read_text()
+
+
+@pytest.mark.parametrize("part", ["chats/aa01.jsonl", "files/aa01/deep/out.bin"])
+def test_a_plan_knows_what_a_process_has_open(home: FormatHome, root: Path, part: str) -> None:
+    with (root / part).open() as file:
+        process = subprocess.Popen(["sleep", "60"], stdin=file)
+    try:
+        alive = {each.id: each.alive for each in sessions_of(home)}
+    finally:
+        process.kill()
+        process.wait()
+    assert alive.pop("aa01") == f"{Path(part).name} is open in process {process.pid}"
+    assert set(alive.values()) == {None}
+
+
+def test_a_link_in_place_of_our_folder_is_refused(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (root / STATE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="is a link"):
+        FormatHome(root, MARMOT, clock=clock)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+# --- Owners ---------------------------------------------------------------------------------------
+
+
+def archive(home: FormatHome, *ids: str) -> None:
+    made = plan_named(
+        ids,
+        home.scan(NOW),
+        NOW,
+        command="test",
+        reason="asked for",
+        undoable=True,
+        action=Action.ARCHIVE,
+    )
+    apply(made, home, clock=clock)
+
+
+def _without_database(root: Path) -> dict[str, object]:
+    """And without the folder that is made anew."""
+    return {
+        name: each
+        for name, each in everything_below(root).items()
+        if name not in ("marmot.db", "files")
+    }
+
+
+def test_an_archived_session_returns_to_its_owner(home: FormatHome, root: Path) -> None:
+    """Restored by root in the home of somebody else, its files are theirs; and a file with two
+    names has both again."""
+    (root / "files" / "aa01" / "again.bin").hardlink_to(
+        root / "files" / "aa01" / "deep" / "out.bin"
+    )
+    if os.geteuid() == 0:
+        give_away(root)
+    before = _without_database(root)
+    archive(home, "aa01")
+    assert not (root / "files" / "aa01").exists()
+    (root / "files").rename(root / "swept")  # the folder that it was in is made anew
+    undo(home, "1", clock=clock)
+    for path in (root / "swept").iterdir():
+        path.rename(root / "files" / path.name)
+    (root / "swept").rmdir()
+    found = _without_database(root)
+    assert {name: found.get(name) for name in before} == before
+    assert (root / "files").stat().st_uid == root.stat().st_uid
+
+
+def test_a_bundle_gives_nobody_the_rights_of_another(home: FormatHome, root: Path) -> None:
+    """Whoever may write to the archive could have root make a program that runs as root."""
+    file = root / "files" / "aa01" / "deep" / "out.bin"
+    file.chmod(0o6755)
+    archive(home, "aa01")
+    undo(home, "1", clock=clock)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o755

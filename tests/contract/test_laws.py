@@ -209,6 +209,36 @@ def test_redo_leaves_what_changed_since_the_undo(bench: Bench) -> None:
     assert bench.look() == before
 
 
+@sessions
+def test_a_name_and_a_pin_are_undone_exactly(bench: Bench) -> None:
+    """Whatever can be changed in its place here. What cannot be is refused, and not in the log."""
+    before, done, home = bench.look(), len(bench.home.log.list()), bench.home
+    names = sorted(bench.ids())[:2]
+    edits = home.need_store().edits
+    changes: dict[Action, Callable[[], HomeReport]] = {
+        Action.PIN: lambda: home.pin_sessions(names),
+        Action.RENAME: lambda: home.rename_session(names[0], "another  title"),
+    }
+    assert edits & changes.keys()
+    for action, change in changes.items():
+        if action not in edits:
+            with pytest.raises(UsageError):
+                change()
+            continue
+        report = change()
+        assert {each.result for each in report.outcomes} == {Result.CHANGED}
+        after = [home.need_store().get(each) for each in names]
+        undone = report.undo()
+        assert {each.result for each in undone.outcomes} == {Result.BROUGHT_BACK}
+        assert bench.look() == before
+        again = home.redo()
+        assert [home.need_store().get(each) for each in names] == after
+        assert {each.result for each in again.undo().outcomes} == {Result.BROUGHT_BACK}
+        assert bench.look() == before
+        done += 4
+    assert len(home.log.list()) == done
+
+
 @everything
 def test_every_removal_has_a_receipt(bench: Bench) -> None:
     report = bench.sample.plan(bench.home).apply()

@@ -30,6 +30,7 @@ from holdfast.model.part import (
 from holdfast.parts import movers, rows, trees
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
+from holdfast.stores.sqlite import foreign
 from holdfast.stores.sqlite.database import sqlite_errors
 
 OLD = 1_700_000_000
@@ -66,10 +67,13 @@ def _folder(home: Path) -> Sample:
         inner = home / name / "deep" / "er"
         inner.mkdir(parents=True)
         (inner / "f").write_bytes(b"\0\1")
+        (inner / "again").hardlink_to(inner / "f")
         (inner / "link").symlink_to("../nowhere")
         (home / name / "empty").mkdir()
         for each in (inner / "f", inner, inner.parent, home / name / "empty", home / name):
             os.utime(each, (OLD, OLD))
+        if os.geteuid() == 0:
+            give_away(home / name)
     return Sample(
         part=FolderPart(path=home / "a"),
         sibling=FolderPart(path=home / "b"),
@@ -201,7 +205,7 @@ def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Sample:
 
 
 def everything_below(root: Path) -> dict[str, object]:
-    """Bytes, modes, times, links: all but the times of folders that something left."""
+    """Bytes, modes, owners, times, links: all but the times of folders that something left."""
     found: dict[str, object] = {}
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -211,8 +215,16 @@ def everything_below(root: Path) -> dict[str, object]:
         elif path.is_file():
             content = path.read_bytes()
         time = 0 if path.is_dir() and path.parent == root else status.st_mtime_ns
-        found[str(path.relative_to(root))] = (status.st_mode, time, content)
+        names = 1 if path.is_dir() else status.st_nlink
+        owner = status.st_uid, status.st_gid
+        found[str(path.relative_to(root))] = (status.st_mode, owner, names, time, content)
     return found
+
+
+def give_away(root: Path) -> None:
+    """To another user, with everything below."""
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 1000, 1000, follow_symlinks=False)
 
 
 def tables_of(store: Path) -> dict[str, list[object]]:
@@ -396,8 +408,7 @@ def test_a_file_that_somebody_has_open_stays(tmp_path: Path, trash: Path) -> Non
     bench = Bench.of(trash, sample.part)
     with sample.part.place.open("a"):
         [why] = bench.leave()
-    assert why is not None
-    assert "open" in why
+    assert why == f"{sample.part.place.name} is open in another process"
     assert sample.part.place.exists()
 
 
@@ -475,6 +486,42 @@ def test_a_place_that_was_given_again_is_left_to_its_new_row(tmp_path: Path, tra
     assert [row[0] for row in found if row[1] == "b"] == [2]  # type: ignore[index]
     assert bench.back() == [None, None]
     assert tables_of(store)["session"] == found
+
+
+def test_numbers_that_tie_two_tables_are_given_anew_together(tmp_path: Path, trash: Path) -> None:
+    """A search index and the list of its rows, as OpenClaw has them."""
+    store = tmp_path / "home.db"
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute("CREATE TABLE listed (id INTEGER PRIMARY KEY, session TEXT)")
+        db.execute("CREATE VIRTUAL TABLE words USING fts5(text, session UNINDEXED)")
+        for number, session in enumerate("aabb", 1):
+            db.execute("INSERT INTO listed VALUES (?, ?)", (number, session))
+            values = (number, f"said {number}", session)
+            db.execute("INSERT INTO words (rowid, text, session) VALUES (?, ?, ?)", values)
+    tables = ("listed", "words")
+    parts = [
+        RowsPart(
+            store=store,
+            rows=tuple(Rows(table=each, column="session", value=name) for each in tables),
+            numbered=tables,
+        )
+        for name in "ab"
+    ]
+    bench = Bench.of(trash, *parts)
+    assert bench.leave() == [None, None]
+    _sql(store, "INSERT INTO listed VALUES (1, 'c')")
+    _sql(store, "INSERT INTO words (rowid, text, session) VALUES (1, 'said anew', 'c')")
+    for _ in range(2):  # the second time after a kill: all of it is back
+        assert bench.back() == [None, None]
+        found = tables_of(store)
+        assert {row[1:] for row in found["words"]} == {  # type: ignore[index]
+            ("said anew", "c"),
+            *((f"said {number}", name) for number, name in enumerate("aabb", 1)),
+        }
+        ids = {row[0]: row[2] for row in found["listed"]}  # type: ignore[index]
+        assert ids == {row[0]: row[2] for row in found["words"]}  # type: ignore[index]
+        assert {number for number, name in ids.items() if name == "b"} == {3, 4}
+    assert all(part_from_json(part_to_json(each)) == each for each in parts)
 
 
 def test_a_unique_value_of_another_row_is_not_replaced(tmp_path: Path, trash: Path) -> None:
@@ -570,6 +617,37 @@ def test_looking_leaves_the_write_ahead_log_alone(tmp_path: Path, trash: Path) -
     bench.mover.copy(bench.slots)
     assert bench.mover.look(bench.slots)[0].here
     assert (copy / "agent.db-wal").read_bytes() == log
+
+
+def test_looking_leaves_nothing_beside_a_database(tmp_path: Path, trash: Path) -> None:
+    sample = _rows_in(tmp_path)
+    store = sample.part.place
+    _sql(store, "PRAGMA journal_mode = WAL")
+    before = everything_below(store.parent)
+    assert before.keys() == {store.name}
+    bench = Bench.of(trash, sample.part)
+    bench.mover.copy(bench.slots)
+    with foreign.reading(store) as db, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        db.execute("DELETE FROM session")
+    assert foreign.rows(store, "SELECT count(*) FROM session") != [(0,)]
+    assert everything_below(store.parent) == before
+
+
+def test_nobody_waits_twice_for_a_locked_database(
+    tmp_path: Path, trash: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "_PATIENCE", 0.01)
+    sample = _rows_in(tmp_path)
+    store = sample.part.place
+    assert foreign.patience(store) > 0
+    with closing(sqlite3.connect(store, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BusyError, match=f"{store} is locked"):
+            foreign.rows(store, "SELECT 1 FROM session")
+        assert foreign.patience(store) == 0
+        [seen] = movers()[RowsPart].look(Bench.of(trash, sample.part).slots)
+        assert seen.here is None
 
 
 def test_a_column_that_is_not_there_is_no_text(tmp_path: Path, trash: Path) -> None:
@@ -707,7 +785,7 @@ def _git(*words: str, said: str = "") -> str:
     return done.stdout.strip()
 
 
-def _killed(_: object) -> None:
+def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 

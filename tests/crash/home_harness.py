@@ -18,6 +18,7 @@ from pathlib import Path
 from holdfast import Home
 from holdfast.errors import CannotUndoError
 from holdfast.model.item import SESSION
+from holdfast.model.plan import Action as Edit
 from holdfast.model.report import Result
 from holdfast.services.endings import end_abandoned
 from holdfast.spine.settle import settle
@@ -65,6 +66,15 @@ def empty(sample: Sample, home: Home) -> None:
 
 def end(sample: Sample, home: Home) -> None:
     end_abandoned(home._place.home, clock=lambda: sample.now, command="maintain")
+
+
+def edit(sample: Sample, home: Home) -> None:
+    """Pins of two sessions; where an agent has no pins, a title."""
+    names = sorted(sample.ids(home))[:2]
+    if Edit.PIN in home.need_store().edits:
+        home.pin_sessions(names)
+    else:
+        home.rename_session(names[0], "another title")
 
 
 def settle_only(sample: Sample, home: Home) -> None:
@@ -145,7 +155,13 @@ SESSIONS = {
 }
 #: For homes in which a session can be ended for an agent that is gone.
 ENDINGS = {"end": Scenario(killed=end), "reopen": Scenario(killed=undo, before=(end,))}
-SCENARIOS = ALWAYS | SESSIONS | ENDINGS
+#: For sessions too; `make test` kills only one home in these.
+EDITS = {
+    "edit": Scenario(killed=edit),
+    "undo-edit": Scenario(killed=undo, before=(edit,)),
+    "redo-edit": Scenario(killed=redo, before=(edit, undo)),
+}
+SCENARIOS = ALWAYS | SESSIONS | ENDINGS | EDITS
 
 
 def cases() -> Iterator[tuple[str, str]]:
@@ -153,7 +169,7 @@ def cases() -> Iterator[tuple[str, str]]:
     for name, sample in HOMES.items():
         yield from ((name, each) for each in ALWAYS)
         if name in SESSION_HOMES:
-            yield from ((name, each) for each in SESSIONS)
+            yield from ((name, each) for each in SESSIONS | EDITS)
         if sample.ends:
             yield from ((name, each) for each in ENDINGS)
 

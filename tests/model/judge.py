@@ -71,10 +71,21 @@ def judge(model: Model, step: Step, seen: Seen, now: float) -> None:
         if thing.place != place:
             thing.removed_at = now
             if isinstance(thing, Session | Bundle):
-                thing.operation = fresh[-1] if fresh else ""
+                _moved_by(thing, place, fresh[-1] if fresh else "")
     _lineage(model, seen)
     _log(model, seen)
     model.operations = set(seen.operations)
+
+
+def _moved_by(thing: Session | Bundle, was: str, operation: str) -> None:
+    """What an undo puts back into the archive can be undone again as what archived it, and not as
+    that undo."""
+    if thing.place == ARCHIVE and was.startswith(BIN):
+        thing.operation = thing.archived_by
+        return
+    thing.operation = operation
+    if thing.place == ARCHIVE:
+        thing.archived_by = operation
 
 
 def _sessions(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> None:

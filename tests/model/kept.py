@@ -48,6 +48,8 @@ class Session:
     #: Which operation moved it last, and which ones may have given it its end.
     operation: str = ""
     ended_by: tuple[str, ...] = ()
+    #: Which operation put it into the archive, also while its bundle is in the trash of another.
+    archived_by: str = ""
 
     @property
     def here(self) -> bool:
@@ -112,6 +114,7 @@ class Bundle:
     place: str = GONE
     removed_at: float = 0.0
     operation: str = ""
+    archived_by: str = ""
 
     def __str__(self) -> str:
         return f"the files of {self.id} ({self.place})"

@@ -80,6 +80,28 @@ def test_a_file_is_gone_only_if_its_bundle_is(still_there: bool) -> None:
     assert file.place == bundle.place == (kept.ARCHIVE if still_there else kept.GONE)
 
 
+def test_what_returns_to_the_archive_is_of_the_operation_that_archived_it() -> None:
+    """An undo cannot be undone: to undo what archived it is what brings it back."""
+    session = run.a_session("old", "cli", 1.0)
+    model = kept.Model(sessions=[session])
+    places = [(kept.ARCHIVE, "4"), (f"{kept.BIN}5", "5"), (kept.ARCHIVE, "6")]
+    for place, operation in places:
+        step = judge.Step()
+        step.move(session, kept.BIN if place.startswith(kept.BIN) else place)
+        seen = Seen(
+            store={},
+            places={"old": Counter([place])},
+            files={},
+            trash={},
+            bundles={},
+            checkpoints={},
+            operations={each: {"can_bring_back": 1} for each in (*model.operations, operation)},
+        )
+        judge.judge(model, step, seen, 2.0)
+        assert session.place == place
+    assert session.operation == "4"
+
+
 def test_sequences_lose_nothing() -> None:
     counts = go_through(1, 2, 40)
     assert len(counts) > 12

@@ -19,6 +19,14 @@ def _rows() -> dict[str, list[str]]:
     return {row[1].strip("`"): row for row in cells[1:]}
 
 
+def cells() -> dict[str, dict[str, str]]:
+    """The same by the names of the columns."""
+    text = _PAGE.read_text().partition("## What works")[0]
+    head = next(line for line in text.splitlines() if line.startswith("| agent "))
+    names = head.strip("| ").split(" | ")
+    return {agent: dict(zip(names, row, strict=True)) for agent, row in _rows().items()}
+
+
 def test_every_agent_has_a_row_that_says_where_it_is() -> None:
     rows = _rows()
     assert rows.keys() == {kind.name for kind in AGENTS}

@@ -127,14 +127,14 @@ def test_warnings() -> None:
         "HOLDFAST_SESSIONS_PINS": "a",
         "HOLDFAST_TRASH_DYS": "1",
         "HOLDFAST_RETENTION_DAYS": "1",
-        "HOLDFAST_HOMES": "1",
+        "HOLDFAST_HOM": "1",
         "HOLDFAST_ZZZ": "1",
         "HOLDFAST_EMPTY": "",
         "HOLDFAST_": "1",
     }
     assert warnings(environ) == [
         "HOLDFAST_: unknown environment variable, ignored",
-        "HOLDFAST_HOMES: unknown environment variable, ignored; did you mean HOLDFAST_HOME?",
+        "HOLDFAST_HOM: unknown environment variable, ignored; did you mean HOLDFAST_HOME?",
         (
             "HOLDFAST_RETENTION_DAYS: unknown environment variable, ignored;"
             " did you mean HOLDFAST_SESSIONS_RETENTION_DAYS?"

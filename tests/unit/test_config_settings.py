@@ -77,6 +77,7 @@ def test_default_entries() -> None:
     assert list(load(None, {}).entries()) == [
         ("trash_days", 7, "default"),
         ("log_days", 365, "default"),
+        ("homes", (), "default"),
         ("sessions.retention_days", 90, "default"),
         ("sessions.files_retention_days", 0, "default"),
         ("sessions.leftovers_retention_days", 0, "default"),
@@ -130,6 +131,7 @@ def test_default_entries() -> None:
         ("notify.command", "", "default"),
         ("notify.near_percent", 90, "default"),
         ("notify.timeout_seconds", 10, "default"),
+        ("mcp.changes", "ask", "default"),
         ("guard.max_tokens", 0, "default"),
         ("guard.max_tokens_in", 0, "default"),
         ("guard.max_tokens_out", 0, "default"),

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Session, Tokens
-from holdfast.model.text import format_cost
+from holdfast.model.text import cost_digits, format_cost
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.prices import Price, Prices, costs, session_cost
 
@@ -131,10 +131,10 @@ def test_totals_tell_the_known_from_the_unknown() -> None:
     assert totals.to_json()["by_source"][0]["full_cost"] == 0.4
 
 
-def test_of_many_days_the_latest_are_told() -> None:
+def test_of_many_days_none_is_left_out() -> None:
     days = [f"2026-{month:02}-{day:02}" for month in (1, 2) for day in range(1, 29)]
     totals = costs([entry(day, "cli", "m", tokens=Tokens(input=1)) for day in days], PRICES)
-    assert [share.name for share in totals.by_day] == days[::-1][:30]
+    assert [share.name for share in totals.by_day] == days[::-1]
     assert totals.ever.usage.tokens.input == len(days)
 
 
@@ -145,9 +145,18 @@ def test_of_many_days_the_latest_are_told() -> None:
         (0.00001, "< $0.0001"),
         (0.0001, "$0.0001"),
         (0.0051, "$0.0051"),
+        (0.25, "$0.25"),
         (1, "$1.00"),
         (1234.5, "$1,234.50"),
     ],
 )
 def test_what_is_not_nothing_never_looks_like_it(cost: float, shown: str) -> None:
     assert format_cost(cost) == shown
+
+
+def test_costs_below_each_other_have_the_same_number_of_digits() -> None:
+    column = [1234.5, 0.25, 0.0, 0.0051]
+    digits = cost_digits(column)
+    shown = [format_cost(each, digits) for each in column]
+    assert shown == ["$1,234.5000", "$0.2500", "$0.0000", "$0.0051"]
+    assert cost_digits(column[:-1]) == 2

@@ -81,6 +81,20 @@ class Capture:
             paths=self.inside(workdir, () if paths is None else paths) or None,
         )
 
+    def foresee(
+        self,
+        path: StrPath,
+        *,
+        paths: StrPath | Iterable[StrPath] | None = None,
+        hash_all: bool = False,
+    ) -> Taking:
+        """What `take` would do now. Nothing is captured, and no store is created for it."""
+        from holdfast.stores.checkpoints.dry_take import foresee  # noqa: PLC0415 - no take needs it
+
+        workdir = directory(path)
+        within = self.inside(workdir, () if paths is None else paths) or None
+        return foresee(self.own_store(hash_all=hash_all, create=False), workdir, paths=within)
+
     def recorder(
         self,
         *,

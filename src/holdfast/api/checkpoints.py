@@ -28,10 +28,12 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.checkup import Verification
 from holdfast.model.moment import Duration, seconds
+from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
+from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.watch import Pace, watch
@@ -247,10 +249,11 @@ class Checkpoints(Capture):
         *,
         stopped: Callable[[], bool],
         settle: Duration | None = None,
+        session: SessionRef | None = None,
         told: Callable[[WatchStep], None] = lambda _: None,
     ) -> Watched:
         """Watch a directory until `stopped` returns True, and take a checkpoint after each change,
-        once nothing has changed for `settle`.
+        once nothing has changed for `settle`. With `session`, they belong to that session.
 
         `told` is called for every attempt. One process at a time may watch a directory; in a second
         one this raises `BusyError`. The home is created if it does not exist.
@@ -260,27 +263,43 @@ class Checkpoints(Capture):
             quiet = seconds(settle, "settle")
             pace = Pace(settle=quiet, longest=max(pace.longest, quiet))
         writer, clock = self.writer(), self._place.clock
-        first = writer.take(workdir, reason="watch: the first look", now=clock())
+        belongs_to = session_id(session) or None
+        first = writer.take(
+            workdir, reason="watch: the first look", now=clock(), session=belongs_to
+        )
         if first.id is None:
             raise HoldfastError(f"{workdir} cannot be watched. {first.reason}.")
         with following(writer.layout, workdir) as follower:
             return watch(
-                writer, workdir, follower, clock=clock, stopped=stopped, told=told, pace=pace
+                writer,
+                workdir,
+                follower,
+                clock=clock,
+                stopped=stopped,
+                told=told,
+                pace=pace,
+                session=belongs_to,
             )
 
     # --- Changing ---------------------------------------------------------------------------------
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
         """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
+        return self.pin_all([which], pinned)[0]
+
+    def pin_all(self, which: Collection[Which], pinned: bool = True) -> Sequence[Checkpoint]:
+        """Pin several as one operation, or unpin them."""
         store = self.need_store()
-        return store.pin(self._chosen(store, which), pinned)
+        found = [self._chosen(store, each) for each in which]
+        return self._edited(store, pin_checkpoints(found, pinned=pinned), "checkpoints.pin")
 
     def rename(self, which: Which, name: str | None) -> Checkpoint:
         """Give a checkpoint a name, or remove the name. A named checkpoint is kept like a pinned
         one."""
         store = self.need_store()
         wanted = text(name or "", "The name").strip() or None
-        return store.rename(self._chosen(store, which), wanted)
+        items = rename_checkpoint(self._chosen(store, which), wanted)
+        return self._edited(store, items, "checkpoints.rename")[0]
 
     def plan_restore(
         self,
@@ -418,6 +437,13 @@ class Checkpoints(Capture):
     def names(self) -> dict[str, str]:
         """The directories of projects, by the ids that plans have for them."""
         return {each.id: each.workdir for each in self.projects()}
+
+    def _edited(
+        self, store: CheckpointStore, items: Sequence[PlanItem], name: str
+    ) -> Sequence[Checkpoint]:
+        place = self._place
+        carry_out_edits(place.home, items, command=place.command(name), clock=place.clock)
+        return [store.get(each.id) for each in items]
 
     def _plan_drop(
         self, ids: Collection[str] | None, use_trash: bool, *, legacy: bool = False

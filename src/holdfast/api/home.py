@@ -17,6 +17,7 @@ from holdfast.api.archive import ArchivedSessions, Log, RestorePlan, Trash
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
 from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
@@ -51,6 +52,7 @@ from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
+from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
@@ -58,12 +60,14 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
-    """What undoing an operation would bring back. `foreseen` says what it would do to the files of
-    projects, by the key of each removal. `since` is what a person did after that operation, the
-    latest first. `unexpected` means that nobody named it, and that a timer may have run it."""
+    """What undoing an operation would bring back. `command` is what was done, of a redo what it did
+    again. `foreseen` says what it would do to the files of projects, by the key of each removal.
+    `since` is what a person did after that operation, the latest first. `unexpected` means that
+    nobody named it, and that a timer may have run it."""
 
     place: Place
     operation: Operation
+    command: str
     removals: Sequence[Removal]
     foreseen: Mapping[str, Foreseen]
     since: Sequence[Operation] = ()
@@ -80,7 +84,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
-class Home(SessionRetention, SessionExchange):
+class Home(SessionRetention, SessionExchange, SessionEdits):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:
@@ -259,12 +263,15 @@ class Home(SessionRetention, SessionExchange):
         asked for. What agents did on their own is passed over."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
+        log = self._place.home.log.read()
+        again = f" ({first_command(log, target)})" if target.redoes else ""
         return UndoPlan(
             place=self._place,
             operation=target,
+            command=f"{target.command}{again}",
             removals=removals,
             foreseen=undoing.foresee(self._place.home, removals),
-            since=undoing.done_since(self._place.home.log.read(), target),
+            since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
         )
 
@@ -290,6 +297,10 @@ class Home(SessionRetention, SessionExchange):
         """What doing an undone operation again would do: by default, the one that was undone last.
         `operation` is its number, or that of its undo."""
         return plan_redo(self._place, None if operation is None else operation_id(operation))
+
+    def to_redo(self) -> Sequence[tuple[Operation, Operation]]:
+        """Undos that nobody has redone, each with the operation that it undid; the latest last."""
+        return to_redo(self._place.home.log.read())
 
     def redo(
         self, operation: OperationRef | None = None, *, progress: Progress | None = None

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
 
+from holdfast.api.in_projects import homes_in_projects, latest_folders
 from holdfast.api.place import Place, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import (
@@ -20,6 +21,7 @@ from holdfast.errors import (
     NotAHomeError,
     UnknownSessionError,
     UsageError,
+    whose_bug,
 )
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
@@ -40,6 +42,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.arguments import Ids
     from holdfast.api.home import Home
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
+    from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.session import Hit
@@ -77,6 +80,17 @@ class Looked(Generic[_T]):
 
     seen: Sequence[tuple[AgentHome, _T]]
     unread: Sequence[UnreadHome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineStatus:
+    """The status of each home that can be read, and those that cannot. `in_projects` are homes in
+    projects in which agents of the machine worked, and that are not among its homes: the
+    configuration can list them."""
+
+    seen: Sequence[tuple[AgentHome, HomeStatus]]
+    unread: Sequence[UnreadHome]
+    in_projects: Sequence[AgentHome] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,17 +214,9 @@ class Machine:
                 continue
             if kind is None or (self._agents is not None and kind.name not in self._agents):
                 continue
-            real = os.path.realpath(path)
-            is_usual = os.path.realpath(usual[kind.name]) == real
-            homes.append(
-                AgentHome(
-                    path=Path(real),
-                    agent=kind.name,
-                    title=kind.agent,
-                    name=kind.name if is_usual else real,
-                    label=kind.name if is_usual else f"{kind.name}/{path.name}",
-                )
-            )
+            real = Path(os.path.realpath(path))
+            is_usual = os.path.realpath(usual[kind.name]) == str(real)
+            homes.append(_agent_home(real, kind, is_usual=is_usual, label=path.name))
         return homes, unread
 
     def place(self, home: AgentHome) -> Place:
@@ -248,9 +254,19 @@ class Machine:
 
     # --- Seeing -----------------------------------------------------------------------------------
 
-    def status(self, *, progress: Progress | None = None) -> Looked[HomeStatus]:
+    def status(self, *, progress: Progress | None = None) -> MachineStatus:
         """What is in each home, what it costs, and what its policy would free."""
-        return self._ask(lambda home: home.status(progress=progress))
+        with one_look():
+            looked = self._ask(lambda home: home.status(progress=progress))
+            folders = self.look(latest_folders).seen if self._agents is None else ()
+        worked_in = {each for _, found in folders for each in found}
+        known = {home.path for home in self.homes}
+        found = [
+            _agent_home(path, kind)
+            for path, kind in homes_in_projects(worked_in, self._user_home)
+            if path not in known
+        ]
+        return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
@@ -277,8 +293,10 @@ class Machine:
         offset: int = 0,
         archived: bool = False,
         openings: bool = False,
+        by_agent: bool = False,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives."""
+        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
+        those of each agent stand together, the agents from A to Z."""
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
@@ -297,10 +315,10 @@ class Machine:
             for home, page in looked.seen
             for session, bundle in _with_bundles(page)
         ]
-        found.sort(
-            key=lambda each: (rank(each.session, order_by, each.page.prices), each.session.id),
-            reverse=True,
-        )
+        found.sort(key=lambda each: each.session.id, reverse=True)
+        found.sort(key=lambda each: rank(each.session, order_by, each.page.prices))
+        if by_agent:
+            found.sort(key=lambda each: each.home.label)
         shown = found[offset:most]
         return MachinePage(
             found=self._with_openings(shown) if openings else shown,
@@ -510,6 +528,18 @@ def _in_archive(place: Place, prefix: str) -> _Begun:
         return _Begun(newest=list(active.items()), total=len(active))
 
 
+def _agent_home(
+    path: Path, kind: Kind, *, is_usual: bool = False, label: str | None = None
+) -> AgentHome:
+    return AgentHome(
+        path=path,
+        agent=kind.name,
+        title=kind.agent,
+        name=kind.name if is_usual else str(path),
+        label=kind.name if is_usual else f"{kind.name}/{label or path.name}",
+    )
+
+
 def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
     for each in agents:
         if each not in known:
@@ -523,9 +553,10 @@ def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
 
 
 def _bug_in(home: AgentHome, error: Exception) -> HoldfastError:
+    package = whose_bug(error) or "Holdfast"
     return HoldfastError(
         f"Cannot read {home.path}: {type(error).__name__}: {error}",
-        hint="This is a bug in Holdfast. The other homes are not affected. Please report it.",
+        hint=f"This is a bug in {package}. The other homes are not affected. Please report it.",
     )
 
 

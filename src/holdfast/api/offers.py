@@ -6,7 +6,7 @@ not offered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, usual_homes, usual_places_of
@@ -24,10 +24,11 @@ _NOTES = "index/units.json"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A word, and what it stands for."""
+    """A word, and what it stands for. `at` is its time, where the latest ones come first."""
 
     word: str
     about: str = ""
+    at: float = 0.0
 
 
 def homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[Path]:
@@ -45,13 +46,17 @@ def agents(user_home: Path, environ: Mapping[str, str], prefix: str) -> Sequence
     ]
 
 
-def sessions(root: Path, prefix: str) -> Sequence[Offer]:
-    """Sessions of a home, by the start of their id, the latest first."""
+def sessions(roots: Iterable[Path], prefix: str) -> Sequence[Offer]:
+    """Sessions of these homes, by the start of their id, the latest of all first."""
+    found = [offer for root in roots for offer in _sessions(root, prefix)]
+    return sorted(found, key=lambda each: -each.at)[:MOST]
+
+
+def _sessions(root: Path, prefix: str) -> Sequence[Offer]:
     if (database := _database(root)) is not None:
-        return [Offer(name, title) for name, title in session_names(database, prefix, MOST)]
-    noted = sorted(_noted(root), key=lambda each: -each.active)
-    found = [each for each in noted if each.id.startswith(prefix)]
-    return [Offer(each.id, each.title or "") for each in found[:MOST]]
+        return [Offer(*each) for each in session_names(database, prefix, MOST)]
+    found = [each for each in _noted(root) if each.id.startswith(prefix)]
+    return [Offer(each.id, each.title or "", each.active) for each in found]
 
 
 def sources(root: Path, prefix: str) -> Sequence[Offer]:

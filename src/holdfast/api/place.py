@@ -13,9 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.config import VARIABLE_PREFIX
 from holdfast.config import is_default as is_unconfigured
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.kind import KIND, LOG, open_own
+from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -34,7 +35,7 @@ from holdfast.stores.files import make_private_dir, storage_errors, write_new
 from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.config.settings import Settings
     from holdfast.homes.holdfast import HoldfastHome
@@ -67,11 +68,33 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
 
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where homes of agents may be: their usual folders below the home directory, the folders that
-    environment variables name, and homes that lie inside these, such as profiles."""
+    environment variables name, homes that lie inside these, such as profiles, and those that the
+    configuration lists."""
     named = {kind.name: _named(kind, environ) for kind in kinds()}
-    return usual_places(
+    found = usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
     )
+    real = {os.path.realpath(each) for each in found}
+    more = listed_homes(user_home, environ)
+    return [*found, *(Path(each) for each in more if os.path.realpath(each) not in real)]
+
+
+def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
+    """What `homes` says in the configuration of Holdfast's own home. A configuration that is wrong
+    lists none: whoever opens that home says what is wrong."""
+    path = expanded(_named(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
+    if not environ.get(f"{VARIABLE_PREFIX}HOMES"):
+        try:  # hardly anybody lists any, and loading all settings takes longer than a list
+            if b"homes" not in path.read_bytes():
+                return ()
+        except OSError:
+            return ()
+    from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
+
+    try:
+        return load(path, environ).homes
+    except (ConfigError, StorageError):
+        return ()
 
 
 def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str, Path]:
@@ -84,7 +107,8 @@ def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str,
 
 def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
     """The folder that the variable of an agent names, if it has one."""
-    return environ.get(kind.environment) if kind.environment else None
+    value = environ.get(kind.environment) if kind.environment else None
+    return kind.named(value) if value else None
 
 
 def has_checkpoints_to_import(path: Path) -> bool:
@@ -97,11 +121,8 @@ def has_checkpoints_to_import(path: Path) -> bool:
 def has_own_home(path: Path) -> bool:
     """Whether a folder is a home of Holdfast's own, with checkpoints in it."""
     with suppress(OSError):
-        return (
-            (path / "checkpoints").is_dir()
-            and (kind := kind_of(path)) is not None
-            and (kind.name == KIND)
-        )
+        kind = kind_of(path) if (path / "checkpoints").is_dir() else None
+        return kind is not None and kind.name == KIND
     return False
 
 

@@ -37,7 +37,8 @@ class HomePlan:
     `plan` is the value: it can be printed, compared and saved. `problems` are places that could not
     be looked at. `unknown_sources` were asked for, but no session comes from them; each has
     the nearest existing source. `names` has the
-    directories of projects, by their ids.
+    directories of projects, by their ids. Nothing in a home that is `read_only` can be removed; a
+    problem says why.
     """
 
     place: Place
@@ -46,6 +47,7 @@ class HomePlan:
     problems: Sequence[Problem] = ()
     unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
@@ -157,7 +159,7 @@ class HomeReport:
             (alone, archived_words(alone, files)),
             (self.removed - alone - files, "removed"),
             (self.report.ended, "ended"),
-            (self.report.rewritten, "changed"),
+            (self.report.changed, "changed"),
             (self.brought_back, "brought back"),
             (self.skipped, "skipped"),
             (self.failed, "failed"),
@@ -184,6 +186,7 @@ def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: Session
         plan=plan,
         problems=inventory.problems,
         unknown_sources=_unknown_sources(place.home, wanted, inventory),
+        read_only=inventory.read_only,
     )
 
 

@@ -1,4 +1,4 @@
-"""Sessions that leave the store: pruned, collected, deleted, archived; and sessions that end."""
+"""Sessions that leave the store: pruned, collected, deleted, archived."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.model.arguments import instance
-from holdfast.model.session import Session, SessionFilter, SessionRef
+from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Progress
-from holdfast.services.endings import end_by_hand
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
 from holdfast.value import replace
 
@@ -168,17 +167,18 @@ class SessionRetention(SessionView):
             command=self._place.command("archive_sessions"),
             progress=progress,
         )
-        return HomePlan(place=self._place, home=home, plan=plan, problems=inventory.problems)
+        return HomePlan(
+            place=self._place,
+            home=home,
+            plan=plan,
+            problems=inventory.problems,
+            read_only=inventory.read_only,
+        )
 
     prune = applied(plan_prune)
     gc = applied(plan_gc)
     delete = applied(plan_delete)
     archive_sessions = applied(plan_archive)
-
-    def end_session(self, session: SessionRef, reason: str = "ended") -> Session:
-        """Give a session its end when its agent never will. One that a process holds is left."""
-        home, at = self._place.home, self._place.clock()
-        return end_by_hand(home, self.resolve(session), reason, at=at)
 
 
 def _files(wanted: str) -> Files:

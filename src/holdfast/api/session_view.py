@@ -81,7 +81,7 @@ class SessionView:
         if store is None:
             raise UsageError(
                 f"{self._place.root} has no session store yet.",
-                hint="Agents that embed Holdfast make one, and so does `holdfast sessions import`.",
+                hint="Agents that embed Holdfast create one; so does `holdfast sessions import`.",
             )
         return store
 
@@ -126,6 +126,14 @@ class SessionView:
         return SearchResult(
             hits=(), close_words=close, archive_unread=self._has_archived(), problems=problems
         )
+
+    def sign_of_life(self, session: SessionRef) -> str | None:
+        """Why a session in the store counts as in use, in words: which process, which lease or file
+        says so. None if it does not, or only because it has no end."""
+        from holdfast.policy.lifecycle import NOT_ENDED  # noqa: PLC0415 - no list needs it
+
+        why = self._place.home.sign_of_life(id_of(session), self._place.clock())
+        return None if why == NOT_ENDED else why
 
     def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.

@@ -6,8 +6,9 @@ middle of a line helps nobody.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,58 +22,73 @@ if TYPE_CHECKING:
     from holdfast.api.offers import Offer
 
 
-def session_ids(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
+_Offers = Callable[[Invocation, str], Iterable["Offer"]]
+
+
+def _completer(offered: _Offers) -> Callable[..., Sequence[CompletionItem]]:
+    """What click asks, for a function that offers words of a home. What fails offers none."""
+
+    @functools.wraps(offered)
+    def complete(
+        ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> Sequence[CompletionItem]:
+        invocation = ctx.find_root().ensure_object(Invocation)
+        with suppress(Exception):
+            try:
+                return _items(offered(invocation, incomplete))
+            finally:
+                invocation.close()
+        return []
+
+    return complete
+
+
+@_completer
+def session_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Sessions of the chosen home, or of all."""
-    with suppress(Exception):
-        from holdfast.api import offers
+    from holdfast.api import offers
 
-        return _items(
-            each for root in _homes(_invocation(ctx)) for each in offers.sessions(root, incomplete)
-        )
-    return []
+    return offers.sessions(_homes(invocation), incomplete)
 
 
-def sources(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
-    with suppress(Exception):
-        from holdfast.api import offers
+@_completer
+def sources(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
+    from holdfast.api import offers
 
-        return _items(
-            each for root in _homes(_invocation(ctx)) for each in offers.sources(root, incomplete)
-        )
-    return []
+    return (each for root in _homes(invocation) for each in offers.sources(root, incomplete))
 
 
-def checkpoint_ids(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
-    with suppress(Exception):
-        from holdfast.api import offers
+@_completer
+def checkpoint_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
+    from holdfast.api import offers
 
-        invocation = _invocation(ctx)
-        try:
-            return _items(offers.checkpoints(invocation.open_place(), incomplete, here()))
-        finally:
-            invocation.close()
-    return []
+    return offers.checkpoints(invocation.open_place(), incomplete, here())
 
 
-def operations(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
+@_completer
+def operations(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Numbers of operations; of the one home that was named, or of our own."""
-    with suppress(Exception):
-        from holdfast.api import offers
+    from holdfast.api import offers
 
-        invocation = _invocation(ctx)
-        try:
-            return _items(offers.operations(invocation.open_place(), incomplete))
-        finally:
-            invocation.close()
-    return []
+    return offers.operations(invocation.open_place(), incomplete)
+
+
+def command_words(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    """The commands that can follow the words so far: for `help`."""
+    import click
+
+    page = ctx.parent or ctx
+    for word in ctx.params.get(param.name or "") or ():
+        command = page.command
+        member = command.get_command(page, word) if isinstance(command, click.Group) else None
+        if member is None:
+            return []
+        page = click.Context(member, info_name=word, parent=page)
+    if not isinstance(page.command, click.Group):
+        return []
+    return page.command.shell_complete(page, incomplete) if not incomplete.startswith("-") else []
 
 
 def files_and_agents(
@@ -110,10 +126,6 @@ def sections(
     from holdfast.config.settings import TABLES
 
     return _items(Offer(each) for each in TABLES if each.startswith(incomplete))
-
-
-def _invocation(ctx: click.Context) -> Invocation:
-    return ctx.find_root().ensure_object(Invocation)
 
 
 def _homes(invocation: Invocation) -> Sequence[Path]:

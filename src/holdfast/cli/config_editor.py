@@ -69,7 +69,8 @@ def _edit(draft: Path, *, json: bool) -> None:
         done = subprocess.run(words, check=False, stdout=sys.stderr if json else None)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"Cannot start the editor {editor or 'vi'!r}: {error}.", hint="Set EDITOR to another."
+            f"Cannot start the editor {editor or 'vi'!r}: {error}.",
+            hint="Set EDITOR to another one.",
         ) from None
     if done.returncode:
         raise HoldfastError(

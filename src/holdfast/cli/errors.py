@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.streams import OutputError, colour_wanted, write, write_error
-from holdfast.errors import COMMAND_FLAG, HoldfastError, StorageError
+from holdfast.errors import COMMAND_FLAG, HoldfastError, StorageError, whose_bug
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ def as_holdfast_error(error: Exception) -> HoldfastError:
         return StorageError(f"{where}: {error.strerror or error}")
     if isinstance(error, MemoryError):
         return HoldfastError("Out of memory.")
+    package = whose_bug(error)
+    if package is not None:
+        return HoldfastError(
+            f"Error in {package}: {type(error).__name__}: {error}",
+            hint="This is a bug in that package, not in Holdfast. --debug shows where.",
+        )
     return HoldfastError(
         f"Internal error: {type(error).__name__}: {error}",
         hint="This is a bug in Holdfast. Run the command again with --debug and report it.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,8 +16,10 @@ import click
 from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note
 from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held, will_ask
 from holdfast.errors import COMMAND_FLAG
+from holdfast.model.text import minutes_meant
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -192,7 +195,10 @@ class Command(_Framed):
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
         COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
-        if name in CHANGING and not ctx.params.get("dry_run"):
+        if name in CHANGING:
+            _say_minutes(ctx.params)
+        may = name in CHANGING and not ctx.params.get("dry_run")
+        if may:
             may_change()
         changes = is_told_to_change(name, ctx.params)
         if changes:
@@ -201,9 +207,24 @@ class Command(_Framed):
             will_ask()
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
-        result = super().invoke(ctx)
+        with _ending_as_interrupt() if may else nullcontext():
+            result = super().invoke(ctx)
         tell_held(result)
         return result
+
+
+def _say_minutes(given: Mapping[str, Any]) -> None:
+    """`3m` is three months elsewhere. Here a rule with it removes almost everything."""
+    for flag in ("older_than", "keep_within"):
+        meant = minutes_meant(given[flag]) if isinstance(given.get(flag), str) else None
+        if meant is not None:
+            note(f"note: --{flag.replace('_', '-')} {meant}")
+
+
+def _ending_as_interrupt() -> AbstractContextManager[None]:
+    from holdfast.cli.progress import ending_as_interrupt
+
+    return ending_as_interrupt()
 
 
 class Group(_Framed, click.Group):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +17,17 @@ from holdfast.cli.streams import stop_was_asked
 from holdfast.errors import (
     COMMAND_FLAG,
     CannotUndoError,
+    DamageError,
+    FullDiskError,
+    HoldfastError,
     NothingToUndoError,
+    StorageError,
     UsageError,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.api.home import Home
     from holdfast.api.machine import AgentHome, UnreadHome
     from holdfast.cli.invocation import Invocation
@@ -179,9 +186,35 @@ def home_json(invocation: Invocation, home: Home) -> dict[str, Any]:
 def tell_unread(unread: Sequence[UnreadHome]) -> int:
     """Name the homes that could not be read; the exit code says that there were some."""
     for each in unread:
-        print_error(each.error, as_json=False)
+        with _speaking_of(each.path):
+            print_error(with_doctor(each.error), as_json=False)
     return unread[0].error.exit_code if unread else 0
 
 
 def failed_json(unread: Sequence[UnreadHome]) -> list[dict[str, Any]]:
-    return [{"home": str(each.path), **error_document(each.error)} for each in unread]
+    found = []
+    for each in unread:
+        with _speaking_of(each.path):
+            found.append({"home": str(each.path), **error_document(with_doctor(each.error))})
+    return found
+
+
+@contextlib.contextmanager
+def _speaking_of(home: Path) -> Iterator[None]:
+    """Hints name commands that work on this home."""
+    from holdfast.cli.invocation import quoted
+
+    voice = COMMAND_FLAG.set(f"--home {quoted(home)} ")
+    try:
+        yield
+    finally:
+        COMMAND_FLAG.reset(voice)
+
+
+def with_doctor(error: HoldfastError) -> HoldfastError:
+    """The error of a home that cannot be read, with the command that says what is wrong with it."""
+    is_home = isinstance(error, StorageError | DamageError) and not isinstance(error, FullDiskError)
+    hint = error.hint or ""
+    if is_home and "doctor" not in hint:
+        error.hint = f"{hint} To see what is wrong: holdfast doctor".strip()
+    return error

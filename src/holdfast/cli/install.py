@@ -127,7 +127,7 @@ class Cron:
     def __init__(self, job: Job, _: Invocation) -> None:
         if not all(word.isprintable() for word in job.command):
             raise UsageError(
-                f"A crontab cannot hold the path {str(job.home)!r}.",
+                f"A crontab line cannot contain the path {str(job.home)!r}.",
                 hint="Use --install systemd, or give the home a name of printable characters.",
             )
         hour, minute = divmod(job.share % (_MINUTES * _HOURS), _MINUTES)
@@ -153,7 +153,7 @@ class Cron:
         kept = [line for line in _lines(before) if not line.rstrip().endswith(self._mark.encode())]
         _write_crontab(b"".join([*kept, self._line.encode() + b"\n"]))
         replaced = len(kept) < len(_lines(before))
-        note(f"Installed{', in place of an earlier one' if replaced else ''}.")
+        note(f"Installed{', replacing an earlier one' if replaced else ''}.")
         note(f"To remove it again, remove the line that ends in `{self._mark}` with:")
         note("  crontab -e")
         return 0

@@ -103,7 +103,7 @@ class Invocation:
         if not homes and not unread:
             raise NotAHomeError(
                 f"There is no home of {agent} here.",
-                hint="`holdfast status` shows the homes that there are.",
+                hint="`holdfast status` lists the homes on this machine.",
             )
         if len(homes) != 1 or unread:
             return None
@@ -349,7 +349,7 @@ def resolved(directory: str | None) -> Path:
     try:
         return (Path.cwd() if directory is None else Path(directory)).resolve()
     except FileNotFoundError:
-        raise UsageError("The current directory is gone.", hint="Name another one.") from None
+        raise UsageError("The current directory is gone.", hint="Choose another one.") from None
     except (RuntimeError, OSError) as error:
         raise UsageError(f"Cannot resolve {directory}: {error}.") from None
 

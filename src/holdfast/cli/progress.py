@@ -12,7 +12,8 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _QUIET_SECONDS = 1.0
-_STOPPING = "Stopping after the current batch. Press Ctrl-C again to end at once.\n"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = {signal.SIGINT: "Press Ctrl-C again", signal.SIGTERM: "Send the signal again"}
 
 
 class TerminalProgress:
@@ -98,31 +100,50 @@ def _start() -> tuple[RichProgress, TaskID]:
 def progress(
     label: str = "", *, stoppable: bool = False, changes: bool | None = None
 ) -> Iterator[TerminalProgress]:
-    """Around work that can stop between two batches, the first Ctrl-C asks it to and the second
-    ends it at once. Around work that only looks, the first one ends it. After an interrupt of work
-    that `changes` something, the command says how to go on; most work that can be stopped does.
+    """Around work that can stop between two batches, the first Ctrl-C or SIGTERM asks it to and the
+    second ends it at once. Around work that only looks, the first one ends it. After an interrupt
+    of work that `changes` something, the command says how to go on; most work that can be stopped
+    does.
     """
     shown = TerminalProgress(label)
-    before = signal.getsignal(signal.SIGINT)
     if stoppable if changes is None else changes:
         change_begins()
 
-    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def on_interrupt(number: int, _frame: FrameType | None) -> None:
         if shown.stop_requested():
             raise KeyboardInterrupt
         shown.request_stop()
         ask_to_stop()
         # Not through `sys.stderr`, which may be in the middle of a write.
         with contextlib.suppress(OSError, ValueError):
-            os.write(sys.stderr.fileno(), _STOPPING.encode())
+            again = _AGAIN[signal.Signals(number)]
+            said = f"Stopping after the current batch. {again} to end at once.\n"
+            os.write(sys.stderr.fileno(), said.encode())
 
-    if stoppable:
-        signal.signal(signal.SIGINT, on_interrupt)
+    with handling(on_interrupt) if stoppable else contextlib.nullcontext():
+        try:
+            yield shown
+        finally:
+            shown.close()
+
+
+@contextlib.contextmanager
+def handling(
+    handler: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = _SIGNALS
+) -> Iterator[None]:
+    """Have signals handled in here."""
+    before = {each: signal.signal(each, handler) for each in signals}
     try:
-        yield shown
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        shown.close()
+        for each, former in before.items():
+            signal.signal(each, former)
+
+
+def ending_as_interrupt() -> AbstractContextManager[None]:
+    """SIGTERM does what Ctrl-C does: the command says what was done, and how to go on. A service
+    that is stopped, a `timeout` and a shutdown send it."""
+    return handling(signal.default_int_handler, [signal.SIGTERM])
 
 
 class Stop:
@@ -161,11 +182,8 @@ class Stop:
 def until_signal() -> Iterator[Stop]:
     """SIGINT and SIGTERM stop the work after the batch at hand; a second one ends it at once."""
     stop = Stop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, stop.request) for each in signals}
-    try:
-        yield stop
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        stop.close()
+    with handling(stop.request):
+        try:
+            yield stop
+        finally:
+            stop.close()

@@ -117,11 +117,16 @@ def remove(
     """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for."""
     plan = planned.plan
     _tell(planned)
-    if not invocation.json:
-        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb)
+    refused = planned.read_only and not plan.steps
+    shows_only = how.dry_run or how.plan_out is not None
+    if refused:
+        note("Nothing can be removed here: this home can only be read.")
+    elif not invocation.json:
+        asks = not shows_only and not how.yes and sys.stdin.isatty()
+        show_plan(plan, all_items=how.all_items, sources=planned.names, verb=verb, asks=asks)
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
-    if how.dry_run or how.plan_out is not None:
+    if shows_only:
         _document(invocation, plan, None)
         if how.plan_out is None and not invocation.json:
             nothing_changed()
@@ -129,7 +134,8 @@ def remove(
     if not plan.steps:
         planned.apply()  # settles what a killed run left, if one did
         _document(invocation, plan, None)
-        return 0
+        # Whoever works on all homes did not ask for this one.
+        return HoldfastError.exit_code if refused and invocation.together is None else 0
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
@@ -150,8 +156,8 @@ def exit_code(report: Report) -> int:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
         return DamageError.exit_code
-    nothing_done = not (report.removed or report.brought_back or report.ended or report.rewritten)
-    if report.failed or (report.skipped and nothing_done):
+    done = report.removed or report.brought_back or report.ended or report.changed
+    if report.failed or (report.skipped and not done):
         return HoldfastError.exit_code
     return 0
 
@@ -165,7 +171,7 @@ def _ask(plan: Plan, undo: str) -> DeclinedError | None:
 
 
 def asked(
-    question: str, done: str, hint: str = "Look at it with --dry-run, then pass --yes."
+    question: str, done: str, hint: str = "Check it with --dry-run, then pass --yes."
 ) -> DeclinedError | None:
     """None when the user said yes; `done` is what was not done otherwise."""
     if not sys.stdin.isatty():

@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.output import name, say, styled, table, when
+from holdfast.cli import plain
+from holdfast.cli.output import name, note, say, styled, table, when
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
 from holdfast.model.item import Item
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -23,6 +24,14 @@ _STATES = {
     ProjectState.UNMOUNTED: "yellow",
     ProjectState.UNKNOWN: "yellow",
     ProjectState.MISSING: "red",
+}
+#: What states mean that do not say it themselves, and how to find out more.
+_MEANINGS = {
+    ProjectState.UNMOUNTED: "unmounted: the disk that it was on is not mounted now.",
+    ProjectState.UNKNOWN: (
+        "unknown: its parent folder is gone too, or no record says where it was, so it may have "
+        "been moved. `checkpoints list --all-projects` shows what was taken of it."
+    ),
 }
 _COLUMNS = ("project", "state", "checkpoints", "last used", "size")
 _NUMBERS = ("checkpoints", "last used", "size")
@@ -88,6 +97,9 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
             below=_where(each, places=places),
         )
     say(rows)
+    if any(each.pinned for each in checkpoints):
+        legend = "📌 is pinned."
+        note(legend) if plain.is_piped() else say(styled(legend, style="dim"))
 
 
 def lines(checkpoint: Checkpoint) -> Line:
@@ -211,6 +223,9 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
     if len(shown) < len(ordered):
         rest = len(ordered) - len(shown)
         say(styled(f"… and {rest:,} more; --limit {len(ordered)} shows them all.", style="dim"))
+    for state, meaning in _MEANINGS.items():
+        if any(each.state is state for each in shown):
+            say(styled(meaning, style="dim"))
 
 
 def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:

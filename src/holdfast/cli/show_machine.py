@@ -17,12 +17,15 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome
     from holdfast.api.values import HomeStatus
+    from holdfast.model.plan import Outlook
 
     Seen = tuple[AgentHome, HomeStatus]
 
 _NARROW = 6
 #: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
 _AROUND = 9
+#: Those that name projects.
+PROJECT_LINES = 4
 _FEWEST = 5
 _MOST_TROUBLES = 3
 _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
@@ -30,7 +33,7 @@ _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Figures:
-    """What a line says. `frees` are bytes that the policy would free."""
+    """What a line says. `frees` are bytes that the file system would get back by the policy."""
 
     sessions: int
     in_use: int
@@ -58,12 +61,14 @@ class _Figures:
 _NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
 
 
-def show_machine(seen: Sequence[Seen]) -> None:
-    """On a terminal, the homes that do not fit on the screen share a line."""
+def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
+    """On a terminal, the homes that do not fit on the screen share a line. `below` are lines that
+    the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
-    shown, rest = lines[: _most(len(lines))], lines[_most(len(lines)) :]
+    most = _most(len(lines), below)
+    shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
     drops = ("in use", "in trash", "leftovers")
@@ -85,15 +90,27 @@ def show_machine(seen: Sequence[Seen]) -> None:
     _show_what_helps(seen)
 
 
+def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
+    """Homes in projects of the user, and the command that has them listed with the others."""
+    agents = ", ".join(sorted({home.title for home in found}))
+    shown = ", ".join(str(home.path) for home in found[:_MOST_TROUBLES])
+    more = f" and {len(found) - _MOST_TROUBLES:,} more" if found[_MOST_TROUBLES:] else ""
+    projects = format_count(len(found), "project")
+    say()
+    say(f"{agents} was used in {projects} of yours: {shown}{more}. To see them with the others:")
+    homes = " ".join(quoted(path) for path in (*listed, *(str(home.path) for home in found)))
+    suggest(f"holdfast --home holdfast config set homes {homes}")
+
+
 def _sum(figures: Iterable[_Figures]) -> _Figures:
     return functools.reduce(_Figures.plus, figures, _NOTHING)
 
 
-def _most(homes: int) -> int:
+def _most(homes: int, below: int) -> int:
     """How many homes get a line of their own. A pipe takes all of them."""
     if plain.is_enough():
         return homes
-    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND)
+    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND - below)
     return homes if homes <= room else room - 1
 
 
@@ -104,9 +121,9 @@ def _figures(status: HomeStatus) -> _Figures:
         sessions=status.store.sessions if status.store else len(sessions),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
-        leftovers=_bytes(status, LEFTOVER),
+        leftovers=_leftovers(status),
         trash=trash_bytes(inventory),
-        frees=status.outlook.bytes if status.outlook else 0,
+        frees=status.outlook.frees if status.outlook else 0,
     )
 
 
@@ -118,12 +135,17 @@ def _bytes(status: HomeStatus, kind: str) -> int:
     return sum(item.bytes for item in status.inventory.items if item.kind == kind)
 
 
+def _leftovers(status: HomeStatus) -> int:
+    """Those that could leave: nothing does where nothing may be changed."""
+    return 0 if status.inventory.read_only else _bytes(status, LEFTOVER)
+
+
 def agent_label(label: str, status: HomeStatus) -> str:
     return label + (f" {status.version}" if status.version else "")
 
 
 def _show_troubles(seen: Sequence[Seen]) -> None:
-    troubled = [(h, n) for h, s in seen if (n := len(s.problems) + len(s.unfinished))]
+    troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     for home, number in troubled[:_MOST_TROUBLES]:
         count = format_count(number, "problem")
         flag = f"--home {quoted(home.name)}"
@@ -133,43 +155,59 @@ def _show_troubles(seen: Sequence[Seen]) -> None:
         say(name(f"{said} with problems; see holdfast status --json", "yellow"))
 
 
+def _troubles(status: HomeStatus) -> int:
+    """What is so in every home of an agent needs nobody's attention."""
+    return sum(not each.usual for each in status.problems) + len(status.unfinished)
+
+
 def _show_what_helps(seen: Sequence[Seen]) -> None:
     """The one command that gives back most, by bytes. Leftovers are named when they are more than
     all sessions: they go only when somebody says how long they are to stay."""
-    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
+    would = {home: status.outlook for home, status in seen if status.outlook}
+    frees = {home: outlook.bytes for home, outlook in would.items()}
     trash = {home: trash_bytes(status.inventory) for home, status in seen}
-    left = {home: _bytes(status, LEFTOVER) for home, status in seen}
+    left = {home: _leftovers(status) for home, status in seen}
     sessions = sum(_bytes(status, SESSION) for _, status in seen)
     large = sum(left.values()) > sessions
     most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))
     if most and sum(frees.values()) == most:
-        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
-        say(
-            f"The policy would remove {format_count(removals, 'item')} and free "
-            f"{format_bytes(most)}. Have a look first:"
-        )
+        say(f"{would_words([*would.values()])} Have a look first:")
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("It stays in the trash for a while; to free the space at once, add --now.")
+        say("What is removed stays in the trash; add --now to free the space at once.")
     elif most and sum(trash.values()) == most:
-        say(f"{format_bytes(most)} are in the trash. To free the space now, for good:")
+        say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
         suggest(f"holdfast trash empty {_where(trash)}")
     elif most:
         home = max(left, key=lambda each: left[each])
         say(
-            f"{format_bytes(most)} are leftovers that no session needs, such as logs, caches and "
-            f"copies of programs; most of them in {home.label}. See what they are:"
+            f"{format_bytes(most)} is leftovers that no session needs, such as logs, caches and "
+            f"copies of programs, most of it in {home.label}. To see what they are:"
         )
         suggest(f"holdfast status --home {quoted(home.name)}")
         say("They stay until you say how long to keep them. To have them pruned after 30 days:")
         flag = f"--home {quoted(home.name)}"
         suggest(f"holdfast {flag} config set sessions.leftovers_retention_days 30")
         if any(frees.values()):
-            say(f"The policy would free another {format_bytes(sum(frees.values()))}:")
+            say(would_words([*would.values()]))
             suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
         say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
         suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
+
+
+def would_words(outlooks: Sequence[Outlook]) -> str:
+    """What the policy would remove, and what that frees: on the disk, and inside databases of
+    agents, whose files do not shrink."""
+    items = format_count(sum(each.removals for each in outlooks), "item")
+    frees = sum(each.frees for each in outlooks)
+    in_rows = format_bytes(sum(each.in_rows for each in outlooks))
+    databases = sum(bool(each.in_rows) for each in outlooks)
+    whose = "the agent's database, which uses" if databases == 1 else "agents' databases, which use"
+    inside = f"{in_rows} inside {whose} it again" if databases else ""
+    parts = [format_bytes(frees)] if frees or not inside else []
+    free = ", and ".join([*parts, inside] if inside else parts)
+    return f"The policy would remove {items} and free {free}."
 
 
 def _where(sizes: Mapping[AgentHome, int]) -> str:

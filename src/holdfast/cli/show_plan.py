@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.cli.output import joined, name, say, styled, suggest, table
+from holdfast.cli.show_edits import plan_edits
 from holdfast.model.item import (
     ARCHIVED,
     ARCHIVED_FILES,
@@ -40,6 +41,9 @@ _KIND_NAMES = {
     LEGACY: "older checkpoints",
     LEFTOVER: "leftovers",
 }
+#: What an item takes on the disk. A list has the size of what was said, which may be less, as in a
+#: database with its indexes, or more, where that is compressed.
+ON_DISK = "on disk"
 _EXAMPLES = 5
 _MOST_GROUPS = 8
 _WORTH_A_LINE = 1024 * 1024
@@ -49,6 +53,15 @@ _AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 
 def kind_name(kind: str) -> str:
     return _KIND_NAMES.get(kind, kind)
+
+
+def shown_name(item: PlanItem | Outcome) -> str:
+    """What people know an item by. The id of a copy in the trash begins with where it lies."""
+    operation, _, rest = item.id.partition("/")
+    known = rest.partition("/")[2]
+    if item.kind != TRASH or not known:
+        return item.id
+    return f"{known} (removed by operation {operation})"
 
 
 def amount(items: Sequence[PlanItem]) -> str:
@@ -104,26 +117,28 @@ def show_plan(
     all_items: bool,
     sources: Mapping[str, str] = _AS_THEY_ARE,
     verb: str = "remove",
+    asks: bool = False,
 ) -> None:
     """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
 
     `sources` has the names of sources that people know by another one. `verb` is what was asked
-    for.
+    for. If somebody is asked right after it, the question says what cannot be undone.
     """
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
-        say(styled(f"The plan {verb} {amount(removals)}", style="bold"))
+        say(styled(f"The plan {verb} {amount(removals)} on disk", style="bold"))
         say()
         _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
-        if warning := for_good(removals):
+        if not asks and (warning := for_good(removals)):
             say(styled(warning, style="yellow"))
         if why := by_cap(removals):
             say(styled(why, style="yellow"))
-    elif not plan.ends:
+    elif not plan.ends and not plan.edits:
         say(f"Nothing to {verb}.")
+    plan_edits(plan.edits)
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
@@ -151,7 +166,8 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     """Which sessions get an end, and why. Their files and messages stay."""
     if not ended:
         return
-    say(styled(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
+    what = "session" if all(item.target for item in ended) else "abandoned session"
+    say(styled(f"The plan ends {format_count(len(ended), what)}", style="bold"))
     shown = ended if all_items else ended[:_EXAMPLES]
     rows = table("session", "why", whole=("session",))
     for item in shown:
@@ -166,11 +182,11 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
     paths = all(item.source.startswith("/") for item in items)  # of checkpoints: their project
     rows = table(
         "items",
-        "size",
+        ON_DISK,
         "what",
         "source",
         "why",
-        right=("items", "size"),
+        right=("items", ON_DISK),
         whole=("what",),
         cut=() if paths else ("source",),
         front=("source",) if paths else (),
@@ -193,7 +209,7 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
 
 
 def _show_rules(items: Sequence[PlanItem]) -> None:
-    rows = table("items", "size", "why", right=("items", "size"))
+    rows = table("items", ON_DISK, "why", right=("items", ON_DISK))
     rows.show_header = False
     for rule, members in _grouped(items, _why_kept):
         rows.add_row(f"{len(members):,}", format_bytes(sum(i.bytes for i in members)), rule)
@@ -224,13 +240,13 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
     largest = sorted(items, key=lambda item: (-item.bytes, item.id))
     shown = largest if all_items else largest[:_EXAMPLES]
     rows = table(
-        "size", "age", "item", right=("size", "age"), front=("item",), drops=("age",), below="why"
+        ON_DISK, "age", "item", right=(ON_DISK, "age"), front=("item",), drops=("age",), below="why"
     )
     for item in shown:
         rows.add_row(
             format_bytes(item.bytes),
             format_duration(now - item.last_active_at),
-            name(item.id),
+            name(shown_name(item)),
             below=name(item.reason, "dim") if all_items else None,
         )
     say(rows)
@@ -318,7 +334,7 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
         (alone, archived_words(alone, files), "bold"),
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
-        (report.rewritten, "changed", "bold"),
+        (report.changed, "changed", "bold"),
         (report.brought_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
@@ -352,7 +368,8 @@ def _show_freed(report: Report, home_flag: str) -> None:
 def _show_gone(report: Report, plan: Plan) -> None:
     removed = {(o.kind, o.id) for o in report.outcomes if o.result is Result.REMOVED}
     gone = [item for item in plan.removals if (item.kind, item.id) in removed]
-    if warning := for_good(gone):
+    # Where all of it goes for good, the plan or the question has just said so.
+    if (warning := for_good(gone)) and len(_final(plan.removals)) < len(plan.removals):
         say(styled(warning, style="yellow"))
 
 
@@ -377,7 +394,7 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
         say(joined("  ", name(reason, "yellow"), f" ({len(members):,})"))
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
         for each in shown:
-            say(joined("    ", name(each.id)))
+            say(joined("    ", name(shown_name(each))))
         if len(members) > len(shown):
             say(styled(f"    … and {len(members) - len(shown):,} more", style="dim"))
     hidden = len(outcomes) - sum(len(members) for _, members in few)

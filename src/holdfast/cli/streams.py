@@ -107,7 +107,7 @@ def interrupted_words(home_flag: str = "") -> str:
     if _state.change_begun:
         return (
             "Interrupted while changing this home. Nothing is lost: the next command that changes "
-            "it finishes what was begun, or takes it back.\n"
+            "it finishes what it began, or rolls it back.\n"
             f"  `holdfast {home_flag}log` shows what was done. "
             "To go on, run the same command again.\n"
         )

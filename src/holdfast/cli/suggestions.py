@@ -10,6 +10,7 @@ test compares them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from difflib import SequenceMatcher
 
@@ -230,7 +231,17 @@ VALUES: dict[str, dict[str, str]] = {
         "msgs": "messages",
         "bytes": "size",
         "largest": "size",
+        "name": "title",
     },
+    "checkpoints list": {
+        "time": "age",
+        "date": "age",
+        "newest": "age",
+        "reason": "why",
+        "name": "why",
+    },
+    "log": {"time": "when", "date": "when", "operation": "id", "newest": "id"},
+    "trash list": {"bytes": "size", "largest": "size", "id": "operation", "expires": "kept-until"},
 }
 
 #: Options that say what these commands do anyway.
@@ -250,8 +261,8 @@ ANSWERS: dict[str, dict[str, str]] = {
     },
     "sessions list": {"--all": "--limit N shows that many, and --json all of them."},
     "sessions prune": {
-        "--limit": "How many go has no limit: --keep-last N says how many stay at least, and "
-        "--max-count N how many stay at most.",
+        "--limit": "There is no limit on how many are removed: --keep-last N is the fewest that "
+        "stay, --max-count N the most.",
     },
     "checkpoints prune": {
         "--since": "No option removes only the newer ones: `holdfast checkpoints delete ID` "
@@ -278,6 +289,7 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     known = [name for param in ctx.command.get_params(ctx) for name in param.opts]
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:
+        named = _with_own_number(named, error.option_name, ctx)
         return click.UsageError(f"No such option '{error.option_name}'. Use {named}.", ctx)
     if why := NEEDLESS.get(_path(ctx), {}).get(error.option_name):
         return click.UsageError(f"No such option '{error.option_name}'. {why}: leave it out.", ctx)
@@ -292,6 +304,15 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
         if each not in _DARING or is_slip(error.option_name, each)
     ]
     return click.NoSuchOption(error.option_name, possibilities=left, ctx=ctx)
+
+
+def _with_own_number(named: str, option: str, ctx: click.Context) -> str:
+    """`--days 7` is answered with `--older-than 7d`, and not with another number."""
+    words = list(getattr(ctx.find_root().obj, "args", ()))
+    given = next((word.partition("=")[2] for word in words if word.startswith(f"{option}=")), "")
+    if option in words[:-1]:
+        given = words[words.index(option) + 1]
+    return re.sub(r"(?<= )\d+(?=[a-zA-Z]+$)", given, named) if given.isdecimal() else named
 
 
 def value_named(value: str, ctx: click.Context | None) -> str | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
-from holdfast.cli.output import note, print_json, say, suggest
+from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.streams import be_quiet, may_change, outlive_reader
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
@@ -47,6 +47,18 @@ FLAGS = (
         help="Read every file, even where size and times say that nothing changed.",
     ),
     Flag(name="--all", parameter="all_items", help="List every path that was not captured."),
+    Flag(
+        name="--dry-run",
+        short="-n",
+        parameter="dry_run",
+        help="Show what would be taken and stop there.",
+    ),
+    Flag(
+        name="--yes",
+        short="-y",
+        parameter="yes",
+        help="Has no effect here: this command never asks.",
+    ),
 )
 #: How much of an id people need to tell it from others.
 SHORT_ID = 12
@@ -68,16 +80,17 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
     )
 
     def run() -> int:
-        outlive_reader()
-        may_change()
+        if not given["dry_run"]:
+            outlive_reader()
+            may_change()
         if invocation.quiet:
-            be_quiet(silent=True)
+            be_quiet(silent=not given["dry_run"])
         return take(invocation, arguments[0] if arguments else None, **given)
 
     return invocation, run
 
 
-def take(
+def take(  # noqa: PLR0913 - one for each flag
     invocation: Invocation,
     directory: str | None,
     *,
@@ -87,6 +100,8 @@ def take(
     paths: tuple[str, ...],
     hash_all: bool,
     all_items: bool,
+    dry_run: bool,
+    yes: bool,  # noqa: ARG001 - nothing is asked
 ) -> int:
     """Take a checkpoint, say what came of it, and return the exit code."""
     workdir = resolved(directory)
@@ -94,8 +109,13 @@ def take(
     reason, session_id, turn_name = (
         stored_text(text, flag).strip() for flag, text in texts.items()
     )
+    capture = invocation.capture()
+    if dry_run:
+        with _progress():
+            taking = capture.foresee(workdir, paths=paths, hash_all=hash_all)
+        return _tell_dry(invocation, workdir, taking, reason, all_items=all_items)
     with _progress():
-        taking = invocation.capture().take(
+        taking = capture.take(
             workdir,
             reason=reason,
             session=session_id or None,
@@ -124,17 +144,7 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
     if taking.outcome is TakeOutcome.SKIPPED:
         print_error(HoldfastError(f"No checkpoint was taken. {taking.reason}."), as_json=False)
     if invocation.json:
-        print_json(
-            {
-                "outcome": taking.outcome.value,
-                "id": taking.id,
-                "reason": taking.reason,
-                "not_captured": [
-                    {"path": each.path, "reason": each.reason} for each in taking.not_captured
-                ],
-                "excluded": taking.excluded,
-            }
-        )
+        print_json(_document(taking))
         return
     if taking.id is None:
         return
@@ -143,6 +153,45 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
     else:
         say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
         suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
+    _tell_left_out(invocation, taking, all_items=all_items)
+
+
+def _tell_dry(
+    invocation: Invocation, workdir: Path, taking: Taking, reason: str, *, all_items: bool
+) -> int:
+    """The same for a take that was only looked at."""
+    skipped = taking.outcome is TakeOutcome.SKIPPED
+    if skipped:
+        error = HoldfastError(f"No checkpoint would be taken. {taking.reason}.")
+        print_error(error, as_json=False)
+    if invocation.json:
+        told = {"reason": taking.reason or reason, "files_changed": taking.files_changed}
+        print_json({**_document(taking), **told, "applied": False})
+    elif not skipped:
+        if taking.id is not None:
+            say(one_line(f"Nothing changed in {workdir} since checkpoint {short(taking.id)}."))
+        else:
+            files = format_count(taking.files_changed, "file")
+            say(one_line(f"Would take a checkpoint of {workdir}: {files} changed."))
+        _tell_left_out(invocation, taking, all_items=all_items)
+    if not invocation.json:
+        nothing_changed()
+    return HoldfastError.exit_code if skipped else 0
+
+
+def _document(taking: Taking) -> dict[str, Any]:
+    return {
+        "outcome": taking.outcome.value,
+        "id": taking.id,
+        "reason": taking.reason,
+        "not_captured": [
+            {"path": each.path, "reason": each.reason} for each in taking.not_captured
+        ],
+        "excluded": taking.excluded,
+    }
+
+
+def _tell_left_out(invocation: Invocation, taking: Taking, *, all_items: bool) -> None:
     if taking.not_captured:
         from holdfast.cli.show_checkpoints import show_not_captured
 

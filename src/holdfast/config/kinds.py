@@ -195,6 +195,20 @@ class IgnoreRules(Patterns):
         return ""
 
 
+class Folders(Patterns):
+    """Whole paths of folders."""
+
+    def __init__(self) -> None:
+        super().__init__("whole paths", "a path")
+
+    def _objection(self, item: object) -> str:
+        try:
+            text = _path_text(item, "a path")
+        except WrongValueError as error:
+            return f": {error.reasons[0]}"
+        return "" if text.startswith("/") or ":" in text else f": {found(text)} is no whole path"
+
+
 class Folder(Kind):
     """A path, or empty text for the usual place."""
 

@@ -10,12 +10,13 @@ from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
 from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
-from holdfast.config.kinds import Number, Value, WrongValueError, dotted
+from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
 from holdfast.config.storage import (
     ArchiveSettings,
     CheckpointSettings,
     MaintenanceSettings,
+    McpSettings,
     NotifySettings,
 )
 from holdfast.errors import UsageError
@@ -77,6 +78,12 @@ class Settings:
         "How many days the log keeps operations that can no longer be undone.",
         "Maintenance drops older ones. 0 keeps them for ever.",
     )
+    homes: tuple[str, ...] = key(
+        Folders(),
+        (),
+        "Homes of agents that are not in their usual places, and projects in which aider was used.",
+        "Commands on all homes work on them too. Only the list in Holdfast's own home counts.",
+    )
     sessions: SessionSettings = field(default_factory=SessionSettings)
     transcripts: TranscriptSettings = field(default_factory=TranscriptSettings)
     cron: CronSettings = field(default_factory=CronSettings)
@@ -84,6 +91,7 @@ class Settings:
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     own: tuple[Own, ...] = ()
@@ -252,6 +260,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
     "archive": keys_of(ArchiveSettings, "archive"),
     "notify": keys_of(NotifySettings, "notify"),
+    "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),
     "hooks": keys_of(HookSettings, "hooks"),
     PRICES: {},

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holdfast.homes.kind import Kind
+from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Protocol
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 
 STATE = ".holdfast"
+#: A home with more folders than this has its sign in one of these.
+_MOST_FOLDERS = 100
 
 
 def _kind(
@@ -33,6 +37,7 @@ def _kind(
     environment: str = "",
     name: str = "",
     state: str = STATE,
+    named: Callable[[str], str] = lambda value: value,
 ) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
     a folder with a sign loads the format, which then looks closely. Its name is that of the module,
@@ -45,7 +50,7 @@ def _kind(
         return made
 
     def recognise(root: Path) -> bool:
-        return any((root / sign).exists() for sign in signs) and form().recognise(root)
+        return any(_has(root, sign) for sign in signs) and form().recognise(root)
 
     def transcripts(path: Path) -> Iterator[Transcript] | None:
         return form().transcripts(path)
@@ -64,7 +69,25 @@ def _kind(
         open=opened,
         state=lambda root: root / state,
         transcripts=transcripts,
+        named=named,
     )
+
+
+def _has(root: Path, sign: str) -> bool:
+    """Whether a folder has a sign: a file, or one in any of its first folders, `*/NAME`."""
+    if not sign.startswith("*"):
+        return (root / sign).exists()
+    try:
+        inside = os.listdir(root)[:_MOST_FOLDERS]  # noqa: PTH208 - for every home, at each start
+    except OSError:
+        return False
+    return any(os.path.exists(f"{root}/{name}{sign[1:]}") for name in inside)  # noqa: PTH110
+
+
+def _around_logs(folder: str) -> str:
+    """The home of gptme, if the variable names the folder `logs` in it."""
+    above, _, name = folder.rstrip("/").rpartition("/")
+    return above if name == "logs" and above.endswith("/gptme") else folder
 
 
 AGENTS = (
@@ -107,18 +130,27 @@ AGENTS = (
         ("session-state",),
         environment="COPILOT_HOME",
     ),
-    _kind(
-        "aider:Aider",
-        "aider",
-        ".aider",
-        (".aider.chat.history.md", "installs.json"),
-        state=".aider.holdfast",
+    replace(
+        _kind(
+            "aider:Aider",
+            "aider",
+            ".aider",
+            (".aider.chat.history.md", "installs.json"),
+            state=".aider.holdfast",
+        ),
+        in_projects=".aider.chat.history.md",
     ),
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
-    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
-    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind(
+        "goose:Goose",
+        "Goose",
+        ".local/share/goose",
+        ("sessions/sessions.db",),
+        environment="GOOSE_PATH_ROOT",
+        named=lambda root: f"{root}/data",
+    ),
     _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
     _kind(
         "kimi_code:KimiCode",
@@ -150,5 +182,14 @@ AGENTS = (
         ".openclaw",
         ("agents",),
         environment="OPENCLAW_STATE_DIR",
+    ),
+    # Last: a folder of conversations has no file of a fixed name.
+    _kind(
+        "gptme:Gptme",
+        "gptme",
+        ".local/share/gptme",
+        ("logs", "*/conversation.jsonl", f"{STATE}/index"),
+        environment="GPTME_LOGS_HOME",
+        named=_around_logs,
     ),
 )

@@ -55,7 +55,14 @@ class _Chat:
 
 
 class Aider:
-    facts = Facts(name="aider", agent="aider", folder=".aider", processes=("aider",), state=_STATE)
+    facts = Facts(
+        name="aider",
+        agent="aider",
+        folder=".aider",
+        processes=("aider",),
+        state=_STATE,
+        read_only=True,
+    )
 
     def recognise(self, root: Path) -> bool:
         """A project, or the folder that aider has for itself in the user's home."""

@@ -15,9 +15,11 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.model.archive import ArchivedSession, ArchiveHits, ArchiveWeight, Holds
 from holdfast.model.arguments import check_id, named
 from holdfast.model.item import Item, Problem
+from holdfast.model.operation import Removal
 from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
+from holdfast.ports import Progress
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle
@@ -72,7 +74,7 @@ class ArchiveReader:
         found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
         found.reverse()
         known = prices or Prices()
-        found.sort(key=lambda each: rank(each.session, order_by, known), reverse=True)
+        found.sort(key=lambda each: rank(each.session, order_by, known))
         return found[offset : None if limit is None else offset + limit]
 
     def count(self, wanted: SessionFilter) -> int:
@@ -84,6 +86,18 @@ class ArchiveReader:
         left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
         return [*self._archive.look().problems, *left, *([behind] if behind else [])]
+
+    def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
+        entries = self._archive.look().entries
+        names = [(each.file, each.sha256) for each in entries]
+        names += [(self._archive.name_in_trash(each), each.item.version) for each in trash]
+        found = []
+        for done, (name, sha256) in enumerate(names):
+            progress.step("reading the archive", done, len(names))
+            why = self._archive.why_not(name, sha256)
+            if why is not None:
+                found.append(Problem(path=self._archive.shown(name), reason=why))
+        return found
 
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""
@@ -165,10 +179,20 @@ class ArchiveReader:
             raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
 
 
-def rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
+def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:
+    """What comes first has the lowest rank."""
+    if order_by.of_texts:
+        text = getattr(session, order_by.value) or ""
+        # As SQLite sorts: by bytes, without the case of ASCII letters.
+        folded = text.encode("utf-8", "surrogatepass")
+        if order_by is not SessionOrder.ID:
+            folded = folded.lower()
+        return not text, folded, -session.last_active_at
+    return False, b"", -_figure(session, order_by, prices)
+
+
+def _figure(session: Session, order_by: SessionOrder, prices: Prices) -> float:
     match order_by:
-        case SessionOrder.LAST_ACTIVE:
-            return session.last_active_at
         case SessionOrder.STARTED:
             return session.started_at
         case SessionOrder.MESSAGES:
@@ -180,6 +204,8 @@ def rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
             return session.cost if cost is None else cost  # an order has no place for unknown
         case SessionOrder.BYTES:
             return session.bytes
+        case _:
+            return session.last_active_at
 
 
 # --- Search ---------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from holdfast.stores.archive.bundle import ChangedError, SourceFile
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import (
     PRIVATE_FILE,
+    RIGHTS,
+    give_to,
     link_new,
     lstat_at,
     make_private_dir,
@@ -170,6 +172,7 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
     times = (file.mtime_ns, file.mtime_ns)
     if file.link is not None:
         os.symlink(file.link, name, dir_fd=folder)
+        give_to(name, file.uid, file.gid, folder=folder)
         os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
         return
     fd = os.open(name, _WRITE, PRIVATE_FILE, dir_fd=folder)
@@ -177,8 +180,7 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
         while piece := content.read(_CHUNK):
             target.write(piece)
         target.flush()
-        if os.geteuid() == 0:  # only root may give files away
-            os.fchown(fd, file.uid, file.gid)
-        os.fchmod(fd, file.mode)
+        give_to(fd, file.uid, file.gid)
+        os.fchmod(fd, file.mode & RIGHTS)
         os.utime(fd, ns=times)
         os.fsync(fd)

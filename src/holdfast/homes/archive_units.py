@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,8 +41,16 @@ from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
+from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
-from holdfast.stores.files import make_private_dir, sync_dir, write_all
+from holdfast.stores.files import (
+    RIGHTS,
+    give_to,
+    link_new,
+    make_private_dir,
+    sync_dir,
+    write_all,
+)
 from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
@@ -153,7 +162,8 @@ class UnitArchiveMover(IntoArchive):
             self._units.discard([removal])
             return failed(in_a_word(error))
         self._clear(removal)
-        return Moved(copied=True, bytes=max(0, left - made.archive_bytes))
+        freed = max(0, left - made.archive_bytes)
+        return Moved(reason=moved.reason, copied=True, bytes=freed)
 
     def _pack(
         self,
@@ -246,23 +256,35 @@ def _as_session(item: PlanItem) -> PlanItem:
 
 def _listed(folder: Path) -> list[dict[str, Any]]:
     """Everything below a folder, folders before what they hold. Times to the nanosecond: a tar
-    rounds them."""
-    return [
-        {
-            "path": str(path.relative_to(folder)),
-            "kind": "folder" if is_folder(path) else "link" if path.is_symlink() else "file",
-            "mode": stat.S_IMODE(path.lstat().st_mode),
-            "mtime_ns": path.lstat().st_mtime_ns,
-        }
-        for path in sorted(below(folder))
-        if path.name != _TREE or path.parent != folder
-    ]
+    rounds them. `same` is the place of the first name of a file that has several."""
+    listed: list[dict[str, Any]] = []
+    names: dict[tuple[int, int], int] = {}
+    for path in sorted(below(folder)):
+        if path.name == _TREE and path.parent == folder:
+            continue
+        status = path.lstat()
+        number = len(listed)
+        first = number
+        if stat.S_ISREG(status.st_mode):
+            first = names.setdefault((status.st_dev, status.st_ino), number)
+        listed.append(
+            {
+                "path": str(path.relative_to(folder)),
+                "kind": "folder" if is_folder(path) else "link" if path.is_symlink() else "file",
+                "mode": stat.S_IMODE(status.st_mode),
+                "mtime_ns": status.st_mtime_ns,
+                "uid": status.st_uid,
+                "gid": status.st_gid,
+                "same": None if first == number else first,
+            }
+        )
+    return listed
 
 
 def _sources(folder: Path) -> Iterator[SourceFile]:
     yield _source(_TREE, folder / _TREE)
     for number, each in enumerate(_listed(folder)):
-        if each["kind"] != "folder":
+        if each["kind"] != "folder" and each["same"] is None:
             yield _source(str(number), folder / each["path"])
 
 
@@ -278,6 +300,8 @@ class _Node:
     kind: str
     mode: int
     mtime_ns: int
+    owner: tuple[int, int] | None
+    same: int | None
 
 
 def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
@@ -297,12 +321,22 @@ def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]
             _write(nodes[int(short)], link, content)
         else:
             raise DamageError(f"{short!r} is not in the list of its bundle")
-    for node in reversed(nodes):  # a folder after what it holds, which changes its time
-        if node.kind == "folder":
-            node.path.chmod(node.mode)
-            os.utime(node.path, ns=(node.mtime_ns, node.mtime_ns))
+    _finish(nodes)
     (folder / _NEW_RECORD).rename(folder / RECORD)
     sync_dir(folder)
+
+
+def _finish(nodes: Sequence[_Node]) -> None:
+    """What needs the files to be there: their other names, and the facts of folders."""
+    for node in nodes:
+        if node.same is not None:
+            _name_again(node, nodes)
+    for node in reversed(nodes):  # a folder after what it holds, which changes its time
+        if node.kind == "folder":
+            if node.owner is not None:
+                give_to(node.path, *node.owner)
+            node.path.chmod(node.mode)
+            os.utime(node.path, ns=(node.mtime_ns, node.mtime_ns))
 
 
 def _node(folder: Path, value: object) -> _Node:
@@ -317,20 +351,36 @@ def _node(folder: Path, value: object) -> _Node:
         kind=read.text("kind"),
         mode=read.whole("mode"),
         mtime_ns=read.whole("mtime_ns"),
+        # Bundles of earlier versions know neither owners nor second names.
+        owner=(owner(read, "uid"), owner(read, "gid")) if "uid" in read else None,
+        same=read.whole("same") if "same" in read and read.value("same") is not None else None,
     )
+
+
+def _name_again(node: _Node, nodes: Sequence[_Node]) -> None:
+    """Give a file another of its names."""
+    if node.same is None or node.same >= len(nodes) or nodes[node.same].kind != "file":
+        raise DamageError(f"{node.path.name} is a second name of nothing in its bundle")
+    first = nodes[node.same].path
+    if not link_new(first, node.path):
+        shutil.copy2(first, node.path)
 
 
 def _write(node: _Node, link: str | None, content: IO[bytes]) -> None:
     times = (node.mtime_ns, node.mtime_ns)
     if link is not None:
         node.path.symlink_to(link)
+        if node.owner is not None:
+            give_to(node.path, *node.owner)
         os.utime(node.path, ns=times, follow_symlinks=False)
         return
     fd = os.open(node.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         while piece := content.read(_CHUNK):
             write_all(fd, piece)
-        os.fchmod(fd, node.mode)
+        if node.owner is not None:
+            give_to(fd, *node.owner)
+        os.fchmod(fd, node.mode & RIGHTS)
         os.utime(fd, ns=times)
         os.fsync(fd)
     finally:

@@ -28,7 +28,7 @@ from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
-from holdfast.stores.checkpoints.repository import Layout, opened, used
+from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, items, measure
 from holdfast.stores.checkpoints.space import store_bytes
 from holdfast.stores.files import allocated_below
@@ -84,15 +84,15 @@ class CheckpointFolder:
 
     def scan(self, now: float) -> CheckpointInventory:
         log = self._log()
-        single = older_layout.singles(self._layout)
+        older = older_layout.items(self._layout)
         trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
         found = CheckpointInventory(
             home=str(self._home),
             projects={},
             checkpoints=(),
             trash=tuple(entry.as_item() for entry in trash),
-            legacy=tuple(legacy_items(self._layout, single)),
-            older=older_projects(single),
+            legacy=tuple(older),
+            older=older_projects(older),
             total_bytes=beside_checkpoints(trash),
             weights=Weights((), (), {}),
         )
@@ -146,38 +146,19 @@ class CheckpointFolder:
         return verify.verify(self._layout)
 
 
-def legacy_items(layout: Layout, found: Sequence[older_layout.SingleRepository]) -> Iterator[Item]:
-    """Archives of an older layout, and single repositories that were not moved aside yet."""
-    for archive in older_layout.archives(layout):
-        yield Item(
-            kind=LEGACY,
-            id=archive.name,
-            bytes=archive.bytes,
-            last_active_at=archive.moved_at,
-            version=older_layout.version_at(archive.path),
-        )
-    for each in found:
-        yield Item(
-            kind=LEGACY,
-            id=each.name,
-            source=each.workdir or UNKNOWN_SOURCE,
-            bytes=each.bytes,
-            last_active_at=each.last_touch,
-            version=each.version,
-        )
-
-
-def older_projects(found: Sequence[older_layout.SingleRepository]) -> Mapping[str, Project]:
-    """What the single repositories are about."""
+def older_projects(found: Iterable[Item]) -> Mapping[str, Project]:
+    """What the repositories are about that were not moved aside yet."""
     return {
-        each.name: Project(
-            id=each.name,
-            workdir=each.workdir,
-            state=state_without_record(each.workdir),
+        each.id: Project(
+            id=each.id,
+            workdir=workdir,
+            state=state_without_record(workdir),
             checkpoints=0,
-            last_touch=each.last_touch,
+            last_touch=each.last_active_at,
         )
         for each in found
+        if not each.id.startswith(LEGACY_PREFIX)
+        for workdir in ["" if each.source == UNKNOWN_SOURCE else each.source]
     }
 
 

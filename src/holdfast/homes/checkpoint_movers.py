@@ -46,7 +46,7 @@ from holdfast.spine.outcomes import (
     PLACE_TAKEN,
     TRASH_TAKEN,
 )
-from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, all_refs, move
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, change
 from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import reclaim, unlock
@@ -63,7 +63,14 @@ _ATTEMPTS = 4
 _LOCKED = ".lock': File exists"
 _FOREIGN_NAME = "not the name of an archive of older checkpoints"
 
-_Step = tuple[Sequence[Move], Moved]
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What happens to a checkpoint, and to its references."""
+
+    moved: Moved
+    create: Sequence[Ref] = ()
+    delete: Sequence[Ref] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +149,16 @@ class CheckpointMover(OneStepMover):
     def _drop(self, refs: _Refs, removal: Removal) -> _Step:
         seen = self._seen(refs, removal)
         if not seen.here:
-            return (), stayed(ALREADY_GONE)
+            return _Step(stayed(ALREADY_GONE))
         if seen.obstacle:
-            return (), stayed(seen.obstacle)
+            return _Step(stayed(seen.obstacle))
         if seen.taken or seen.copied:
-            return (), failed(TRASH_TAKEN)
+            return _Step(failed(TRASH_TAKEN))
         there = refs.of(removal)
-        gone = [Move(old=ref, new=None) for ref in there]
         if not removal.item.undoable:
-            return gone, Moved()
+            return _Step(Moved(), delete=there)
         copy = there[0].hidden(removal.operation, removal.number)
-        return [Move(old=None, new=copy), *gone], Moved(copied=True, bytes=removal.item.bytes)
+        return _Step(Moved(copied=True, bytes=removal.item.bytes), [copy], there)
 
     def _obstacle(self, item: PlanItem) -> str:
         record = read_record(self._layout, item.source)
@@ -181,24 +187,27 @@ class CheckpointMover(OneStepMover):
     ) -> Sequence[Moved]:
         refs = _Refs.look(self._layout)
         steps = [step(refs, removal) for removal in batch]
-        move(self._layout, [each for moves, _ in steps for each in moves])
-        return [moved for _, moved in steps]
+        change(
+            self._layout,
+            create=[ref for each in steps for ref in each.create],
+            delete=[ref for each in steps for ref in each.delete],
+        )
+        return [each.moved for each in steps]
 
 
 def _put_back(refs: _Refs, removal: Removal) -> _Step:
     copy = refs.copy(removal)
     if copy is None:
-        return (), damaged(COPY_MISSING)
-    shown = [] if refs.of(removal) else [Move(old=None, new=copy.shown())]
-    return [*shown, Move(old=copy, new=None)], Moved()
+        return _Step(damaged(COPY_MISSING))
+    return _Step(Moved(), [] if refs.of(removal) else [copy.shown()], [copy])
 
 
 def _discard(refs: _Refs, removal: Removal) -> _Step:
     copy = refs.copy(removal)
     if copy is None:
-        return (), Moved()
+        return _Step(Moved())
     # Its bytes come back when space is reclaimed, and are counted there.
-    return [Move(old=copy, new=None)], Moved(copied=True)
+    return _Step(Moved(copied=True), delete=[copy])
 
 
 def _by_checkpoint(refs: Iterable[Ref]) -> Mapping[str, Sequence[Ref]]:
@@ -337,7 +346,8 @@ class RollBack:
         if done.kept and not done.written and not done.deleted:
             return removal.end(Result.FAILED, left_alone(done.kept))
         outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
-        return replace(outcome, written=done.written, deleted=done.deleted)
+        paths = len(done.written) + len(done.deleted)
+        return replace(outcome, written=done.written, deleted=done.deleted, paths=paths)
 
     def _each(
         self,

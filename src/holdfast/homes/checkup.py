@@ -15,10 +15,11 @@ from holdfast.homes.home import Ground
 from holdfast.homes.kind import LOG
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
+from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
-from holdfast.model.item import LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.operation import LogView, OperationState, Removal
-from holdfast.model.text import format_count
+from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
+from holdfast.model.text import format_bytes, format_count
 from holdfast.parts.units import UnitMover
 from holdfast.ports import Archive, Format, Progress
 from holdfast.stores.checkpoints import creation, repository
@@ -37,12 +38,17 @@ _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 _UNITS = (SESSION, LEFTOVER)
 _FORMAT = "format"
 _INDEX = "index"
+_BY_HAND = (
+    "If you have a backup of the home, copy the missing files of its operations folder from there. "
+    "Otherwise take what you need by hand: files have their names, `record.json` says where those "
+    "of a session were, and `*.sessions.db` are SQLite files. What you do not need, delete."
+)
 
 
 class HomeCheckup:
     """The check-up of one home. Looking creates and changes nothing."""
 
-    def __init__(self, ground: Ground, database: str, archive: Archive | None = None) -> None:
+    def __init__(self, ground: Ground, database: str, archive: Archive) -> None:
         """`database` is the name of one that lies in our own folder."""
         self._archive = archive
         self._top = ground.root
@@ -56,14 +62,15 @@ class HomeCheckup:
         yield access.look(self._top, self._written, is_own=self._is_own)
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
-        if self._archive is not None:
-            yield _archive(self._archive)
-        yield self._look_at_checkpoints()
         try:
             view = self._log.read()
         except OSError as error:
+            yield _archive(self._archive, (), progress)
+            yield self._look_at_checkpoints()
             yield _damage("operation log", f"it cannot be read: {error.strerror or error}")
             return
+        yield _archive(self._archive, view.trash, progress)
+        yield self._look_at_checkpoints()
         yield _log(view)
         yield self._in_trash(view)
         yield _unfinished(view)
@@ -143,15 +150,26 @@ class HomeCheckup:
 
     def _in_trash(self, view: LogView) -> Finding:
         missing = list(self._without_copy(view))
-        if not missing:
+        if missing:
+            what = format_count(len(missing), "undo copy", "undo copies")
+            first = missing[0]
+            return _damage(
+                "trash",
+                f"{what} in the log are missing or changed, first {first.item.id} of operation "
+                f"{first.operation}",
+                "What is missing cannot be brought back from here. If you have a backup of the "
+                "home, copy its trash folder from there.",
+            )
+        lost = list(adrift(self._trash.root, view))
+        if not lost:
             return Finding(check="trash")
-        what = format_count(len(missing), "undo copy", "undo copies")
-        first = missing[0]
-        return _damage(
-            "trash",
-            f"{what} in the log are missing, first {first.item.id} of operation {first.operation}",
-            "What is missing cannot be brought back from here. If you have a backup of the home, "
-            "copy its trash folder from there.",
+        size = format_bytes(sum(each.bytes for each in lost))
+        return Finding(
+            check="trash",
+            severity=Severity.WARNING if all(each.recorded for each in lost) else Severity.DAMAGE,
+            message=f"{size} that no record of an operation names, first {lost[0].path}: "
+            "`holdfast undo` cannot bring it back, and nothing empties it",
+            advice=_BY_HAND,
         )
 
     def _without_copy(self, view: LogView) -> Iterator[Removal]:
@@ -229,21 +247,24 @@ def _usable(layout: Layout) -> Finding:
     return Finding(check=_CHECKPOINTS)
 
 
-def _archive(archive: Archive) -> Finding:
+def _archive(archive: Archive, trash: Sequence[TrashEntry], progress: Progress) -> Finding:
     """What is wrong with the archive; what earlier versions left there can be put right."""
     try:
         archive.check()
         problems = [each for each in archive.problems() if each != archive.left_behind()]
+        removed = [each.removal for each in trash if each.removal.item.kind in ARCHIVED_KINDS]
+        problems += archive.damage(removed, progress)
         left = len(archive.leftovers())
         behind = archive.left_behind()
     except HoldfastError as error:
         return _warning("archive", error.message, error.hint or "")
     if len(problems) > left:
-        first = problems[0]
+        first = next(each for each in problems if Path(each.path) not in archive.leftovers())
         return _damage(
             "archive",
             f"{format_count(len(problems) - left, 'problem')}, first {first.path}: {first.reason}",
-            "The other bundles are not affected.",
+            "The other bundles are not affected. A damaged one cannot be restored; if you have a "
+            "backup of the archive, copy it from there.",
         )
     if behind is not None and not left:
         return _warning("archive", f"{behind.path} {behind.reason}")
@@ -259,14 +280,27 @@ def _archive(archive: Archive) -> Finding:
 
 
 def _log(view: LogView) -> Finding:
-    if not view.problems:
-        return Finding(check="operation log")
-    what = format_count(len(view.problems), "operation")
-    return _damage(
-        "operation log",
-        f"the record of {what} cannot be read: {view.problems[0].reason}",
-        "Other operations are not affected. Keep the file: it is a receipt.",
-    )
+    missing = missing_records(view)
+    if view.problems:
+        what = format_count(len(view.problems), "operation")
+        return _damage(
+            "operation log",
+            f"the record of {what} cannot be read: {view.problems[0].reason}",
+            "Other operations are not affected. Keep the file: it is a receipt.",
+        )
+    if missing:
+        return _damage(
+            "operation log",
+            f"{_records(missing)} gone; what that removed cannot be undone",
+            "If you have a backup of the home, copy its operations folder from there.",
+        )
+    return Finding(check="operation log")
+
+
+def _records(missing: Sequence[str]) -> str:
+    if len(missing) == 1:
+        return f"the record of operation {missing[0]} is"
+    return f"the records of {len(missing):,} operations, first {missing[0]}, are"
 
 
 def _unfinished(view: LogView) -> Finding:

@@ -20,10 +20,10 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 
-from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import block_messages, tokens_in
 from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
@@ -137,18 +137,7 @@ class ClaudeCode:
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process registers itself with the time it began. No file is open while it works."""
-        alive = {}
-        for path in root.glob("sessions/*.json"):
-            said = next(first_records(path), None)
-            if said is None:  # torn, or just being written: its name is the number of the process
-                if life.start_ticks(int(path.stem)) is not None:
-                    return Signs(home=f"{path.name} cannot be read, and its process runs")
-                continue
-            domain = str(said.get("pidDomain") or "")
-            why = life.registered(int(said["pid"]), began=said.get("procStart"), domain=domain)
-            if why is not None:
-                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
-        return Signs(units=alive)
+        return registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """A transcript, with the subagents in the folder beside it."""

@@ -13,7 +13,6 @@ logs/, cache/
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +29,10 @@ from holdfast.homes.records import (
     is_plain_name,
     moment,
     names_in,
+    object_in,
     whole_records,
 )
-from holdfast.homes.tables import Tables
+from holdfast.homes.tables import Tables, lacks, not_known
 from holdfast.model.part import (
     Facts,
     FolderPart,
@@ -88,15 +88,15 @@ class Cline:
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session in a table that is not known would stay behind."""
-        there = columns(root / "db" / "sessions.db")
-        if there and not there >= _NEEDED:
-            table, column = min(_NEEDED - there)
-            return f"sessions.db has no column {table}.{column}"
+        path = root / "db" / "sessions.db"
+        there = columns(path)
+        if there and (why := lacks(path, there, _NEEDED)):
+            return why
         for tables in _tables(root):
-            unknown = [each for each in tables.unknown if each != _LETS_GO]
-            if unknown:
-                return f"{tables.path.name} has a table that is not known: {unknown[0]}"
-        written = (_told(row).get("sessionHistoryOrigin") for row in _rows(root).values())
+            if why := not_known(tables.path, {*tables.unknown} - {_LETS_GO}):
+                return why
+        told = (object_in(row.get("metadata_json")) for row in _rows(root).values())
+        written = (each.get("sessionHistoryOrigin") for each in told)
         versions = {str(each.get("version") or "") for each in written if isinstance(each, dict)}
         return next((why for each in versions if each and (why := self.facts.newer(each))), None)
 
@@ -169,9 +169,10 @@ def spoken(document: Record) -> Iterator[Message]:
             at=moment(said.get("ts")),
             tokens=tokens_in(
                 metrics,
-                input=("inputTokens", "cacheWriteTokens"),
+                input=("inputTokens",),
                 output=("outputTokens",),
                 cached=("cacheReadTokens",),
+                cached_is_input=True,
             ),
             cost=cost if isinstance(cost, int | float) else None,
         ):
@@ -217,13 +218,6 @@ def _folders(root: Path) -> list[str]:
     ]
 
 
-def _told(row: Record) -> Record:
-    with suppress(ValueError, TypeError):
-        said = json.loads(row.get("metadata_json") or "{}")
-        return said if isinstance(said, dict) else {}
-    return {}
-
-
 def _from_row(root: Path, row: Record) -> Unit:
     """Its path in the row is absolute, and that of another home after a copy: only names count."""
     name = str(row[_SESSION])
@@ -236,7 +230,7 @@ def _from_row(root: Path, row: Record) -> Unit:
         parts=(),
         started=moment(row["started_at"]),
         cwd=str(row["cwd"] or ""),
-        title=str(_told(row).get("title") or ""),
+        title=str(object_in(row.get("metadata_json")).get("title") or ""),
         model=str(row["model"] or ""),
         transcript=path if plain else None,
     )

@@ -13,8 +13,6 @@ A rollout moves whole or not at all: databases point into it by offset.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -24,20 +22,21 @@ from typing import Any
 from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import tokens_in
-from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
     first_records,
     last_records,
     moment,
     names_in,
+    object_in,
     opening,
     starting_with,
     transcript_of,
     unit_of,
 )
 from holdfast.homes.responses import item_messages, item_text
-from holdfast.homes.tables import Tables
+from holdfast.homes.tables import Tables, not_known
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -125,8 +124,8 @@ class Codex:
         for name, tables in _tables(root).items():
             if name == _STATE and ("threads", "id") not in tables.rows:
                 return f"{tables.path.name} has no table of threads: Codex may be changing it"
-            if tables.unknown:
-                return f"{tables.path.name} has a table that is not known: {tables.unknown[0]}"
+            if why := not_known(tables.path, tables.unknown):
+                return why
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
@@ -156,9 +155,7 @@ class Codex:
         threads = {*_threads(root)[0], *_rollouts(root)}
         for releases in sorted(root.glob("packages/*/releases")):
             found = sorted(releases.iterdir(), key=lambda path: path.lstat().st_mtime)
-            for path in found:  # its daemon runs from the latest
-                kind = "program" if path == found[-1] else "old-program"
-                yield from leftover(kind, path, f"{path.parts[-3]}-{path.name}")
+            yield from programs(found, releases.parent.name)  # its daemon runs from the latest
         for kind, path in matching(root, _LEFTOVERS):
             if path.name[:36] not in threads:
                 yield from leftover(kind, path)
@@ -306,8 +303,7 @@ def _source(said: Any) -> tuple[str, str]:
     """Where a thread came from, and the thread that started it. Codex writes a word, or an object
     (in a row as text) for a subagent."""
     if isinstance(said, str) and said.startswith("{"):
-        with contextlib.suppress(ValueError):
-            said = json.loads(said)
+        said = object_in(said) or said
     if not isinstance(said, dict):
         return str(said or ""), ""
     source = next(iter(said), "")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -26,7 +25,8 @@ from typing import Any
 from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import tokens_in, tool_call
-from holdfast.homes.leftovers import leftover, matching
+from holdfast.homes.flat_yaml import flat_yaml
+from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
     is_plain_name,
@@ -36,6 +36,7 @@ from holdfast.homes.records import (
     opening,
     unit_of,
 )
+from holdfast.homes.tables import lacks, not_known, untied
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -83,20 +84,13 @@ class Copilot:
         there = columns(path) if path.exists() else set()
         if not there:
             return None
-        if not there >= _NEEDED:
-            table, column = min(_NEEDED - there)
-            return f"{_DATABASE} has no column {table}.{column}"
+        if why := lacks(path, there, _NEEDED):
+            return why
         [version] = rows(path, "SELECT max(version) FROM schema_version")[0]
         if version is None or version > _SCHEMA:
             return f"{_DATABASE} has version {version}, which is newer than what Holdfast knows"
-        tied = rows(
-            path,
-            "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
-            " WHERE t.type = 'table' AND k.\"table\" = 'sessions'",
-        )
-        naming = {table for table, column in there if column == "session_id"}
-        loose = naming - {table for (table,) in tied} - {_SEARCH[0]}
-        return f"{_DATABASE} has a table that is not known: {min(loose)}" if loose else None
+        loose = untied(path, there, naming=_SEARCH[1], to=("sessions",))
+        return not_known(path, loose - {_SEARCH[0]})
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root, _packages(root)]
@@ -123,9 +117,7 @@ class Copilot:
             yield from leftover(kind, path)
         for platform in sorted(_packages(root).glob("*/")):
             releases = sorted(platform.glob("*/"), key=lambda each: _release(each.name))
-            for path in releases:
-                kind = "program" if path == releases[-1] else "old-program"
-                yield from leftover(kind, path, f"{platform.name}-{path.name}")
+            yield from programs(releases, platform.name)
 
     def appended(self, root: Path, unit: Unit) -> Appended | None:
         return None if unit.transcript is None else _spoken_in(unit.transcript)
@@ -283,7 +275,7 @@ def _read(stored: Unit | None, events: Path) -> Unit:
         data = said.get("data")
         active = active or moment(said.get("timestamp"))
         model = model or str(data.get("model") or "" if isinstance(data, dict) else "")
-    named = _flat_yaml(events.with_name("workspace.yaml"))
+    named = flat_yaml(events.with_name("workspace.yaml"))
     title = named.get("name") or ("" if stored is None else stored.title)
     return Unit(
         id=events.parent.name,
@@ -295,24 +287,6 @@ def _read(stored: Unit | None, events: Path) -> Unit:
         model=model or str(start.get("selectedModel") or ""),
         transcript=events,
     )
-
-
-def _flat_yaml(path: Path) -> dict[str, str]:
-    """The names and values of a file that has one of each a line."""
-    found: dict[str, str] = {}
-    with suppress(OSError):
-        for line in path.read_text(errors="replace").splitlines():
-            name, colon, value = line.partition(": ")
-            if colon and name.isidentifier():
-                found[name] = _plain(value.strip())
-    return found
-
-
-def _plain(value: str) -> str:
-    if value.startswith('"'):
-        with suppress(ValueError):
-            return str(json.loads(value))
-    return value[1:-1].replace("''", "'") if value.startswith("'") else value
 
 
 def _parts(root: Path, unit: Unit, *, has_rows: bool, searched: bool) -> tuple[Part, ...]:

@@ -3,6 +3,7 @@ half of what this module imports."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_sessions import stored_archive
 from holdfast.homes.checkpoint_movers import RollBack
+from holdfast.homes.edits import edits
 from holdfast.homes.rewriter import Rewriter
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
@@ -29,7 +31,8 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.model.stored_session import End, Found
-from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, Space
+from holdfast.policy.lifecycle import HELD
+from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, SessionStore, Space
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
 from holdfast.spine.reclaim import Reclaim
@@ -56,7 +59,10 @@ class Changes:
 
 
 def doers_of(
-    ground: Ground, changes: Changes, checkpoints: HomeCheckpoints
+    ground: Ground,
+    changes: Changes,
+    checkpoints: HomeCheckpoints,
+    sessions: Callable[[], SessionStore | None],
 ) -> Mapping[tuple[str, Action], Doer]:
     """Every doer of a home."""
     keepers = {**changes.keepers, **checkpoints.keepers, **changes.archive.keepers}
@@ -66,6 +72,7 @@ def doers_of(
         (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
         (SETTING, Action.REWRITE): Rewriter(),
         (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
+        **edits(sessions, checkpoints.store),
         **changes.doers,
         **changes.archive.doers,
     }
@@ -80,14 +87,15 @@ def stored_changes(contents: StoredContents) -> Changes:
     return Changes(
         keepers={SESSION: sessions, TRANSCRIPT: loose, REQUEST_DUMP: loose},
         archive=stored_archive(contents, loose),
-        doers={(SESSION, Action.END): EndAbandoned(contents.engine, ground.clock)},
+        doers={(SESSION, Action.END): EndSessions(contents.engine, ground.clock)},
         spaces={contents.database: space},
     )
 
 
-class EndAbandoned:
-    """Ends abandoned sessions, at the moment at which it does so. There is no undo copy: the end is
-    all that changes, and the log says how the session was before."""
+class EndSessions:
+    """Ends sessions, at the moment at which it does so: abandoned ones, and with a `target`, the
+    reason, those that a person names. There is no undo copy: the end is all that changes, and the
+    log says how the session was before."""
 
     def __init__(self, engine: SessionEngines, clock: Clock) -> None:
         self._engine = engine
@@ -110,8 +118,12 @@ class EndAbandoned:
         names = _ids(batch)
         found, ends = store.look(names), store.ends(names)
         outcomes = [_judged(each, found, ends) for each in batch]
-        going = [ends[each.id] for each in outcomes if each.result is Result.ENDED]
-        store.set_end(going, self._clock(), EndReason.ABANDONED.value)
+        going: dict[str, list[End]] = defaultdict(list)
+        for each, outcome in zip(batch, outcomes, strict=True):
+            if outcome.result is Result.ENDED:
+                going[_reason(each)].append(ends[each.item.id])
+        for reason, chosen in going.items():
+            store.set_end(chosen, self._clock(), reason)
         return outcomes
 
     def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -147,7 +159,7 @@ def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End
     name = removal.item.id
     if name not in found or name not in ends:
         return removal.end(Result.SKIPPED, ALREADY_GONE)
-    obstacle = found[name].obstacle_to_ending(removal.item)
+    obstacle = found[name].obstacle_to_ending(removal.item, held=HELD)
     if obstacle is None and ends[name].reason is not None:
         obstacle = "it has an end reason, but has not ended"  # an undo could not put that back
     return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
@@ -159,7 +171,7 @@ def _is_ours(removal: Removal, end: End | None) -> bool:
     return (
         end is not None
         and end.ended_at is not None
-        and end.reason == EndReason.ABANDONED
+        and end.reason == _reason(removal)
         and end.last_active_at == removal.item.last_active_at
     )
 
@@ -174,6 +186,10 @@ def _reopened(removal: Removal, end: End | None) -> Outcome:
     if _is_ours(removal, end):
         return removal.end(Result.BROUGHT_BACK)
     return removal.end(Result.FAILED, "it was reopened and ended again since; that end stays")
+
+
+def _reason(removal: Removal) -> str:
+    return removal.item.target or EndReason.ABANDONED.value
 
 
 def _ids(batch: Sequence[Removal]) -> list[str]:

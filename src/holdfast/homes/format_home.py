@@ -32,6 +32,7 @@ from holdfast.model.part import (
     Part,
     RefPart,
     Role,
+    RowsPart,
     Sight,
     Signs,
     Slot,
@@ -90,7 +91,11 @@ class FormatContents(Contents):
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         seen, problems = self._now()
         self._sessions.show(seen)
-        by_id = {each.unit.id: each for each in seen if not each.inside and not each.outside}
+        by_id = {
+            each.unit.id: each
+            for each in self._census.held(seen)
+            if not each.inside and not each.outside
+        }
         chosen = {each.id: each for each in self._sessions.chosen(wanted or SessionFilter())}
         items = [
             _item(
@@ -109,7 +114,9 @@ class FormatContents(Contents):
         if doubt is not None:
             more.append(
                 Problem(
-                    path=str(self._root), reason=f"{doubt}; it can be read, but is never changed"
+                    path=str(self._root),
+                    reason=f"{doubt}; it can be read, but is never changed",
+                    usual=self._format.facts.read_only,
                 )
             )
         return Survey(
@@ -215,6 +222,7 @@ class FormatContents(Contents):
                     tuple(part for part, _ in here), tuple(sight.stamp for _, sight in here)
                 ),
                 bytes=sum(sight.bytes for _, sight in here),
+                in_rows=sum(sight.bytes for part, sight in here if isinstance(part, RowsPart)),
                 changed=max((at for _, at in sights[number]), default=0.0),
                 shared=any(_may_be_rewritten(part) for part in unit.parts),
                 stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
@@ -269,9 +277,12 @@ class FormatContents(Contents):
     def check_writable(self, kind: str) -> None:
         doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED) else None
         if doubt is not None:
+            later = "A later version of Holdfast may support it."
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can still be read. A later version of Holdfast may support it.",
+                hint="Its sessions can be listed, shown, searched and exported."
+                if self._format.facts.read_only
+                else f"It can still be read. {later}",
             )
 
 
@@ -309,6 +320,7 @@ def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) 
         source=session.source,
         session=session.id,
         bytes=seen.bytes,
+        in_rows=seen.in_rows,
         last_active_at=session.last_active_at,
         version=f"{seen.version}{PINNED}" if session.pinned else seen.version,
         alive=seen.alive,
@@ -446,6 +458,18 @@ class Census:
 
         return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
+    def held(self, seen: Sequence[Seen]) -> Iterable[Seen]:
+        """With those in use whose files a process has open."""
+        opened = life.opened_below(self._format.roots(self._root))
+        if not opened:
+            return seen
+        return [
+            replace(each, alive=why)
+            if each.alive is None and (why := _open_part(each.unit, opened))
+            else each
+            for each in seen
+        ]
+
     def _look(self, now: float) -> Signs:
         """The signs of the format, and the processes of its agent. A failed check protects."""
         facts = self._format.facts
@@ -457,7 +481,7 @@ class Census:
         if not processes:
             return signs
         return Signs(
-            units=signs.units,
+            units={**processes.named, **signs.units},
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
             rewrites=signs.rewrites
@@ -520,8 +544,8 @@ class Census:
     def _roots(self) -> Sequence[str]:
         return [os.path.realpath(each) for each in self._format.roots(self._root)]
 
-    def keeps(self, part: Part) -> bool:
-        return self._signs.keeps(part)
+    def keeps(self, part: Part) -> str | None:
+        return self._signs.rewrites if self._signs.keeps(part) else None
 
 
 def _seen_outside(unit: Unit, place: str) -> Seen:
@@ -536,6 +560,11 @@ def _seen_outside(unit: Unit, place: str) -> Seen:
         outside=True,
         alive=f"{place} lies outside the home",
     )
+
+
+def _open_part(unit: Unit, opened: Mapping[str, str]) -> str | None:
+    parts = (each.path for each in unit.parts if isinstance(each, FilePart | FolderPart))
+    return next((why for each in parts if (why := opened.get(os.path.realpath(each)))), None)
 
 
 def _written(unit: Unit) -> float:

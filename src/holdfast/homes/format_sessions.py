@@ -24,6 +24,7 @@ from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
 from holdfast.model.part import Counts, Unit
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     Hit,
     Message,
@@ -59,6 +60,7 @@ class FormatSessions(ForeignSessions):
     deletes_every_delegate = True
     #: There is no ledger: what is counted is in the agent's own files.
     keeps_usage = False
+    edits = frozenset({Action.PIN})
 
     def __init__(
         self,
@@ -115,7 +117,8 @@ class FormatSessions(ForeignSessions):
     ) -> Sequence[Session]:
         known = prices or Prices()
         found = self._wanted(wanted, counted=order_by in _COUNTED_ORDERS)
-        found.sort(key=lambda each: (rank(each, order_by, known), each.id), reverse=True)
+        found.sort(key=lambda each: each.id, reverse=True)
+        found.sort(key=lambda each: rank(each, order_by, known))
         page = found[offset : None if limit is None else offset + limit]
         return self._counted(page, most_bytes=MOST_LISTED_BYTES)
 

@@ -19,7 +19,7 @@ from holdfast.homes import life
 from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import INJECTED, Record, moment, text_of
-from holdfast.homes.tables import Tables
+from holdfast.homes.tables import Tables, lacks, not_known
 from holdfast.model.part import (
     Facts,
     Known,
@@ -60,6 +60,7 @@ class Goose:
         name="goose",
         agent="Goose",
         folder=".local/share/goose",
+        environment="GOOSE_PATH_ROOT",
         processes=("goose", "goosed"),
         versions=("1",),
     )
@@ -71,14 +72,13 @@ class Goose:
         there = columns(_database(root))
         if not there:
             return None
-        if not there >= _NEEDED:
-            table, column = min(_NEEDED - there)
-            return f"{_DATABASE.name} has no column {table}.{column}"
+        if why := lacks(_database(root), there, _NEEDED):
+            return why
         [[version]] = rows(_database(root), "SELECT max(version) FROM schema_version")
         if version is not None and int(version) > _NEWEST:
             return f"schema {version} of {_DATABASE.name} is newer than what Holdfast knows"
-        unknown = Tables.of(_database(root), _BELONG, naming="session_id").unknown
-        return f"{_DATABASE.name} has a table that is not known: {unknown[0]}" if unknown else None
+        tables = Tables.of(_database(root), _BELONG, naming="session_id")
+        return not_known(tables.path, tables.unknown)
 
     def roots(self, root: Path) -> Sequence[Path]:
         state = _state(root)

@@ -5,7 +5,8 @@ logs/NAME/branches/*.jsonl     other courses of the same conversation
 logs/NAME/                     events, settings, copies of attached files, `workspace`: a link
 logs/NAME/.lock                locked while a process has the conversation open; it stays behind
 
-A conversation is its folder: it moves whole.
+A conversation is its folder: it moves whole. With GPTME_LOGS_HOME, the home is the folder of the
+conversations itself, without `logs`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Gptme:
         name="gptme",
         agent="gptme",
         folder=".local/share/gptme",
+        environment="GPTME_LOGS_HOME",
         processes=("gptme", "gptme-server"),
         versions=("0",),
     )
@@ -58,14 +60,16 @@ class Gptme:
     def recognise(self, root: Path) -> bool:
         """Many programs have a folder `logs`. One without conversations is that of gptme if it has
         the usual place, or if it is all that we left there."""
-        if any((root / "logs" / each / _TRANSCRIPT).is_file() for each in _names(root)):
+        if any((_logs(root) / each / _TRANSCRIPT).is_file() for each in _names(root)):
             return True
         here = set(names_in(root))
+        if here == {".holdfast"}:  # all conversations of a folder are in the trash, or archived
+            return (root / ".holdfast" / "index").is_dir()
         return "logs" in here and (root.name == "gptme" or here == {"logs", ".holdfast"})
 
     def doubt(self, root: Path) -> str | None:
         """Nothing names the version of a transcript: the newest one has to look as we know it."""
-        latest = newest(root / "logs" / each / _TRANSCRIPT for each in _names(root))
+        latest = newest(_logs(root) / each / _TRANSCRIPT for each in _names(root))
         if latest is None:
             return None
         said = next(first_records(latest), None)
@@ -78,7 +82,7 @@ class Gptme:
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for name in _names(root):
-            folder = root / "logs" / name
+            folder = _logs(root) / name
             if (folder / _TRANSCRIPT).is_file():
                 unit = unit_of(folder, known, _read, name=name)
                 if unit is not None:
@@ -88,7 +92,7 @@ class Gptme:
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """A conversation that was ended before its first message leaves a folder without any."""
         for name in _names(root):
-            folder = root / "logs" / name
+            folder = _logs(root) / name
             if folder.is_dir() and not (folder / _TRANSCRIPT).exists():
                 yield from leftover("empty-conversation", folder)
 
@@ -97,7 +101,7 @@ class Gptme:
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever has a conversation open holds its lock. A server may open any at any time."""
-        held = {each: life.locked(root / "logs" / each / ".lock") for each in _names(root)}
+        held = {each: life.locked(_logs(root) / each / ".lock") for each in _names(root)}
         return Signs(
             units={name: why for name, why in held.items() if why},
             home=life.serving(("gptme", "gptme-server"), ("serve",))
@@ -164,8 +168,14 @@ def _moment(said: Record) -> float | None:
     return None
 
 
+def _logs(root: Path) -> Path:
+    """The folder of the conversations. One of them may be called `logs`."""
+    inside = root / "logs"
+    return root if (inside / _TRANSCRIPT).exists() or not inside.is_dir() else inside
+
+
 def _names(root: Path) -> list[str]:
-    return sorted(names_in(root / "logs"))
+    return [each for each in sorted(names_in(_logs(root))) if not each.startswith(".")]
 
 
 def _read(folder: Path) -> Unit:

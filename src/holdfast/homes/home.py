@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.errors import StorageError, UsageError
 from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
-from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, Inventory, Item, Problem
-from holdfast.model.plan import Action
+from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
+from holdfast.model.plan import EDITS, Action
 from holdfast.ports import (
     Archive,
     CheckpointStore,
@@ -150,6 +150,12 @@ class Home:
     ) -> None:
         self.root = root
         self.state = root if state is None else state
+        if self.state != root and self.state.is_symlink():
+            raise StorageError(
+                f"{self.state} is a link; Holdfast does not follow it out of the home.",
+                hint="Remove the link. To keep archives elsewhere, set `folder` of [archive] in "
+                "config.toml.",
+            )
         trash = TrashFolder(self.state / "trash")
         #: What was removed and brought back here.
         self.log = FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
@@ -164,6 +170,13 @@ class Home:
         return self._contents.version
 
     # --- Looking ----------------------------------------------------------------------------------
+
+    def sign_of_life(self, session_id: str, now: float) -> str | None:
+        from holdfast.model.session import SessionFilter
+
+        found = self._contents.survey(now, SessionFilter(ids=(session_id,)), None)
+        mine = (each for each in found.items if (each.kind, each.id) == (SESSION, session_id))
+        return next((each.alive for each in mine), None)
 
     def scan(
         self,
@@ -245,13 +258,14 @@ class Home:
     def _doers(self) -> Mapping[tuple[str, Action], Doer]:
         from holdfast.homes.doers import doers_of
 
-        return doers_of(self.ground, self.changes, self._checkpoints)
+        return doers_of(self.ground, self.changes, self._checkpoints, self._contents.store)
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Raises `SchemaError` for what may only be read, `UsageError` for what cannot be here."""
-        self._contents.check_writable(kind)
-        if kind == CHECKPOINT:
-            self._checkpoints.check_writable()
+        if action not in EDITS:  # pins and names are ours where an agent has none
+            self._contents.check_writable(kind)
+            if kind == CHECKPOINT:
+                self._checkpoints.check_writable()
         try:
             return self._doers[kind, action]
         except KeyError:

@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """`state` is where Holdfast keeps what is its own in such a home, `inside` are other homes that
-    lie in one. `environment` is the variable that names another folder than the default one.
+    lie in one. `environment` is the variable that names another folder than the default one, and
+    `named` makes the home from its value, where that is not the home itself.
     `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
     `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
     other file. `database` is the SQLite file whose table `sessions` has the ids, if there is one.
+    `in_projects` is the file that makes a project of the user a home of this agent.
     `has_sources` says that its sessions come from many places, as ours do (a chat, a job, a command
     line); an imported session of any other kind gets the agent as its source."""
 
@@ -55,11 +57,13 @@ class Kind:
     state: Callable[[Path], Path]
     inside: Callable[[Path], Sequence[Path]] = lambda _: ()
     environment: str = ""
+    named: Callable[[str], str] = lambda value: value
     signs: tuple[str, ...] = ()
     import_checkpoints: CheckpointImport | None = None
     transcripts: Callable[[Path], Iterator[Transcript] | None] = lambda _: None
     database: str | None = None
     has_sources: bool = False
+    in_projects: str = ""
 
 
 # --- Holdfast's own homes -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.model.part import FilePart, FolderPart, Leftover
@@ -36,6 +36,13 @@ def leftover(
         active=max(changed, used),
         parts=(FolderPart(path=path) if folder else FilePart(path=path),),
     )
+
+
+def programs(releases: Sequence[Path], name: str) -> Iterator[Leftover]:
+    """Copies of an agent's own program, the oldest first: it runs from the last of them."""
+    for path in releases:
+        kind = "program" if path == releases[-1] else "old-program"
+        yield from leftover(kind, path, f"{name}-{path.name}")
 
 
 def name_below(root: Path, path: Path) -> str:

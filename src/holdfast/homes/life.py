@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.one_look import once
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 _PROC = Path("/proc")
 #: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.
@@ -21,10 +21,12 @@ _TELLING = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Processes of an agent under this user: the folders they work in, with the evidence.
-    `unreadable` says that a process did not show its folder."""
+    """Processes of an agent under this user: the folders they work in, with the evidence. `named`
+    are the words they were started with, and one of them may be the id of a session, with dashes
+    or without. `unreadable` says that a process did not show its folder."""
 
     folders: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
     unreadable: str | None = None
 
     def __bool__(self) -> bool:
@@ -44,14 +46,19 @@ def running(programs: Sequence[str]) -> Running:
                 unreadable = f"process {number} hides its working directory"
             else:
                 found.folders[folder] = f"process {number} works there"
-    return Running(folders=found.folders, unreadable=unreadable)
+            for word in words:
+                name = word.rpartition("=")[2]
+                found.named[name] = found.named[name.replace("-", "")] = (
+                    f"process {number} was started with it"
+                )
+    return replace(found, unreadable=unreadable)
 
 
 def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
-    server, a daemon, an editor's helper."""
+    server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
     for number, said, _ in _seen_processes():
-        if _is_one_of(said, programs) and set(said) & set(words):
+        if _is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
             return f"process {number} serves sessions of any folder"
     return None
 
@@ -132,6 +139,33 @@ def locked(path: Path) -> str | None:
     return None
 
 
+def opened_below(roots: Sequence[Path]) -> dict[str, str]:
+    """Files below these folders that processes of this user have open, with the evidence; and every
+    folder on the way to one. A plan that is only shown must not list what a removal would skip."""
+    tops = [f"{os.path.realpath(each)}{os.sep}" for each in roots]
+    found: dict[str, str] = {}
+    for number, path in once("open files", lambda: [*_open_files()]):
+        top = next((each for each in tops if path.startswith(each)), None)
+        name = path.rpartition(os.sep)[2]
+        step = path
+        while top is not None and len(step) >= len(top):
+            found.setdefault(step, f"{name} is open in process {number}")
+            step = step.rpartition(os.sep)[0]
+    return found
+
+
+def _open_files() -> Iterator[tuple[int, str]]:
+    """Every file that another process of this user has open. What cannot be read is left out: a
+    removal looks again, at each file by itself."""
+    for number, _, _ in _seen_processes() if sys.platform == "linux" else ():
+        with contextlib.suppress(OSError), os.scandir(_PROC / str(number) / "fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    target = os.readlink(entry.path)  # noqa: PTH115 - a hundred thousand of them
+                    if target.startswith(os.sep) and not target.startswith("/dev/"):
+                        yield number, target
+
+
 def holders_of(path: Path) -> dict[int, Sequence[str]]:
     """Processes of this user that have a file open, with their words."""
     wanted = str(path.resolve())
@@ -164,7 +198,10 @@ def registered(process: int, *, began: str | None = None, domain: str = "") -> s
     """
     here = process_domain()
     if domain and here and domain != here:
-        return f"process {process} of another machine or container has it open"
+        return (
+            f"process {process} of another machine or container had it open, and nothing here tells"
+            " whether it has ended; if it has, delete that file"
+        )
     ticks = start_ticks(process)
     if ticks is None or (began is not None and began != ticks):
         return None

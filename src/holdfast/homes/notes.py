@@ -24,7 +24,7 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 6
+_FORMAT = 7
 #: What a row keeps of a unit, first in it and in this order; then its relation, its
 #: transcript, and what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")
@@ -41,13 +41,14 @@ class Seen:
 
     `changed` is when its files were last written, `stamps` are those of its files by path. `inside`
     says that it lies in the folder of its parent, `outside` that a part of it lies outside the
-    home, `shared` that it has an entry in a document that a running agent may write again. From a
-    note, the unit has no parts.
+    home, `shared` that it has an entry in a document that a running agent may write again. Of its
+    `bytes`, `in_rows` are rows of a database. From a note, the unit has no parts.
     """
 
     unit: Unit
     version: str
     bytes: int
+    in_rows: int = 0
     changed: float = 0.0
     inside: bool = False
     outside: bool = False
@@ -199,6 +200,7 @@ def _row(seen: Seen) -> _Row:
         _numbers(unit.used) if unit.used else None,
         seen.version,
         seen.bytes,
+        seen.in_rows,
         seen.changed,
         int(seen.inside),
         int(seen.shared),
@@ -208,7 +210,7 @@ def _row(seen: Seen) -> _Row:
 
 def _seen(row: _Row) -> Seen:
     name, active, started, parent, source, cwd, title, model, unread, relation, *rest = row
-    transcript, used, version, size, changed, inside, shared, stamps, _, _ = rest
+    transcript, used, version, size, in_rows, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
             id=name,
@@ -227,6 +229,7 @@ def _seen(row: _Row) -> Seen:
         ),
         version=version,
         bytes=size,
+        in_rows=in_rows,
         changed=changed,
         inside=bool(inside),
         shared=bool(shared),

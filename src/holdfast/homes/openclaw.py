@@ -3,17 +3,20 @@
 agents/NAME/agent/openclaw-agent.sqlite   the sessions of an agent: a node for each, with windows (a
                                           reset begins a new one), and the events of those, as text
                                           or compressed; a full-text index, archived transcripts
-agents/NAME/agent/cold/                   transcripts that were put away as files
+agents/NAME/sessions/cold/                events of a window that were put away as a file, which
+                                          stays when they are taken back into the database
 agents/NAME/sessions/                     transcripts of earlier releases
 tmp/openclaw-UID/gateway.*.lock           who has the home: one process at a time
 state/openclaw.sqlite                     devices, tasks, leases: nothing of a session
 cache/                                    programs of its web page
+/tmp/openclaw/                            a log for each day, of every home of the user
 
 Most tables refer to a node or a window by a foreign key; the rest is named here.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,7 +42,10 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Message, Relation
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
+
+if sys.platform != "win32":
+    import pwd
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -81,8 +87,13 @@ _LEFTOVERS = (
     ("cache", "cache/*"),
     ("log", "logs/*"),
     ("old-transcript", "agents/*/sessions/*"),
+    ("cold-archive", "agents/*/sessions/cold/*"),
     ("lock", "tmp/openclaw-*/gateway.*.lock*"),
 )
+_COLD = "cold"
+_ARCHIVES = "session_transcript_cold_archives"
+#: Where OpenClaw logs, wherever its home is: shown in the home at the usual place only.
+LOGS = Path("/tmp/openclaw")  # noqa: S108 - that is its name
 
 
 class OpenClaw:
@@ -113,7 +124,7 @@ class OpenClaw:
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
+        return [root, LOGS] if _has_logs(root) else [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for path in _databases(root):
@@ -122,20 +133,34 @@ class OpenClaw:
                 yield from _units(path, there)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """What was put away in files is the only copy of it, as long as the database names it."""
+        named = {cold / name for cold, name in _cold_files(root)}
         for kind, path in matching(root, _LEFTOVERS):
-            yield from leftover(kind, path, name_below(root, path))
+            if path not in named and not (kind == "old-transcript" and path.name == _COLD):
+                yield from leftover(kind, path, name_below(root, path))
+        for kind, path in matching(LOGS, [("log", "openclaw-*.log")]) if _has_logs(root) else ():
+            yield from leftover(kind, path, f"tmp:{path.name}")
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for path in _databases(root):
             keys = [key for (key,) in rows(path, "SELECT session_key FROM session_nodes")]
-            with reading(path) as db:
-                for text, packed in db.execute(
-                    "SELECT e.event_json, e.event_zstd FROM session_windows AS w"
-                    " JOIN transcript_events AS e ON e.session_id = w.session_id"
-                    " WHERE w.session_key = ? ORDER BY w.created_at, w.session_id, e.seq",
-                    (next((key for key in keys if _id(key) == unit.id), None),),
-                ):
-                    yield from told(_event(text, packed))
+            windows = rows(
+                path,
+                "SELECT session_id FROM session_windows WHERE session_key = ?"
+                " ORDER BY created_at, session_id",
+                (next((each for each in keys if _id(each) == unit.id), None),),
+            )
+            archives = _archives(path) if windows else {}
+            for (window,) in windows:
+                for event in _cold_events(path, window) if window in archives else ():
+                    yield from told(event)
+                with reading(path) as db:
+                    for text, packed in db.execute(
+                        "SELECT event_json, event_zstd FROM transcript_events"
+                        " WHERE session_id = ? ORDER BY seq",
+                        (window,),
+                    ):
+                        yield from told(_event(text, packed))
 
     def signs(self, root: Path, now: float) -> Signs:
         """One process has the whole home, embedded or as a gateway. Its locks on the databases
@@ -169,16 +194,17 @@ class OpenClaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Windows:
-    """The windows of one session: their ids, when the first began, and what is in files."""
+    """The windows of one session: their ids, when the first began, and the name of the archive of
+    each whose events were put away."""
 
     ids: tuple[str, ...] = ()
     started: float | None = None
     model: str = ""
-    cold: tuple[str, ...] = ()
+    cold: Mapping[str, str] = field(default_factory=dict)
 
 
 def _units(path: Path, there: Collection[tuple[str, str]]) -> Iterator[Unit]:
-    windows = _windows(path, there)
+    windows = _windows(path)
     cwds = _folders(path)
     for row in named_rows(path, "SELECT * FROM session_nodes ORDER BY updated_at, session_key"):
         name = str(row["session_key"])
@@ -206,11 +232,8 @@ def _id(key: str) -> str:
     return name if not key or _PLAIN.fullmatch(key) else f"{name}.{digest(key)[:8]}"
 
 
-def _windows(path: Path, there: Collection[tuple[str, str]]) -> Mapping[str, _Windows]:
-    cold: dict[str, str] = {}
-    if ("session_transcript_cold_archives", "archive_name") in there:
-        asked = "SELECT session_id, archive_name FROM session_transcript_cold_archives"
-        cold = {str(name): str(file) for name, file in rows(path, asked)}
+def _windows(path: Path) -> Mapping[str, _Windows]:
+    cold = _archives(path)
     found: dict[str, _Windows] = {}
     for name, key, at, model in rows(
         path,
@@ -222,9 +245,57 @@ def _windows(path: Path, there: Collection[tuple[str, str]]) -> Mapping[str, _Wi
             ids=(*before.ids, str(name)),
             started=before.started or at / 1000,
             model=str(model or before.model),
-            cold=(*before.cold, *([cold[str(name)]] if str(name) in cold else [])),
+            cold={**before.cold, **({str(name): cold[str(name)]} if str(name) in cold else {})},
         )
     return found
+
+
+def _archives(path: Path) -> Mapping[str, str]:
+    """The archive of each window whose events were put away."""
+    if not rows(path, "SELECT 1 FROM sqlite_schema WHERE name = ?", (_ARCHIVES,)):
+        return {}
+    asked = f"SELECT session_id, archive_name FROM {_ARCHIVES}"  # noqa: S608 - a name of ours
+    return {str(name): str(file) for name, file in rows(path, asked)}
+
+
+def _cold_folder(path: Path) -> Path:
+    """Where the archives of a database are."""
+    above = path.parent.parent / "sessions" if path.parent.name == "agent" else path.parent
+    return above / _COLD
+
+
+def _cold_files(root: Path) -> Iterator[tuple[Path, str]]:
+    for path in _databases(root):
+        for name in _archives(path).values():
+            yield _cold_folder(path), name
+
+
+def _cold_events(path: Path, window: str) -> Iterator[Record]:
+    """The events that were put away, from their file or from the database."""
+    [[name, blob]] = rows(
+        path,
+        f"SELECT archive_name, archive_blob FROM {_ARCHIVES} WHERE session_id = ?",  # noqa: S608
+        (window,),
+    )
+    try:
+        file = _cold_folder(path) / str(name)
+        packed = blob if blob or not is_plain_name(str(name)) else file.read_bytes()
+        said = zstd.decompress(packed or b"")
+    except (FileNotFoundError, zstd.ZstdError):
+        return
+    for record in (each for line in said.split(b"\n") for each in parsed(line)):
+        row = record.get("row")
+        if record.get("kind") == "event" and isinstance(row, dict):
+            yield _event(row.get("event_json"), None)
+
+
+def _has_logs(root: Path) -> bool:
+    """Whether the logs of the user are shown with this home: its usual place is that of one only,
+    and who the user is, the system says."""
+    if sys.platform == "win32":
+        return False
+    owner = pwd.getpwuid(os.getuid()).pw_dir
+    return os.path.realpath(root) == os.path.join(os.path.realpath(owner), OpenClaw.facts.folder)  # noqa: PTH118 - no path
 
 
 def _folders(path: Path) -> Mapping[str, str]:
@@ -246,10 +317,14 @@ def _parts(path: Path, name: str, mine: _Windows, tables: Collection[str]) -> tu
             for table, column, stamp in _BY_WINDOW
         ),
     ]
-    cold = path.parent / "cold"
+    cold = _cold_folder(path)
     return (
-        RowsPart(store=path, rows=tuple(each for each in named if each.table in tables)),
-        *(FilePart(path=cold / each) for each in mine.cold if is_plain_name(each)),
+        RowsPart(
+            store=path,
+            rows=tuple(each for each in named if each.table in tables),
+            numbered=("session_transcript_fts_rows", "session_transcript_fts"),
+        ),
+        *(FilePart(path=cold / each) for each in mine.cold.values() if is_plain_name(each)),
     )
 
 

@@ -11,13 +11,13 @@ Rows that refer to a session by a foreign key travel with it; events hang on `ev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.records import Record, is_plain_name
+from holdfast.homes.records import Record, is_plain_name, object_in
+from holdfast.homes.tables import lacks, not_known, untied
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -71,19 +71,9 @@ class OpenCode:
                 return f"{self.facts.agent} {release} is newer than what Holdfast knows"
         if not there:
             return None
-        if not there >= _NEEDED:
-            table, column = min(_NEEDED - there)
-            return f"{self.database} has no column {table}.{column}"
-        tied = {
-            table
-            for (table,) in rows(
-                self._database(root),
-                "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
-                " WHERE t.type = 'table' AND k.\"table\" IN ('session', 'message')",
-            )
-        }
-        loose = {table for table, column in there if column == "session_id"} - tied
-        return f"{self.database} has a table that is not known: {min(loose)}" if loose else None
+        path = self._database(root)
+        loose = untied(path, there, naming="session_id", to=("session", "message"))
+        return lacks(path, there, _NEEDED) or not_known(path, loose)
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root]
@@ -141,8 +131,8 @@ class OpenCode:
                 if name != last:
                     if last is not None:
                         yield from _messages(head, parts)
-                    last, head, parts = name, _object(data), []
-                parts.append(_object(part))
+                    last, head, parts = name, object_in(data), []
+                parts.append(object_in(part))
             if last is not None:
                 yield from _messages(head, parts)
 
@@ -270,9 +260,4 @@ def _tokens(said: Any) -> Tokens | None:
 
 
 def _model(said: str | None) -> str:
-    return str(_object(said).get("id") or "") if said else ""
-
-
-def _object(text: str | None) -> Record:
-    said = json.loads(text) if text else {}
-    return said if isinstance(said, dict) else {}
+    return str(object_in(said).get("id") or "")

@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.gemini import output_of
 from holdfast.homes.leftovers import leftover, matching, name_below
+from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
@@ -35,7 +35,6 @@ from holdfast.homes.records import (
     opening,
     transcript_of,
     unit_of,
-    whole_records,
 )
 from holdfast.model.part import (
     Facts,
@@ -115,20 +114,8 @@ class Qwen:
         return self.appended(root, unit).messages()
 
     def signs(self, root: Path, now: float) -> Signs:
-        """A process with a terminal registers itself with the time it began, so that a number that
-        is used again proves nothing."""
-        alive = {}
-        for path in root.glob("sessions/*.json"):
-            said = next(whole_records(path), None)
-            if said is None:  # torn, or just being written: its name is the number of the process
-                if life.start_ticks(int(path.stem)) is not None:
-                    return Signs(home=f"{path.name} cannot be read, and its process runs")
-                continue
-            began = str(said.get("procStart") or "").rpartition(":")[2] or None
-            why = life.registered(int(said["pid"]), began=began)
-            if why is not None:
-                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
-        return Signs(units=alive)
+        """A process with a terminal registers itself with the time it began."""
+        return registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         head = next((each for each in opening(path) if each.keys() >= _HEAD), None)

@@ -195,6 +195,11 @@ def is_plain_name(name: str) -> bool:
     return name not in ("", ".", "..") and not {"/", "\0"} & set(name)
 
 
+def object_in(text: object) -> Record:
+    """The object that an agent wrote as text into a row; an empty one when it is no object."""
+    return next(parsed(text.encode(errors="replace")), {}) if isinstance(text, str) else {}
+
+
 def parsed(line: bytes) -> Iterator[Record]:
     try:
         said = json.loads(line)

@@ -15,7 +15,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import NotAHomeError, StorageError
+from holdfast.errors import HoldfastError, NotAHomeError, StorageError
 from holdfast.homes.agents import AGENTS
 from holdfast.homes.hermes.kind import HERMES
 from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
@@ -166,7 +166,7 @@ def kind_of(root: Path) -> Kind | None:
         return agent
     if is_surely_ours(root):
         return OWN
-    found = next((kind for kind in brought() if _is_recognised(kind, root)), None)
+    found = next((kind for kind in brought() if _is_recognised_by_another(kind, root)), None)
     return found or (OWN if OWN.recognise(root) else None)
 
 
@@ -179,6 +179,23 @@ def _is_recognised(kind: Kind, root: Path) -> bool:
             return False
         with storage_errors(f"read {error.filename or root}"):
             raise
+
+
+def _is_recognised_by_another(kind: Kind, root: Path) -> bool:
+    """The same for a format of another package: a bug in it must not hide the other homes."""
+    try:
+        return _is_recognised(kind, root)
+    except HoldfastError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is third-party code
+        import logging  # noqa: PLC0415 - as above
+
+        said = f"{type(error).__name__}: {error}"
+        log = logging.getLogger("holdfast")
+        log.warning(
+            "the home format %s cannot tell whether %s is its home: %s", kind.name, root, said
+        )
+        return False
 
 
 def state_folder(root: Path) -> Path:

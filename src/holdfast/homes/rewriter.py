@@ -54,14 +54,14 @@ def _do(removal: Removal) -> Outcome:
     if identity(content) != change.before:
         return removal.end(Result.SKIPPED, CHANGED)
     _put(change, change.applied(content or b"") if change.after else None)
-    return removal.end(Result.REWRITTEN)
+    return removal.end(Result.CHANGED)
 
 
 def _settle(removal: Removal) -> Outcome:
     """The content says how far a killed run came: it changes in one step."""
     change = _change(removal)
     if identity(_content(change.path)) == change.after:
-        return removal.end(Result.REWRITTEN)
+        return removal.end(Result.CHANGED)
     return removal.end(Result.SKIPPED, NOT_REACHED)
 
 

@@ -3,12 +3,40 @@ those that we know and that are there, and those that name sessions and that we 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from holdfast.model.part import Role, Rows, RowsPart
-from holdfast.stores.sqlite.foreign import columns
+from holdfast.stores.sqlite.foreign import columns, rows
 from holdfast.value import dataclass
+
+#: A table and one of its columns.
+Column: TypeAlias = tuple[str, str]
+
+
+def lacks(path: Path, there: Collection[Column], needed: Collection[Column]) -> str | None:
+    """Which column that we read a database does not have, in words."""
+    missing = min({*needed} - {*there}, default=None)
+    return None if missing is None else f"{path.name} has no column {'.'.join(missing)}"
+
+
+def not_known(path: Path, tables: Iterable[str]) -> str | None:
+    """Which table we know nothing of, in words; None when there is none."""
+    first = min(tables, default=None)
+    return None if first is None else f"{path.name} has a table that is not known: {first}"
+
+
+def untied(path: Path, there: Collection[Column], *, naming: str, to: Collection[str]) -> set[str]:
+    """Tables with the column `naming` whose rows no foreign key ties to one of the tables `to`:
+    they would stay behind when a session goes."""
+    keys = rows(
+        path,
+        'SELECT t.name, k."table" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k'
+        " WHERE t.type = 'table'",
+    )
+    tied = {table for table, other in keys if other in to}
+    return {table for table, column in there if column == naming} - tied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +45,11 @@ class Tables:
     are other tables that name sessions: rows would stay behind in them."""
 
     path: Path
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[Column, ...]
     unknown: tuple[str, ...]
 
     @classmethod
-    def of(cls, path: Path, known: Iterable[tuple[str, str]], *, naming: str) -> Tables:
+    def of(cls, path: Path, known: Iterable[Column], *, naming: str) -> Tables:
         """Look into a database, one that may be missing. `naming` is the column by which tables
         usually name a session."""
         there = columns(path) if path.exists() else set()

@@ -2,8 +2,12 @@
 
 logs/session/unified/ID/   a session: CURRENT names a generation, that names chunks by checksum and
                            a journal whose records are chained by checksums; meta.json tells of it
+logs/session/unified/child-*/  a subagent, without a meta.json: its last state names its session
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
 logs/session/active/ID.lock                locked while somebody has the session open
+logs/session/plugins/data/ID/              what plugins keep for a session
+logs/session/plugins/packages/             plugins, unpacked from blobs/ and manifests/ beside it,
+                                           again whenever one is missing
 logs/session/session_*/    sessions of earlier releases
 
 One changed byte breaks a chain: a session moves whole or not at all.
@@ -53,7 +57,14 @@ _UNIFIED = _SESSIONS / "unified"
 _ACTIVE = _SESSIONS / "active"
 _INDEX = ".session-index.json"
 _STORE = "mistral.vibe.unified-session-store/v1"
-_LEFTOVERS = (("log", "logs/*.log*"), ("old-session", "logs/session/session_*"))
+_PLUGINS = _SESSIONS / "plugins"
+_LEFTOVERS = (
+    ("log", "logs/*.log*"),
+    ("old-session", "logs/session/session_*"),
+    # The folder around a package: nobody but root may move the package, which is read-only.
+    ("plugin-package", "logs/session/plugins/packages/*"),
+    ("temporary", "logs/session/plugins/tmp/*"),
+)
 
 
 class Vibe:
@@ -88,12 +99,16 @@ class Vibe:
             yield replace(unit, parts=_parts(root, unit.id))
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        """A lock without a session belongs to one that was never written."""
+        """A lock without a session belongs to one that was never written, data of plugins to one
+        that Vibe deleted by itself."""
         for kind, path in matching(root, _LEFTOVERS):
             yield from leftover(kind, path)
         sessions = set(_names(root))
         for kind, path in matching(root / _ACTIVE, [("lock", "*.lock"), ("lock", "*.lock.json")]):
             if path.name.partition(".")[0] not in sessions:
+                yield from leftover(kind, path)
+        for kind, path in matching(root / _PLUGINS, [("plugin-data", "data/*")]):
+            if path.name not in sessions:
                 yield from leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
@@ -123,6 +138,7 @@ def _names(root: Path) -> list[str]:
 def _parts(root: Path, name: str) -> tuple[Part, ...]:
     return (
         FolderPart(path=root / _UNIFIED / name, role=Role.REFERENCE),
+        FolderPart(path=root / _PLUGINS / "data" / name),
         FilePart(path=root / _ACTIVE / f"{name}.lock", role=Role.TRACE),
         FilePart(path=root / _ACTIVE / f"{name}.lock.json", role=Role.TRACE),
         LinePart(
@@ -137,26 +153,29 @@ def _parts(root: Path, name: str) -> tuple[Part, ...]:
 
 def _read(folder: Path) -> Unit:
     meta = _document(folder / "meta.json")
-    parent = str(meta.get("parent_session_id") or "")
-    times = (meta.get(each) for each in ("end_time", "bumped_at", "start_time"))
+    session = _session(folder)
+    parent = str(meta.get("parent_session_id") or session.get("parentSessionId") or "")
+    times = [meta.get(each) for each in ("end_time", "bumped_at", "start_time")]
+    if not meta:
+        times = [session.get(each) for each in ("updatedAt", "createdAt")]
     place = meta.get("environment")
     config = meta.get("config")
     return Unit(
         id=folder.name,
         active=max(filter(None, map(moment, times)), default=folder.stat().st_mtime),
         parts=(),
-        started=moment(meta.get("start_time")),
+        started=moment(meta.get("start_time") or session.get("createdAt")),
         parent=parent,
         relation=Relation.DELEGATE if parent else None,
         cwd=str(place.get("working_directory") or "") if isinstance(place, dict) else "",
         title=str(meta.get("title") or ""),
         model=str(config.get("model_name") or "") if isinstance(config, dict) else "",
-        used=_used(folder),
+        used=_used(session),
     )
 
 
-def _used(folder: Path) -> Usage | None:
-    """What the session has used so far: in its journal, or else in the state before that."""
+def _session(folder: Path) -> Record:
+    """The last state of a session: in its journal, or else in the state before that."""
     state: Any = None
     for segment in sorted((folder / "journal").glob("*.jsonl"), reverse=True):
         for said in last_records(segment, most_bytes=1024**2):
@@ -168,8 +187,13 @@ def _used(folder: Path) -> Usage | None:
     if state is None:
         state = _document(_generation(folder) / "projection-state.json").get("snapshot")
     session = state.get("session") if isinstance(state, dict) else None
+    return session if isinstance(session, dict) else {}
+
+
+def _used(session: Record) -> Usage | None:
+    """What the session has used so far."""
     tokens = tokens_in(
-        session.get("tokenUsage") if isinstance(session, dict) else None,
+        session.get("tokenUsage"),
         input=("inputTokens",),
         output=("outputTokens",),
         cached=("cachedInputTokens",),

@@ -163,9 +163,10 @@ def check_id(text: str) -> str:
 
 
 def check_foreign_id(text: str) -> str:
-    """The same for a session of another agent, whose id may be any printable text. Such an id is
-    never used in a path unchanged: see `file_stem`."""
-    if not text or len(text) > LONGEST_FOREIGN_ID or not text.isprintable():
+    """The same for a session of another agent, whose id may be any text that can be stored, even
+    one with a newline. Such an id is never used in a path unchanged: see `file_stem`."""
+    is_stored = "\0" not in text and not any("\ud800" <= each <= "\udfff" for each in text)
+    if not text or len(text) > LONGEST_FOREIGN_ID or not is_stored:
         raise UsageError(f"{text[:LONGEST_FOREIGN_ID]!r} is not a session id.")
     return text
 

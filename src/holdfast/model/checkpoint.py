@@ -44,7 +44,8 @@ class Taking:
 
     `id` is the new checkpoint, the last one if nothing changed since, or None if it was skipped.
     `reason` is the reason of the checkpoint, or why none was taken. `excluded` counts the files and
-    folders that the default excludes leave out; a folder counts once.
+    folders that the default excludes leave out; a folder counts once. `files_changed` is set by a
+    dry run: how many files would differ from the last checkpoint.
     """
 
     outcome: TakeOutcome
@@ -52,6 +53,7 @@ class Taking:
     reason: str
     not_captured: tuple[NotCaptured, ...] = ()
     excluded: int = 0
+    files_changed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

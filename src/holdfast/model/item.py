@@ -52,7 +52,8 @@ class Item:
     came from; a `delegate` worked for its parent, and one that `follows` goes and stays with it, as
     in the homes of agents that delete both together. `archived_in` names the agent in which the
     user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
-    whose caps count its bytes: no byte counts twice.
+    whose caps count its bytes: no byte counts twice. Of its `bytes`, `in_rows` are rows of an
+    agent's database, whose file does not shrink: the agent uses their space again.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Item:
     source: str = UNKNOWN_SOURCE
     session: str = ""
     bytes: int
+    in_rows: int = 0
     last_active_at: float
     version: str
     pinned: bool = False
@@ -87,10 +89,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something that the scan could not read, or left alone on purpose."""
+    """Something that the scan could not read, or left alone on purpose. What is `usual` is so in
+    every home of its agent."""
 
     path: str
     reason: str
+    usual: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

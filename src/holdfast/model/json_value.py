@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar, cast
 
 from holdfast.errors import HoldfastError
 
 E = TypeVar("E", bound=StrEnum)
+V = TypeVar("V")
 
 #: The first number that neither SQLite nor a system call takes.
 TOO_LARGE = 2**63
@@ -28,6 +29,29 @@ def fields_to_json(value: object, *more: str, without: Collection[str] = ()) -> 
     """The fields of a value except `without`, and `more` of its properties."""
     names = [name for name in type(value).__slots__ if name not in without]  # type: ignore[attr-defined]
     return {name: _plain(getattr(value, name)) for name in (*names, *more)}
+
+
+def fields_from_json(kind: type[V], data: Mapping[str, Any], **known: Any) -> V:
+    """A value from fields that `fields_to_json` wrote, and from `known` ones. What is missing keeps
+    its default. A record that was damaged raises one of `NO_RECORD`."""
+    for name, how in kind.__annotations__.items():
+        if name in data and name not in known:
+            known[name] = _FROM_JSON[how](data[name])
+    return kind(**known)
+
+
+#: What reading a record may raise that is not what was written.
+NO_RECORD = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+_FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool)},
+    "str | None": lambda value: None if value is None else str(value),
+    "int | None": lambda value: None if value is None else int(value),
+    "tuple[str, ...]": lambda value: tuple(map(str, value)),
+    "tuple[str, ...] | None": lambda value: None if value is None else tuple(map(str, value)),
+    "frozenset[str]": lambda value: frozenset(map(str, value)),
+    "Mapping[str, str]": lambda value: {str(key): str(each) for key, each in value.items()},
+}
 
 
 def _plain(value: object) -> object:

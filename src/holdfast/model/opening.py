@@ -46,7 +46,7 @@ def _line(content: Json) -> str:
     """The first line that is not empty, as much as a list could show."""
     lines = (line.strip() for text in _texts(content) for line in text[:4096].splitlines())
     first = next((line for line in lines if line), "")
-    return first if len(first) <= _LONGEST else f"{first[:_LONGEST]}…"
+    return first if len(first) <= _LONGEST else f"{first[:_LONGEST].rstrip()}…"
 
 
 def _texts(content: Json) -> Iterator[str]:

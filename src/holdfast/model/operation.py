@@ -114,8 +114,10 @@ class Operation:
     """What the log knows about one operation.
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
-    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what
-    was `removed`, `archived` went to the archive, and `archived_files` with that. `redoes` is the
+    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`;
+    `emptied_by` removed it from the trash since. Of what was `removed`, `archived` went to the
+    archive, `archived_files` with that, and `emptied` left the trash. `paths` is how many paths of
+    projects a restore or its undo changed. `redoes` is the
     operation that this one did again, `redone_by` names those that did this one again. `run` is the
     same in all operations that one command did in several homes.
     """
@@ -128,15 +130,18 @@ class Operation:
     stopped: str | None = None
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
+    emptied_by: tuple[str, ...] = ()
     redoes: str | None = None
     redone_by: tuple[str, ...] = ()
     run: str | None = None
     removed: int = 0
     archived: int = 0
     archived_files: int = 0
+    emptied: int = 0
     rolled_back: int = 0
+    paths: int = 0
     ended: int = 0
-    rewritten: int = 0
+    changed: int = 0
     brought_back: int = 0
     skipped: int = 0
     failed: int = 0
@@ -178,10 +183,9 @@ class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
-    roll forward again, `ended` the sessions that it can reopen, `rewritten` the files of other
-    programs that it can change back. None of these is trash: they do not expire. `undone` is what
-    an undo brought back and no redo has taken away again, with the space that its operation gave
-    back: what a redo does.
+    roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
+    as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
+    no redo has taken away again, with the space that its operation gave back: what a redo does.
     """
 
     operations: tuple[Operation, ...]
@@ -189,6 +193,6 @@ class LogView:
     archived: tuple[TrashEntry, ...]
     rolled_back: tuple[TrashEntry, ...]
     ended: tuple[TrashEntry, ...]
-    rewritten: tuple[TrashEntry, ...]
+    changed: tuple[TrashEntry, ...]
     undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]

@@ -75,11 +75,16 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsPart:
-    """Rows of one SQLite file, and whatever refers to them by a foreign key."""
+    """Rows of one SQLite file, and whatever refers to them by a foreign key.
+
+    `numbered` are tables whose rows belong together by their rowid, and to nothing else: where the
+    agent has given such a number to another row meanwhile, all of them get new ones, together.
+    """
 
     store: Path
     rows: tuple[Rows, ...]
     role: Role = Role.REFERENCE
+    numbered: tuple[str, ...] = ()
 
     @property
     def place(self) -> Path:
@@ -273,6 +278,7 @@ class Facts:
     user: a `RefPart` right below it may lie in any repository, because the session that names the
     repository may be gone when its references return. `state` is the folder in the home for what is
     Holdfast's own. Where the home is a project of the user, it has a name that his tools pass over.
+    `read_only` says that no version of the agent lets anything leave; `doubt` then says why.
     """
 
     name: str
@@ -284,6 +290,7 @@ class Facts:
     versions: tuple[str, ...] = ()
     references: str = ""
     state: str = ".holdfast"
+    read_only: bool = False
 
     def newer(self, version: str) -> str | None:
         """Why a home that this version wrote may only be read; None when the first number of the
@@ -354,6 +361,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
         case RowsPart():
             said["store"] = str(part.store)
             said["rows"] = [[each.table, each.column, each.value, each.stamp] for each in part.rows]
+            said |= {"numbered": list(part.numbered)} if part.numbered else {}
         case LinePart():
             said |= {"path": str(part.path), "value": part.value, "key": part.key}
             said |= {"at": list(part.at), "lines": part.lines}
@@ -373,7 +381,8 @@ def part_from_json(value: object) -> Part:
             return FolderPart(path=Path(read.text("path")), role=role)
         case "rows":
             rows = tuple(map(_rows, read.array("rows")))
-            return RowsPart(store=Path(read.text("store")), rows=rows, role=role)
+            numbered = tuple(map(str, read.array("numbered"))) if "numbered" in read else ()
+            return RowsPart(store=Path(read.text("store")), rows=rows, role=role, numbered=numbered)
         case "line":
             key = read.value("key")
             return LinePart(

@@ -16,9 +16,9 @@ OVER_THE_CAP = "over the cap of"
 
 
 class Action(StrEnum):
-    """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
-    unused space back, `ROLL_BACK` restores a project from one of its checkpoints, `REWRITE` changes
-    entries of ours in a file of another program."""
+    """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
+    back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
+    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -26,7 +26,13 @@ class Action(StrEnum):
     END = "end"
     RECLAIM = "reclaim"
     ROLL_BACK = "roll_back"
+    RENAME = "rename"
+    PIN = "pin"
     REWRITE = "rewrite"
+
+
+#: They change one value of an item. The log has the value before and after: `version`, `target`.
+EDITS = (Action.RENAME, Action.PIN, Action.REWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +44,9 @@ class PlanItem:
     of a session that a person named it: only then may one go that has no end.
 
     `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
-    everywhere. The version of a project is its safety checkpoint. Of a file that is rewritten,
-    `target` is the change (`holdfast.model.rewrite`), and the version is that of its content.
+    everywhere. The version of a project is its safety checkpoint. Of an edit, `target` is the new
+    name or pin and the version the old one, both as JSON; of a session that a person ends, the
+    reason.
     """
 
     kind: str
@@ -132,10 +139,17 @@ class Shortfall(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """How many items a plan would remove, and how many bytes these are."""
+    """How many items a plan would remove, and how many bytes these are. Of those, `in_rows` become
+    free inside a database of the agent, which uses them again."""
 
     removals: int
     bytes: int
+    in_rows: int = 0
+
+    @property
+    def frees(self) -> int:
+        """What the file system gets back, once the trash is emptied."""
+        return self.bytes - self.in_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +178,11 @@ class Plan:
     def ends(self) -> tuple[PlanItem, ...]:
         """Sessions that would be ended."""
         return tuple(item for item in self.items if item.action is Action.END)
+
+    @property
+    def edits(self) -> tuple[PlanItem, ...]:
+        """What would get another name, or a pin."""
+        return tuple(item for item in self.items if item.action in EDITS)
 
     @property
     def kept(self) -> tuple[PlanItem, ...]:

@@ -20,7 +20,7 @@ class Result(StrEnum):
     ENDED = "ended"
     RECLAIMED = "reclaimed"
     ROLLED_BACK = "rolled_back"
-    REWRITTEN = "rewritten"
+    CHANGED = "changed"
     BROUGHT_BACK = "brought_back"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -33,7 +33,8 @@ class Outcome:
     """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
     those of rows that left a database of an agent, whose file does not shrink: what their copy
     takes in the trash, and without one what the agent can use again. For a project that an undo
-    rolled forward, `written` and `deleted` are the paths that it changed."""
+    rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
+    which the log keeps, for a restore too."""
 
     kind: str
     id: str
@@ -44,6 +45,7 @@ class Outcome:
     bytes_of_rows: int = 0
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    paths: int = 0
 
     def to_json(self) -> dict[str, Any]:
         paths = {"written": list(self.written), "deleted": list(self.deleted)}
@@ -78,8 +80,9 @@ class Report:
         return self.count(Result.ENDED)
 
     @property
-    def rewritten(self) -> int:
-        return self.count(Result.REWRITTEN)
+    def changed(self) -> int:
+        """What got another name, or a pin, or lost one."""
+        return self.count(Result.CHANGED)
 
     @property
     def brought_back(self) -> int:
@@ -106,7 +109,7 @@ class Report:
         return sum(outcome.bytes_of_rows for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        counts = ("removed", "ended", "brought_back", "skipped", "failed")
+        counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
         fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}

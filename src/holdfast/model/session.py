@@ -287,14 +287,22 @@ class SessionChange:
 
 
 class SessionOrder(StrEnum):
-    """How a list is sorted; always the largest or latest first. The names are those of columns."""
+    """How a list is sorted: the largest or latest first, texts from A to Z and of equal ones the
+    last active first. The names are those of columns."""
 
+    ID = "id"
+    SOURCE = "source"
     LAST_ACTIVE = "active"
     STARTED = "started"
     MESSAGES = "messages"
     TOKENS = "tokens"
     COST = "cost"
     BYTES = "size"
+    TITLE = "title"
+
+    @property
+    def of_texts(self) -> bool:
+        return self in (SessionOrder.ID, SessionOrder.SOURCE, SessionOrder.TITLE)
 
     @classmethod
     def _missing_(cls, value: object) -> SessionOrder | None:

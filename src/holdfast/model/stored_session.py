@@ -47,10 +47,12 @@ class Found:
             return None
         return f"in use: {self.alive}"
 
-    def obstacle_to_ending(self, item: PlanItem) -> str | None:
+    def obstacle_to_ending(self, item: PlanItem, *, held: str) -> str | None:
+        """Why it may not be ended. One that a person ends may have no proof of its death: only a
+        process that holds it, `held`, protects it."""
         if self.version != item.version:
             return "changed since the plan was made"
-        if self.abandoned is not None:
+        if self.abandoned is not None or (item.target and self.alive and self.alive != held):
             return None
         return f"in use: {self.alive}" if self.alive else "it has already ended"
 

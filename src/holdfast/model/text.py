@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import tzinfo
 
 _SECONDS = {
@@ -19,11 +20,29 @@ _SECONDS = {
     "h": 3_600.0,
     "d": 86_400.0,
     "w": 7 * 86_400.0,
+    "mo": 30 * 86_400.0,
     "y": 365 * 86_400.0,
 }
+_UNITS = {"min": "m", "mon": "mo"} | {
+    word + end: unit
+    for word, unit in {
+        "sec": "s",
+        "second": "s",
+        "minute": "m",
+        "hour": "h",
+        "day": "d",
+        "week": "w",
+        "month": "mo",
+        "year": "y",
+    }.items()
+    for end in ("", "s")
+}
 # Compiled when they are first used: every command loads this module, and few parse.
-_DURATION_PART = r"(\d+(?:\.\d+)?)([smhdwy])"
+_DURATION_PART = (
+    rf"(\d+(?:\.\d+)?)\s*({'|'.join(sorted({*_SECONDS, *_UNITS}, key=len, reverse=True))})\s*"
+)
 _DURATION = rf"(?:{_DURATION_PART})+"
+_MINUTES = r"(\d+(?:\.\d+)?)m"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _BARE = r"\d+(?:\.\d+)?"
@@ -31,22 +50,36 @@ _LONGEST = 1_000 * _SECONDS["y"]
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
 _LEAST_COST = 0.0001
+_SMALL_COST = 0.1  # what cents would show with one digit or none
+_M = ("minute", "month")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `5h`, `2d`, `1w`, `1d12h`; months are left out because they vary."""
+    """Seconds in `5h`, `2d`, `1w`, `3mo`, `1d12h`, `2 weeks`. A month has 30 days, a year 365."""
     compact = text.strip().lower()
     if re.fullmatch(_BARE, compact):
         raise _without_unit(text, compact, ("seconds", "s"), ("days", "d"))
     if not re.fullmatch(_DURATION, compact):
         raise UsageError(
             f"{text!r} is not a duration.",
-            hint="Write a number and a unit: 30m, 5h, 2d, 1w, 1y, or several: 1d12h.",
+            hint="Write a number and a unit: 30m (minutes), 5h, 2d, 1w, 3mo (months), 1y, or "
+            "several: 1d12h.",
         )
-    seconds = sum(float(n) * _SECONDS[unit] for n, unit in re.findall(_DURATION_PART, compact))
+    parts = re.findall(_DURATION_PART, compact)
+    seconds = sum(float(number) * _SECONDS[_UNITS.get(unit, unit)] for number, unit in parts)
     if seconds > _LONGEST:
         raise UsageError(f"{text!r} is longer than 1,000 years.")
     return seconds
+
+
+def minutes_meant(text: str) -> str | None:
+    """What `3m` means, for those who mean months by it; None for everything else."""
+    found = re.fullmatch(_MINUTES, text.strip().lower())
+    if found is None:
+        return None
+    number = found[1]
+    minutes, months = (f"{number} {unit}{'' if number == '1' else 's'}" for unit in _M)
+    return f"{text.strip()} means {minutes}; for {months} write {number}mo."
 
 
 def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float:
@@ -69,7 +102,7 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
             raise _without_unit(text, stripped, ("hours ago", "h"), ("days ago", "d")) from None
         raise UsageError(
             f"{text!r} is neither a duration nor a date.",
-            hint="Write 5h, 2d, 1w, a date such as 2026-03-25, or 2026-03-25T11:25.",
+            hint="Write 5h, 2d, 1w, 3mo, a date such as 2026-03-25, or 2026-03-25T11:25.",
         ) from None
 
 
@@ -128,12 +161,18 @@ def format_duration(seconds: float) -> str:
     return f"{int(seconds / 86_400.0):,} d"
 
 
-def format_cost(cost: float) -> str:
-    """`$12.50`, `$0.0051`: cents, or more digits below 1; what is not 0 never looks like it. Agents
-    report what they cost in US dollars, so prices are in dollars too."""
+def format_cost(cost: float, digits: int | None = None) -> str:
+    """`$12.50`, `$0.0051`: cents, or more digits for a small sum; what is not 0 never looks like
+    it. Agents report what they cost in US dollars, so prices are in dollars too. Costs below each
+    other have the same `digits`: see `cost_digits`."""
     if 0 < cost < _LEAST_COST:
         return f"< ${_LEAST_COST}"
-    return f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
+    return f"${cost:,.{cost_digits([cost]) if digits is None else digits}f}"
+
+
+def cost_digits(costs: Iterable[float]) -> int:
+    """How many digits after the point these costs need, so that the least of them says enough."""
+    return 4 if any(0 < each < _SMALL_COST for each in costs) else 2
 
 
 def format_count(number: int, singular: str, plural: str | None = None) -> str:

@@ -32,11 +32,13 @@ def q(name: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table of the agent. `keys` find a row: its rowid, or the primary key where there is none.
-    `columns` leave out generated ones."""
+    `columns` leave out generated ones. `copied` is where its copies are, if not where they were
+    written."""
 
     name: str
     keys: tuple[str, ...]
     columns: tuple[str, ...]
+    copied: str = ""
 
     @property
     def has_rowid(self) -> bool:
@@ -48,7 +50,7 @@ class Table:
 
     @property
     def copies(self) -> str:
-        return f"b.{q('rows ' + self.name)}"
+        return self.copied or f"b.{q('rows ' + self.name)}"
 
     def is_row(self, table: str, found: str) -> str:
         """SQL: a row of the table is the one that was found or copied."""
@@ -70,10 +72,12 @@ class Table:
         """SQL: how long the values of a row are together."""
         return " + ".join(f"coalesce({length}({q(each)}), 0)" for each in self.columns) or "0"
 
-    def same(self, table: str, copy: str) -> str:
+    def same(self, table: str, copy: str, *, but: str | None = None) -> str:
         """SQL: all columns are equal, NULLs too."""
         return " AND ".join(
-            f"{table}.{q(column)} IS {copy}.c{place}" for place, column in enumerate(self.columns)
+            f"{table}.{q(column)} IS {copy}.c{place}"
+            for place, column in enumerate(self.columns)
+            if column != but
         )
 
 

@@ -4,8 +4,8 @@ A part names some rows; its closure adds every row that refers to them by a fore
 table which the format does not know travels too. Foreign keys are off on our connections: a
 cascade would take rows that no copy holds.
 
-Copies of a batch share one SQLite file in the trash. Reading uses `mode=ro`, which sees the
-write-ahead log and leaves it alone.
+Copies of a batch share one SQLite file in the trash. Reading sees the write-ahead log and leaves
+it alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.errors import BusyError, FullDiskError, StorageError
+from holdfast.errors import BusyError, FullDiskError, HoldfastError, StorageError
 from holdfast.model.part import Rows, Sight, Slot, digest
 from holdfast.parts.row_closure import (
     Closure,
@@ -31,7 +31,13 @@ from holdfast.parts.row_closure import (
 )
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import DISK_FULL, check_regular, is_disk_full, sync_dir
-from holdfast.stores.sqlite.foreign import add_newer_functions
+from holdfast.stores.sqlite.foreign import (
+    add_newer_functions,
+    patience,
+    reading_mode,
+    stayed_locked,
+)
+from holdfast.value import replace
 
 _WAIT = 5.0
 #: What SQLite says of a write that failed for any reason.
@@ -51,9 +57,9 @@ class RowsMover:
             shares = copies.shares()
             stamps: Mapping[str, tuple[str, int]] = {}
             if _store(batch[0]).exists():
-                with _opened(_store(batch[0]), "ro") as db:
+                with _reading(_store(batch[0])) as db:
                     stamps = Closure(db, batch).stamps()
-        except (sqlite3.Error, StorageError, OSError):
+        except (sqlite3.Error, HoldfastError, OSError):
             return [Sight(here=None) for _ in batch]
         return [
             Sight(
@@ -71,7 +77,7 @@ class RowsMover:
         new = [slot for slot in batch if slot.name not in copies.shares()]
         if not new:
             return
-        with _database_errors(copies.path), _opened(_store(batch[0]), "ro") as db:
+        with _database_errors(copies.path), _reading(_store(batch[0])) as db:
             db.execute("ATTACH ? AS b", (_uri(copies.path, "rwc"),))
             with _transaction(db, "BEGIN"):
                 Closure(db, new).copy()
@@ -115,9 +121,24 @@ def _uri(path: Path, mode: str) -> str:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The agent's database, to be read: nothing is left beside it."""
     check_regular(path)
-    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=_WAIT)
+    mode = reading_mode(path).removeprefix("mode=")
+    try:
+        with _opened(path, mode, wait=patience(path)) as db:
+            yield db
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            stayed_locked(path)
+            raise BusyError(f"{path} is locked by another process.") from error
+        raise
+
+
+@contextlib.contextmanager
+def _opened(path: Path, mode: str, *, wait: float = _WAIT) -> Iterator[sqlite3.Connection]:
+    check_regular(path)
+    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=wait)
     try:
         db.execute("PRAGMA foreign_keys = OFF")
         add_newer_functions(db)
@@ -354,6 +375,7 @@ class _Return:
         self._closure = Closure(db, [slot])
         self._tables = [self._table(name, columns) for name, columns in self._copied()]
         self._keys = {table.name: self._key(table) for table in self._tables}
+        self._number_anew()
 
     def _copied(self) -> list[tuple[str, str]]:
         names = self._db.execute("SELECT name, columns FROM b.tables").fetchall()
@@ -372,6 +394,54 @@ class _Return:
         if now is None or not set(kept) <= set(now.columns):
             raise _RefusedError(f"table {name} has changed")
         return Table(name=name, keys=now.keys, columns=kept)
+
+    # A number that the agent has given again, in tables whose rows are tied by nothing else.
+
+    def _number_anew(self) -> None:
+        """Rows of tied tables move past all others, by the same step, if one number is taken."""
+        names = part_of(self._slot).numbered
+        tied = [each for each in self._tables if each.name in names and each.has_rowid]
+        if not any(self._is_taken(table) for table in tied):
+            return
+        ends = [self._numbers(table) for table in tied]
+        step = max(last for _, last in ends) + 1 - min(first for first, _ in ends)
+        for table in tied:
+            moved = f"temp.{q('renumbered ' + table.name)}"
+            self._db.execute(f"DROP TABLE IF EXISTS {moved}")
+            self._db.execute(
+                f"CREATE TABLE {moved} AS SELECT * FROM {table.copies} WHERE slot = ?",
+                (self._slot.name,),
+            )
+            column = self._number_column(table)
+            also = "" if column is None else f", c{table.columns.index(column)} = k0 + {step}"
+            self._db.execute(f"UPDATE {moved} SET k0 = k0 + {step}{also}")
+            self._tables[self._tables.index(table)] = replace(table, copied=moved)
+
+    def _is_taken(self, table: Table) -> bool:
+        found = self._db.execute(
+            f"SELECT 1 FROM {table.copies} r JOIN main.{q(table.name)} m "
+            f"ON {table.is_row('m', 'r')} WHERE r.slot = ? AND NOT ({table.same('m', 'r')})",
+            (self._slot.name,),
+        )
+        return found.fetchone() is not None
+
+    def _numbers(self, table: Table) -> tuple[int, int]:
+        """The first number of the copies, and the last of all rows, with those of other sessions
+        that may return to theirs."""
+        [first] = self._db.execute(
+            f"SELECT min(k0) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
+        ).fetchone()
+        [last] = self._db.execute(f"SELECT max(k0) FROM {table.copies}").fetchone()
+        [there] = self._db.execute(
+            f"SELECT max({table.keys[0]}) FROM main.{q(table.name)}"
+        ).fetchone()
+        return int(first), max(int(last), int(there or 0))
+
+    def _number_column(self, table: Table) -> str | None:
+        """The column that is another name of the number, where there is one."""
+        if is_numbered_by_itself(self._db, table.name):
+            return None
+        return next(iter(primary_key(self._db, table.name)), None)
 
     def run(self) -> None:
         self._closure.find()
@@ -402,7 +472,20 @@ class _Return:
 
     def _is_back(self) -> bool:
         """Whether all rows are there exactly as they were: a killed undo had come this far."""
-        return all(self._is_same(table) for table in self._tables)
+        return all(
+            self._is_there(table) if table.copied else self._is_same(table)
+            for table in self._tables
+        )
+
+    def _is_there(self, table: Table) -> bool:
+        """The same, under whichever number."""
+        same = table.same("m", "r", but=self._number_column(table))
+        [there] = self._db.execute(
+            f"SELECT count(*) FROM {table.copies} r WHERE r.slot = ? AND EXISTS "
+            f"(SELECT 1 FROM main.{q(table.name)} m WHERE {same})",
+            (self._slot.name,),
+        ).fetchone()
+        return int(there) == self._copies(table)
 
     def _is_empty(self, rows: Rows) -> bool:
         """Whether a table that the part names has no row of it, neither now nor in the copy."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
-from holdfast.stores.files import allocated_bytes, link_new, make_private_dir, sync_dir
+from holdfast.stores.files import allocated_bytes, give_to, link_new, make_private_dir, sync_dir
 from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass
 
@@ -160,7 +160,7 @@ def _drop(slot: Slot) -> str | None:
 
 def _confirmed(slot: Slot, moved: Path) -> str | None:
     """The second, final look. What turned out to be changed or in use returns to its place."""
-    why = CHANGED if tree_stamp(moved) != slot.stamp else in_use(moved)
+    why = CHANGED if tree_stamp(moved) != slot.stamp else in_use(moved, _place(slot).name)
     if why is not None and not _name_again(moved, _place(slot)):
         return f"{why}, then replaced; the old one is {moved}"
     return why
@@ -303,8 +303,10 @@ def _leaf(status: os.stat_result) -> str:
     return f"{stat.S_IFMT(status.st_mode) >> 12:x}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def in_use(path: Path) -> str | None:
-    """Evidence that a process has a file of this tree open."""
+def in_use(path: Path, called: str = "") -> str | None:
+    """Evidence that a process has a file of this tree open. `called` is the name that people know
+    it by, while it has another one."""
+    top = path
     if path.is_symlink():
         path = Path(os.path.realpath(path))
         if not path.exists():
@@ -314,7 +316,8 @@ def in_use(path: Path) -> str | None:
         if stat.S_ISREG(leaf.lstat().st_mode):
             why = open_elsewhere(leaf)
             if why is not None:
-                return f"{leaf.name} is {why}" if why.startswith("open") else f"{leaf.name} {why}"
+                name = called if called and leaf == top else leaf.name
+                return f"{name} is {why}" if why.startswith("open") else f"{name} {why}"
     return None
 
 
@@ -334,13 +337,15 @@ def below(path: Path) -> Iterator[Path]:
 
 
 def clone(source: Path, target: Path) -> None:
-    """Copy a tree with times and modes, flush it, and compare."""
+    """Copy a tree with times, modes, owners and the hard links inside it; flush it, and compare."""
     remove_tree(target)
+    cloned = _Cloned()
     if is_folder(source):
-        shutil.copytree(source, target, symlinks=True, copy_function=_clone_file)
+        shutil.copytree(source, target, symlinks=True, copy_function=cloned.file)
     else:
-        _clone_file(os.fspath(source), os.fspath(target))
+        cloned.file(os.fspath(source), os.fspath(target))
     for path in (target, *(below(target) if is_folder(target) else ())):
+        _give_back(path, (source / path.relative_to(target)).lstat())
         if not path.is_symlink():
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -349,13 +354,30 @@ def clone(source: Path, target: Path) -> None:
                 os.close(fd)
 
 
-def _clone_file(source: str, target: str) -> None:
-    mode = os.lstat(source).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise StorageError(f"{source} is neither a file nor a folder; it cannot be copied.")
-    shutil.copy2(source, target, follow_symlinks=False)
-    if stat.S_ISREG(mode) and not filecmp.cmp(source, target, shallow=False):
-        raise StorageError(f"{source} changed while it was copied, or the copy is damaged.")
+class _Cloned:
+    """The files of one tree that were copied: a file with two names in it is one file again."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[int, int], str] = {}
+
+    def file(self, source: str, target: str) -> None:
+        status = os.lstat(source)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            raise StorageError(f"{source} is neither a file nor a folder; it cannot be copied.")
+        first = self._first.setdefault((status.st_dev, status.st_ino), target)
+        if first != target and link_new(first, target):
+            return
+        shutil.copy2(source, target, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and not filecmp.cmp(source, target, shallow=False):
+            raise StorageError(f"{source} changed while it was copied, or the copy is damaged.")
+
+
+def _give_back(copy: Path, status: os.stat_result) -> None:
+    there = copy.lstat()
+    if (there.st_uid, there.st_gid) != (status.st_uid, status.st_gid):
+        give_to(copy, status.st_uid, status.st_gid)
+        if not stat.S_ISLNK(status.st_mode):
+            copy.chmod(stat.S_IMODE(status.st_mode))
 
 
 def remove_tree(path: Path) -> None:

@@ -12,12 +12,13 @@ reference comes back before the data that it points to.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Role, RowsPart, Sight, Slot, Unit
 from holdfast.model.plan import PlanItem
@@ -60,8 +61,9 @@ class Census(Protocol):
         """A part that lies where nothing of this home can be: a record may have been edited, and a
         database may hold an absolute path of another home."""
 
-    def keeps(self, part: Part) -> bool:
-        """Whether a running agent would write a shared entry again. As of the last `obstacles`."""
+    def keeps(self, part: Part) -> str | None:
+        """Why a shared entry stays: a running agent would write it again. As of the last
+        `obstacles`."""
 
 
 class UnitMover:
@@ -223,13 +225,26 @@ class UnitMover:
         return sum(tree_bytes(slot.copy) for slot in slots if _is_tree(slot.part))
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
-        """Those that no record in the trash knows. Changes nothing."""
-        known: set[tuple[str, int]] = set()
+        """Those that no record in the trash knows, or of which a copy is missing or was changed.
+        Changes nothing."""
+        whole: set[tuple[str, int]] = set()
         for operation in {each.operation for each in batch}:
             for folder in self._trash.folder(operation).glob(f"{_FOLDER}*"):
-                record = BatchRecord.read(folder)
-                known.update((operation, number) for number in (record.records if record else ()))
-        return [each for each in batch if (each.operation, each.number) not in known]
+                with contextlib.suppress(DamageError):
+                    whole.update((operation, number) for number in self._whole(folder))
+        return [each for each in batch if (each.operation, each.number) not in whole]
+
+    def _whole(self, folder: Path) -> Iterator[int]:
+        record = BatchRecord.read(folder)
+        if record is None:
+            return
+        sights = self._sights({str(number): each for number, each in record.records.items()})
+        for number, each in record.records.items():
+            if all(
+                sight.here is None or ((sight.here or sight.copied) and not sight.spoiled)
+                for _, sight in _needed(each, sights[str(number)])
+            ):
+                yield number
 
     def forget_empty(self, removal: Removal) -> None:
         self._trash.drop_if_empty(removal.operation)
@@ -357,6 +372,8 @@ class _Dropping:
         self.stuck: Mapping[int, str] = {}
         self.bytes: dict[int, int] = defaultdict(int)
         self.of_rows: dict[int, int] = defaultdict(int)
+        #: Traces that stay behind, and why, for people. They do not hold their unit back.
+        self.left: dict[int, list[str]] = defaultdict(list)
         self._tried: list[Slot] = []
 
     def run(self) -> None:
@@ -383,13 +400,19 @@ class _Dropping:
         self.why |= {n: obstacles[each.id] for n, each in going.items() if each.id in obstacles}
 
     def _drop(self, mover: PartMover, group: Sequence[Slot]) -> None:
-        leaving = [slot for slot in group if not self._census.keeps(slot.part)]
-        if not leaving:
-            return
+        kept = {slot.name: self._census.keeps(slot.part) for slot in group}
+        leaving = [slot for slot in group if kept[slot.name] is None]
         self._tried += leaving
-        for slot, why in zip(leaving, _tried(mover.drop, leaving), strict=True):
-            if why is not None and slot.part.role is not Role.TRACE:
-                self.why.setdefault(slot.number, why)
+        done = _tried(mover.drop, leaving) if leaving else ()
+        why = kept | {slot.name: each for slot, each in zip(leaving, done, strict=True)}
+        for slot in group:
+            said = why[slot.name]
+            if said is None or (said == ALREADY_GONE and slot.part.role is Role.TRACE):
+                continue
+            if slot.part.role is Role.TRACE or kept[slot.name] is not None:
+                self.left[slot.number].append(f"its entry in {slot.part.place.name} stays: {said}")
+            else:
+                self.why.setdefault(slot.number, said)
 
 
 def _dropped(removal: Removal, run: _Dropping) -> Moved:
@@ -400,7 +423,12 @@ def _dropped(removal: Removal, run: _Dropping) -> Moved:
         return failed(run.stuck[number])
     if number in run.why:
         return stayed(run.why[number])
-    return Moved(copied=True, bytes=run.bytes[number], of_rows=run.of_rows[number])
+    return Moved(
+        reason="; ".join(dict.fromkeys(run.left[number])),
+        copied=True,
+        bytes=run.bytes[number],
+        of_rows=run.of_rows[number],
+    )
 
 
 # --- What the sights of parts mean for their unit -------------------------------------------------

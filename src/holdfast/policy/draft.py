@@ -117,13 +117,17 @@ class Draft:
 
     def outlook(self) -> Outlook:
         """What the plan would remove. The files of a session count with their own bytes."""
-        gone = [each.item.bytes for each in (*self.trash, *self.decisions) if not each.kept]
+        gone = [each.item for each in (*self.trash, *self.decisions) if not each.kept]
         gone += [
-            item.bytes
+            item
             for item in self._owned
             if self._why_it_stays(item, self._sessions[item.session]) is None
         ]
-        return Outlook(removals=len(gone), bytes=sum(gone))
+        return Outlook(
+            removals=len(gone),
+            bytes=sum(item.bytes for item in gone),
+            in_rows=sum(item.in_rows for item in gone),
+        )
 
     def plan(
         self, home: str, now: float, *, command: str, shortfalls: Iterable[Shortfall] = ()

@@ -83,9 +83,6 @@ class Prices:
         return None if rest is None else cost + rest
 
 
-_MOST_DAYS = 30
-
-
 def cost(prices: Prices, model: str | None, usage: Usage) -> Cost:
     """A reported cost counts as it is; prices apply only to the rest."""
     if usage.unpriced == Tokens():
@@ -102,7 +99,7 @@ def session_cost(prices: Prices, session: Session) -> Cost:
 
 
 def costs(entries: Iterable[UsageEntry], prices: Prices, *, removed_too: bool = True) -> CostTotals:
-    """The totals of a ledger. Of the days, only the latest on which anything was used."""
+    """The totals of a ledger. The days are those on which anything was used, the latest first."""
     ever = Cost()
     by_day: dict[str | None, Cost] = {}
     by_source: dict[str | None, Cost] = {}
@@ -116,7 +113,7 @@ def costs(entries: Iterable[UsageEntry], prices: Prices, *, removed_too: bool = 
             of.append((by_task, entry.task))
         for sums, name in of:
             sums[name] = sums[name].plus(each) if name in sums else each
-    days = sorted(by_day, key=lambda day: day or "", reverse=True)[:_MOST_DAYS]
+    days = sorted(by_day, key=lambda day: day or "", reverse=True)
     return CostTotals(
         ever=ever,
         by_day=tuple(CostShare(name=day, cost=by_day[day]) for day in days),

@@ -13,7 +13,7 @@ from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Relation, SessionFilter
 from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.decision import plan_item
 from holdfast.policy.gc import plan_gc
@@ -165,6 +165,7 @@ def plan_delete(
         if not (undoable and item.kind == ARCHIVED and item.session in stored)
     ]
     inventory = replace(inventory, items=(*inventory.items, *more))
+    _check_all_can_leave(home, store, named, inventory)
     every = store is not None and store.deletes_every_delegate
     return plan_named(
         named,
@@ -175,6 +176,28 @@ def plan_delete(
         undoable=undoable,
         delegates_up_to=math.inf if every else trivial_max,
     )
+
+
+def _check_all_can_leave(
+    home: Home, store: SessionStore | None, named: Sequence[str], inventory: Inventory
+) -> None:
+    """A session that is listed, and is no item that could leave, is refused in words: its home can
+    only be read, or it lies inside another session."""
+    missing = {*named}.difference(item.session for item in inventory.items)
+    if not missing or store is None:
+        return
+    for each in store.find(SessionFilter(ids=tuple(sorted(missing)))):
+        if inventory.read_only:
+            home.doer(SESSION)  # raises, with the reason
+        if each.relation is Relation.DELEGATE and each.parent_id:
+            raise UsageError(
+                f"{each.id} is a part of session {each.parent_id}, and leaves only with it.",
+                hint=f"Name the whole session: {each.parent_id}",
+            )
+        why = next((p for p in inventory.problems if p.reason.endswith(each.id)), None)
+        if why is not None:
+            reason = why.reason.removesuffix(f": {each.id}")
+            raise StorageError(f"{each.id} cannot be removed: {why.path} {reason}.")
 
 
 def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
@@ -227,6 +250,7 @@ def plan_archive(
     archive.check()
     chosen = SessionFilter(ids=tuple(ids)) if wanted is None else wanted
     inventory = home.scan(now, progress, wanted=chosen)
+    _check_all_can_leave(home, home.session_store(), ids, inventory)
     with_pinned = bool(ids) or chosen.pinned is True
     found = {
         item.id

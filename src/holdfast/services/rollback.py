@@ -91,7 +91,8 @@ def perform(
     if not done.written and not done.deleted:
         why = left_alone(done.kept) or "nothing differs"
         return removal.end(Result.SKIPPED, why), done
-    return removal.end(Result.ROLLED_BACK, left_alone(done.kept)), done
+    outcome = removal.end(Result.ROLLED_BACK, left_alone(done.kept))
+    return replace(outcome, paths=len(done.written) + len(done.deleted)), done
 
 
 def left_alone(kept: Sequence[NotCaptured]) -> str:

@@ -143,7 +143,8 @@ class HomeStatus(HomeScreen):
             "large_files": [each.to_json() for each in self.large_files],
             "unknown_cost": self.nearness.unknown_cost,
             "policy_would_remove": self.outlook.removals if self.outlook else 0,
-            "policy_would_free": self.outlook.bytes if self.outlook else 0,
+            "policy_would_free": self.outlook.frees if self.outlook else 0,
+            "policy_would_free_in_database": self.outlook.in_rows if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
         }
 

@@ -74,18 +74,27 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
         chosen = _meant(log, operation_id)
         _check(log, chosen)
         return chosen
-    by_id = {each.id: each for each in log.operations}
-    left = {each.operation for each in log.undone}
-    for undo in reversed(log.operations):
-        target = by_id.get(undo.undoes or "")
-        if undo.action is not OperationAction.UNDO or target is None or target.id not in left:
-            continue
-        if all(int(redo) < int(undo.id) for redo in target.redone_by):
-            return target
+    found = to_redo(log)
+    if found:
+        return found[-1][1]
     raise NothingToUndoError(
         "There is nothing to redo in this home: nothing that was undone is still undone.",
         hint="`holdfast log` lists what was done.",
     )
+
+
+def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
+    """Undos that nobody has redone, each with the operation that it undid; the latest last."""
+    by_id = {each.id: each for each in log.operations}
+    left = {each.operation for each in log.undone}
+    return [
+        (undo, target)
+        for undo in log.operations
+        if undo.action is OperationAction.UNDO
+        and (target := by_id.get(undo.undoes or "")) is not None
+        and target.id in left
+        and all(int(redo) < int(undo.id) for redo in target.redone_by)
+    ]
 
 
 def _meant(log: LogView, operation_id: str) -> Operation:

@@ -93,7 +93,7 @@ def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[R
     that each item returns to the same state that it was removed from."""
     view = home.log.read()
     target = choose(view, operation_id)
-    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.rewritten]
+    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.changed]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
     return target, sorted(mine, key=lambda removal: -removal.number)
 
@@ -128,7 +128,7 @@ def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
         if each.command not in UNASKED
         and each.command != MAINTAIN
         and each.undoes != target.id
-        and (each.removed or each.brought_back or each.rolled_back or each.ended or each.rewritten)
+        and (each.removed or each.brought_back or each.rolled_back or each.ended or each.changed)
     ]
 
 
@@ -140,7 +140,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     that resets a chat right after your prune must not have its reset undone in place of your prune.
     """
     chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
-    _check(chosen)
+    _check(chosen, log)
     return chosen
 
 
@@ -192,7 +192,7 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
     )
 
 
-def _check(operation: Operation) -> None:
+def _check(operation: Operation, log: LogView) -> None:
     """Raise unless there is, or after settling may be, something to bring back."""
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
@@ -209,6 +209,13 @@ def _check(operation: Operation) -> None:
     if operation.undone_by:
         by = " and ".join(operation.undone_by)
         raise CannotUndoError(f"Operation {operation.id} was already undone, by operation {by}.")
+    if operation.emptied_by:
+        by = _named(log, operation.emptied_by[-1])
+        raise CannotUndoError(
+            f"Operation {operation.id} cannot be undone: what it removed has left the trash for "
+            f"good, through {by}.",
+            hint=_what_is_left(log),
+        )
     if operation.removed_to_trash:
         raise CannotUndoError(
             f"Operation {operation.id} cannot be undone: what it put into the trash or the "
@@ -221,6 +228,24 @@ def _check(operation: Operation) -> None:
             hint=_why_for_good(operation.command),
         )
     raise CannotUndoError(f"Operation {operation.id} removed nothing, so there is nothing to undo.")
+
+
+def _named(log: LogView, operation_id: str) -> str:
+    command = next((each.command for each in log.operations if each.id == operation_id), "")
+    return f"operation {operation_id} ({command})"
+
+
+def _what_is_left(log: LogView) -> str:
+    """What can still be undone, for somebody whose first choice cannot be."""
+    left = [
+        each
+        for each in log.operations
+        if each.in_trash and each.to_undo and each.command not in UNASKED
+    ]
+    if not left:
+        return "Nothing else in this home can be undone."
+    last = left[-1].id
+    return f"The latest that can be undone is {_named(log, last)}: holdfast undo {last}"
 
 
 def _why_for_good(command: str) -> str:

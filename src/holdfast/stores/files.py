@@ -15,6 +15,9 @@ PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
 #: The rights of everybody but the owner.
 OTHERS = 0o077
+#: What of a mode comes back from a bundle. Never the right to run as its owner: whoever can write
+#: to an archive could have root make such a program.
+RIGHTS = 0o1777
 _NOT_REGULAR = "is not a regular file"
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -71,13 +74,29 @@ def _without_inode(version: str) -> list[str]:
 
 
 def make_private_dir(path: Path) -> None:
-    """Create a folder that only its owner can enter, and its parents; fine if it exists."""
+    """Create a folder that only its owner can enter, and its parents; fine if it exists. Below
+    somebody's folder it is theirs, although root makes it."""
     if path.is_dir():
         return
     make_private_dir(path.parent)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=PRIVATE_DIR)
+        if os.geteuid() == 0:
+            above = path.parent.stat()
+            give_to(path, above.st_uid, above.st_gid)
         sync_dir(path.parent)
+
+
+def give_to(file: int | str | Path, uid: int, gid: int, *, folder: int | None = None) -> None:
+    """Give a file back to its owner, as far as we may: only root gives files away, others can
+    choose among their groups. Before the mode is set, which this may change."""
+    for owner in (uid, -1):
+        with contextlib.suppress(OSError):
+            if isinstance(file, int):
+                os.fchown(file, owner, gid)
+            else:
+                os.chown(file, owner, gid, dir_fd=folder, follow_symlinks=False)
+            return
 
 
 def sync_dir(path: Path) -> None:

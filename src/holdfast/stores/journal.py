@@ -102,6 +102,7 @@ class FileJournal:
                         "reason": outcome.reason,
                         "freed": outcome.bytes_freed,
                         "in_trash": outcome.bytes_in_trash,
+                        **({"paths": outcome.paths} if outcome.paths else {}),
                     }
                     for removal, outcome in zip(batch, outcomes, strict=True)
                 ]
@@ -241,4 +242,5 @@ def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outc
         reason=read.text("reason"),
         bytes_freed=read.whole("freed"),
         bytes_in_trash=read.whole("in_trash"),
+        paths=read.whole("paths") if "paths" in read else 0,
     )

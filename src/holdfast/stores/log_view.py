@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
 from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import EDITS, Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
 #: What undo can reverse.
-_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.REWRITTEN)
+_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.CHANGED)
 
 
 def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
     undone = _undone(records) | _restored(records)
-    gone = _emptied(records) | undone.keys() | _dropped(records)
+    emptied = _emptied(records)
+    gone = emptied.keys() | undone.keys() | _dropped(records)
     trash = _undoable(records, Action.REMOVE, gone=gone)
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
     ended = _undoable(records, Action.END, gone=gone)
-    rewritten = _undoable(records, Action.REWRITE, gone=gone)
+    changed = _undoable(records, *EDITS, gone=gone)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived, *rolled_back, *ended, *rewritten):
+    for entry in (*trash, *archived, *rolled_back, *ended, *changed):
         copies_of[entry.removal.operation].append(entry)
-    undoers_of: dict[str, list[str]] = defaultdict(list)
-    for key, undoer in undone.items():
-        undoers_of[key.partition("/")[0]].append(undoer)
+    undoers_of, emptiers_of = _by_operation(undone), _by_operation(emptied)
     redoers_of: dict[str, list[str]] = defaultdict(list)
     for record in records:
         if record.redoes is not None:
@@ -39,6 +38,7 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
                 record,
                 copies_of[record.operation],
                 undoers_of[record.operation],
+                emptiers_of[record.operation],
                 redoers_of[record.operation],
             )
             for record in records
@@ -47,16 +47,25 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
         archived=tuple(archived),
         rolled_back=tuple(rolled_back),
         ended=tuple(ended),
-        rewritten=tuple(rewritten),
+        changed=tuple(changed),
         undone=tuple(_to_redo(records)),
         problems=tuple(problems),
     )
+
+
+def _by_operation(doers: Mapping[str, str]) -> dict[str, list[str]]:
+    """Who did something to the removals of each operation, from `operation/number`."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for key, doer in doers.items():
+        found[key.partition("/")[0]].append(doer)
+    return found
 
 
 def _summary(
     record: journal.Record,
     entries: Sequence[TrashEntry],
     undoers: Sequence[str],
+    emptiers: Sequence[str],
     redoers: Sequence[str],
 ) -> Operation:
     report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
@@ -75,15 +84,18 @@ def _summary(
         stopped=record.stopped,
         undoes=record.undoes,
         undone_by=tuple(dict.fromkeys(undoers)),
+        emptied_by=tuple(dict.fromkeys(emptiers)),
         redoes=record.redoes,
         run=record.run,
         redone_by=tuple(redoers),
         removed=report.removed,
         archived=len(leaving),
         archived_files=sum(each.item.goes_with in leaving for each in removed),
+        emptied=sum(each.item.kind == TRASH for each in removed),
         rolled_back=report.count(Result.ROLLED_BACK),
+        paths=sum(each.paths for each in report.outcomes),
         ended=report.ended,
-        rewritten=report.rewritten,
+        changed=report.changed,
         brought_back=report.brought_back,
         skipped=report.skipped,
         failed=report.failed,
@@ -97,6 +109,7 @@ def _summary(
             not removal.item.undoable
             and removal.item.kind != TRASH
             and removal.item.action is not Action.END
+            and removal.item.goes_with not in leaving  # these came into the bundle
             for removal in removed
         ),
         undone=len(undoers),
@@ -122,9 +135,9 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
     if not undone:
         return
     left = {
-        (outcome.kind, outcome.id): int(record.operation)
+        _what(record.intended[number].item): int(record.operation)
         for record in records
-        for outcome in record.outcomes.values()
+        for number, outcome in record.outcomes.items()
         if outcome.result in _DONE
     }
     for record in records:
@@ -133,7 +146,7 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
             for number, removal in record.intended.items()
             if record.action is OperationAction.REMOVE
             and (undoer := undone.get(removal.key)) is not None
-            and int(undoer) > left[removal.item.kind, removal.item.id]
+            and int(undoer) > left[_what(removal.item)]
         }
         bundled = {
             item.id: int(undone[f"{record.operation}/{number}"])
@@ -151,10 +164,15 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
                     item.goes_with in bundled
                     and number in record.outcomes
                     and record.outcomes[number].result is Result.REMOVED
-                    and bundled[item.goes_with] > left[item.kind, item.id]
+                    and bundled[item.goes_with] > left[_what(item)]
                 )
             ):
                 yield removal
+
+
+def _what(item: PlanItem) -> tuple[str, str, str]:
+    """What a later operation may have done again: an item that left, or one value of it."""
+    return item.kind, item.id, item.action.value if item.action in EDITS else ""
 
 
 def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
@@ -211,10 +229,11 @@ def _place(item: PlanItem) -> tuple[bool, str]:
     return item.kind in (FILES, ARCHIVED_FILES), item.session
 
 
-def _emptied(records: Sequence[journal.Record]) -> set[str]:
-    """What left the trash for good, `operation/number`: the start of a trash item's id."""
+def _emptied(records: Sequence[journal.Record]) -> dict[str, str]:
+    """What left the trash for good, `operation/number`: the start of a trash item's id. And through
+    which operation."""
     return {
-        "/".join(outcome.id.split("/")[:2])
+        "/".join(outcome.id.split("/")[:2]): record.operation
         for record in records
         for outcome in record.outcomes.values()
         if outcome.kind == TRASH and outcome.result is Result.REMOVED
@@ -222,7 +241,7 @@ def _emptied(records: Sequence[journal.Record]) -> set[str]:
 
 
 def _undoable(
-    records: Sequence[journal.Record], action: Action, *, gone: set[str]
+    records: Sequence[journal.Record], *actions: Action, gone: set[str]
 ) -> list[TrashEntry]:
     """Removals with an undo copy that nobody has brought back or emptied since."""
     return [
@@ -235,7 +254,7 @@ def _undoable(
         if record.action is OperationAction.REMOVE
         for number, removal in record.intended.items()
         if removal.item.undoable
-        and removal.item.action is action
+        and removal.item.action in actions
         and number in record.outcomes
         and record.outcomes[number].result in _DONE
         and removal.key not in gone

@@ -73,7 +73,7 @@ class Connected:
 
     def disconnect(self) -> None:
         with holdfast.open(self.home) as home:
-            items = [each.removal.item for each in home.log.read().rewritten]
+            items = [each.removal.item for each in home.log.read().changed]
         done = [Rewrite.of(each.id, each.version, each.target) for each in items]
         self._apply(plan_disconnect(self.setup(), done))
 

@@ -23,6 +23,8 @@ from uuid import uuid4
 LINE = "Noted. This is all that there is to say."
 _CALL = re.compile(r"CALL (\w+) (?=\{)")
 _USED = (100, 12)
+#: The name of a model that agents know a price of; some of its input came from a cache.
+PRICED, CACHED = "deepseek-flash", 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ def _calls_in(text: str, tools: Sequence[str]) -> list[Answer]:
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Answers until it is closed. `waiting` is set while an answer stands still."""
+    """Answers until it is closed. `waiting` is set while an answer stands still. `heard` is all
+    that it was asked."""
 
     daemon_threads = True
 
@@ -79,6 +82,7 @@ class ModelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Conversation)
         self.waiting = threading.Event()
         self.released = threading.Event()
+        self.heard: list[bytes] = []
 
     @property
     def url(self) -> str:
@@ -125,6 +129,7 @@ class _Conversation(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         if "chunked" in self.headers.get("transfer-encoding", ""):
             raw = b"".join(self._chunks())
+        self.server.heard.append(raw)
         body = json.loads(raw or b"{}")
         path = self.path.partition("?")[0]
         way = next((name for end, name in self._ways if path.endswith(end)), None)
@@ -276,17 +281,31 @@ class _Conversation(BaseHTTPRequestHandler):
             call = {"index": 0, "id": _id("call_"), "type": "function", "function": function}
             delta = {"tool_calls": [call]}
         read, written = _USED
-        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": sum(_USED)}
+        usage: dict[str, Any] = {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": sum(_USED),
+        }
+        if body["model"] == PRICED:
+            usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
         head = {"id": _id("chatcmpl-"), "object": "chat.completion.chunk", "model": body["model"]}
 
         def chunk(delta: dict[str, Any], end: str | None = None) -> None:
             self._send({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
+        reason = "tool_calls" if answer.tool else "stop"
+        if not body.get("stream"):
+            self._pause(answer)
+            message = {"role": "assistant", "content": None, **delta}
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            whole = {**head, "object": "chat.completion", "created": 1, "usage": usage}
+            self._json({**whole, "choices": [choice]})
+            return
         with self._stream():
             chunk({"role": "assistant", "content": ""})
             self._pause(answer)
             chunk(delta)
-            chunk({}, "tool_calls" if answer.tool else "stop")
+            chunk({}, reason)
             self._send({**head, "choices": [], "usage": usage})
             self._send("[DONE]")
 

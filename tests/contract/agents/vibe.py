@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from holdfast import Home
@@ -32,6 +33,21 @@ def revive(home: Home, name: str) -> None:
 def renew(root: Path) -> None:
     for path in root.glob(f"{_UNIFIED}/*/CURRENT"):
         path.write_text(path.read_text().replace("session-store/v1", "session-store/v9"))
+
+
+def add_subagent(root: Path) -> str:
+    """A subagent of the whole session, as Vibe leaves one; its id. It has no meta.json."""
+    sessions = root / _UNIFIED
+    child = sessions / "child-ae909952595d7c9794382cd6"
+    shutil.copytree(sessions / "628a66be-cd97-da6e-c1d4-f1721ded992c", child)
+    (child / "meta.json").unlink()
+    for path in (*child.glob("generations/*/*.json"), *child.glob("journal/*.jsonl")):
+        status = path.stat()
+        text = path.read_text()
+        named = text.replace('"parentSessionId":null', f'"parentSessionId":"{HOME.whole}"')
+        path.write_text(named)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    return child.name
 
 
 HOME = AgentHome(

@@ -99,10 +99,10 @@ def restore(
 
 
 def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
-    gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
+    gone = f", deleting {len(foreseen.deleted):,} of them" if foreseen.deleted else ""
     paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
-    undo = "A checkpoint of the present state is taken first, so `holdfast undo` can undo this."
-    return asked(f"{undo} Restore {paths} of {target.workdir}{gone}?", "restored")
+    undo = "A checkpoint of the current state is taken first, so `holdfast undo` can undo this."
+    return asked(f"{undo} Restore {paths} in {target.workdir}{gone}?", "restored")
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
@@ -128,10 +128,10 @@ def _tell_restore(
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
     show_not_captured(left, all_items=all_items, title="Left alone")
     if left:
-        say("These files stay as they are. Run the restore again to see what it would do now.")
+        say("These files were left as they are. Run the restore again to see what it would do now.")
     if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
-        say(f"Checkpoint {safety} has the state before the restore. To undo the restore:")
+        say(f"Checkpoint {safety} holds the state from before the restore. To undo the restore:")
         suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
 
 
@@ -179,9 +179,9 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
     checkpoints = invocation.checkpoints()
     found = [chosen(checkpoints, each) for each in ids]  # all of them, before anything changes
     if dry_run:
-        what = "would be pinned" if pinned else "would lose its pin"
+        what = "would be pinned" if pinned else "would no longer be pinned"
     else:
-        found = [checkpoints.pin(each, pinned) for each in found]
+        found = [*checkpoints.pin_all(found, pinned)]
         what = "is pinned" if pinned else "is no longer pinned"
     return _tell_edit(invocation, found, what, dry_run=dry_run)
 
@@ -199,10 +199,10 @@ def rename(invocation: Invocation, checkpoint: str, text: str, *, dry_run: bool)
     checkpoints = invocation.checkpoints()
     found = chosen(checkpoints, checkpoint)
     if dry_run:
-        named = f"would be called {wanted!r}" if wanted else "would lose its name"
+        named = f"would be called {wanted!r}" if wanted else "would no longer have a name"
     else:
         found = checkpoints.rename(found, wanted)
-        named = f"is now called {found.name!r}" if found.name else "has no name now"
+        named = f"is now called {found.name!r}" if found.name else "no longer has a name"
     return _tell_edit(invocation, [found], named, dry_run=dry_run)
 
 

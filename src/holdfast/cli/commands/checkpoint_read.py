@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import plain
 from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
@@ -17,7 +18,7 @@ from holdfast.cli.checkpoint_options import (
 from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted, resolved
-from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
+from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
@@ -31,6 +32,7 @@ from holdfast.cli.show_checkpoints import (
     show_paths,
     show_projects,
 )
+from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
@@ -42,6 +44,13 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "checkpoints"
+_LIST_KEYS: Keys[Checkpoint] = {
+    "id": lambda each: each.id,
+    "age": lambda each: each.time,  # the newest first, as everywhere
+    "files": lambda each: each.files_changed,
+    "lines": lambda each: (each.insertions or 0) + (each.deletions or 0),
+    "why": lambda each: each.name or each.reason,
+}
 #: How many projects are shown by default.
 _USUAL_LIMIT = 20
 #: Of other projects, when a directory has no checkpoints.
@@ -116,8 +125,10 @@ def _show_status(
         say()
     if found.legacy:
         show_older(found.legacy, found.older, invocation.now)
-        say("They can still be read and restored. Archives stay until you clear them; single")
-        say("repositories are pruned like projects. To clear all of them:")
+        say(
+            "They can still be read and restored. Archives stay until you clear them; single "
+            "repositories are pruned like projects. To clear all of them:"
+        )
         suggest(f"{holdfast} clear-legacy")
         say()
     for problem in found.problems:
@@ -166,8 +177,9 @@ def _figures(found: CheckpointStatus) -> str:
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Show the newest N.",
+    help="Show the first N.",
 )
+@sort_option(_LIST_KEYS, "age")
 @click.pass_obj
 def list_(
     invocation: Invocation,
@@ -177,6 +189,7 @@ def list_(
     all_projects: bool,
     session: str | None,
     limit: int | None,
+    sort: str,
 ) -> int:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
@@ -184,15 +197,14 @@ def list_(
     without checkpoints the command lists the projects that have checkpoints.
     """
     if all_projects and directory is not None:
-        raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
+        raise UsageError("--all-projects lists every project; leave out the directory.")
     all_projects = all_projects or (session is not None and directory is None)
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
-        found = everything[:limit]
-        if session is not None:
-            found = checkpoints.list(workdir, session=session, limit=limit)
+        matching = everything if session is None else checkpoints.list(workdir, session=session)
+    found = in_order(matching, _LIST_KEYS, sort)[:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         print_json(
@@ -207,6 +219,10 @@ def list_(
         _say_none(invocation, workdir, elsewhere, directory)
     else:
         show_list(found, invocation.now, places=all_projects)
+        if len(found) < len(matching):
+            rest = len(matching) - len(found)
+            text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
+            note(text) if plain.is_piped() else say(styled(text, style="dim"))
     return 0
 
 
@@ -219,7 +235,7 @@ def _say_none(
     """A user who asks about a directory without checkpoints may mean another project."""
     exists = workdir is None or workdir.is_dir()
     if not exists:
-        say(name(f"There is no directory {workdir}, and there are no checkpoints of it."))
+        say(name(f"{workdir} does not exist, and has no checkpoints."))
     elif workdir is None or not elsewhere:
         say("There are no checkpoints yet. To take the first one:")
     else:
@@ -230,7 +246,7 @@ def _say_none(
         return
     places = {str(place) for place in (workdir or Path()).parents}
     for place in (each.workdir for each in elsewhere if each.workdir in places):
-        say(name(f"{place}, a directory above it, has checkpoints."))
+        say(name(f"{place}, which contains it, has checkpoints."))
 
     say()
     say("Projects that have checkpoints:")

@@ -92,9 +92,10 @@ def prune(
 
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
     A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
-    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. What
-    only the size cap removes is gone at once, because the trash counts towards the cap; with
-    --use-trash it goes to the trash like the rest.
+    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back. The
+    trash counts towards the size cap. So while the cap is exceeded, everything that goes is gone at
+    once: what is in the trash, what the rules remove, then the oldest of the rest. With --use-trash
+    it all goes to the trash.
 
     Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
     size.
@@ -120,7 +121,7 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
     text: str | None = flags.pop("older_than")
     days = flags.pop("retention_days")  # what older documents call it
     if text is not None and days is not None:
-        raise UsageError("--older-than and --retention-days are the same limit: give only one.")
+        raise UsageError("--older-than and --retention-days are the same limit; use one.")
     if text is not None:
         age = invocation.now - invocation.moment(text)
         if age <= 0:
@@ -140,7 +141,7 @@ def _asked_age(invocation: Invocation, flags: dict[str, Any]) -> timedelta | Non
 def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
-        raise UsageError("--max-total-size and --max-size-mb are the same limit: give only one.")
+        raise UsageError("--max-total-size and --max-size-mb are the same limit; use one.")
     if megabytes is not None:
         return size(int(megabytes * _MEGABYTE), "--max-size-mb")
     return None if text is None else size(text, "--max-total-size")

@@ -65,7 +65,7 @@ class _Lines:
         self._begun = True
         known = step.taking.id if step.taking else None
         since = f" since checkpoint {short(known)}" if known else ""
-        note(f"watching {self._workdir}{since}; Ctrl-C ends it")
+        note(f"watching {self._workdir}{since}; press Ctrl-C to stop")
 
     def tell(self, step: WatchStep) -> None:
         moment = datetime.fromtimestamp(step.at, UTC).astimezone().strftime("%H:%M:%S")

@@ -132,7 +132,7 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         if not dry_run:
             _tell_whose(invocation)
     if planned.outranked_by is not None:
-        note(f"warning: {planned.outranked_by} is set, and outranks config.toml.")
+        note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
     return 0
 
 
@@ -211,15 +211,13 @@ def init(invocation: Invocation, *, dry_run: bool) -> int:
     """
 
     place = invocation.place(invocation.home_path)
-    if dry_run and place.config_file.exists():
-        say(name(f"{place.config_file} already exists; it would be left alone."))
-        nothing_changed()
-        return 0
+    is_there = place.config_file.exists()
     path = place.config_file if dry_run else place.create_config()
     if invocation.json:
-        print_json({"path": str(path), "created": not dry_run})
+        print_json({"path": str(path), "created": not dry_run, "applied": not dry_run})
     elif dry_run:
-        say(name(f"This would write {path}."))
+        left = f"{path} already exists; it would be left alone."
+        say(name(left if is_there else f"This would write {path}."))
         nothing_changed()
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))

@@ -24,6 +24,7 @@ from holdfast.hooks.connect import (
     plan_disconnect,
     wired,
 )
+from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def _planned(home: Home, setup: Setup, rewrites: Sequence[Rewrite], reason: str)
 
 def _done(home: Home) -> Sequence[Rewrite]:
     """What was written into settings of agents and is still there."""
-    entries = home.log.read().rewritten
-    items = [each.removal.item for each in entries]
+    entries = home.log.read().changed
+    items = [e.removal.item for e in entries if e.removal.item.action is Action.REWRITE]
     return [Rewrite.of(each.id, each.version, each.target) for each in items]
 
 

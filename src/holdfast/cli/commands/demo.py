@@ -87,7 +87,7 @@ def _build_only(invocation: Invocation, root: Path) -> int:
         root.mkdir(mode=0o700)
     except FileExistsError:
         raise UsageError(
-            f"{root} is already there.", hint="Name a folder that does not exist yet."
+            f"{root} already exists.", hint="Name a folder that does not exist yet."
         ) from None
     except OSError as error:
         raise UsageError(f"Cannot create {root}: {error.strerror}.") from None

@@ -33,10 +33,10 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, access, sessions, log, trash.
 
-    The command reads every page and every message of the session store, its totals and its search
-    index. In a Hermes home it also reads Hermes's own config.yaml and .env, and says what is wrong
-    in them. It only reads, so you need not close programs that use the home. The exit code is 5
-    when it finds damage.
+    The command reads every page and every message of the session store, its totals, its search
+    index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
+    .env, and says what is wrong in them. It only reads, so you need not close programs that use the
+    home. The exit code is 5 when it finds damage.
 
     With --repair it asks, makes a backup next to the store, and repairs what it can: it gives you
     access to your files and nobody else, rebuilds the search index and the totals, and removes rows
@@ -49,15 +49,19 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
     declined = None
     if repair and found.repairable and not dry_run:
         if not invocation.json:
-            _show(found)
+            _show(found, repairing=True)
         declined = None if yes else _ask(found)
         if declined is None:
             with progress("repairing", changes=True) as shown:
                 mended = home.repair(found, progress=shown)
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
-    if repair and dry_run and not invocation.json:
-        say(f"This would repair: {_checks(found)}." if found.repairable else "Nothing to repair.")
+    if dry_run and not invocation.json:
+        would = (
+            f"This would repair: {_checks(found)}." if found.repairable else "Nothing to repair."
+        )
+        if repair:
+            say(would)
         nothing_changed()
     if declined is not None:
         print_declined(declined)
@@ -80,7 +84,7 @@ def _checks(found: Diagnosis) -> str:
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    question = f"Repair this: {_checks(found)}? A backup is made first."
+    question = f"Repair {_checks(found)}? A backup is made first."
     return asked(question, "changed", hint="Pass --yes to repair.")
 
 
@@ -97,23 +101,26 @@ def _tell(
     if mended is not None:
         _show_repair(mended)
     if not shown:
-        _show(found, lost=mended is not None and bool(mended.losses))
+        lost = mended is not None and bool(mended.losses)
+        _show(found, lost=lost, repairing=repair and mended is None)
 
 
-def _show(found: Diagnosis, *, lost: bool = False) -> None:
+def _show(found: Diagnosis, *, lost: bool = False, repairing: bool = False) -> None:
+    """What was found. While `repairing`, nobody needs the advice to repair."""
     rows = table("check", "result", "found", whole=("check", "result"))
     for finding in found.findings:
         word = finding.severity.value
         rows.add_row(finding.check, styled(word, style=_STYLES[word]), name(finding.message))
     say(rows)
     say()
-    advice = dict.fromkeys(finding.advice for finding in found.findings if finding.advice)
+    told = [each for each in found.findings if not (repairing and each.repairable)]
+    advice = dict.fromkeys(finding.advice for finding in told if finding.advice)
     for line in advice:
         say(name(line))
     if lost and found.ok:
         say("The home works again, without what is listed as lost above.")
         say("The backup holds the store as it was.")
-    elif not advice:
+    elif not advice and not (repairing and found.repairable):
         say("No problems were found." if found.ok else "Damage was found.")
 
 

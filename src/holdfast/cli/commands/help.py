@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.completing import command_words
 from holdfast.cli.frame import HELP, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     cls=Command,
     example="holdfast help\nholdfast help sessions prune\nholdfast help prune",
 )
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=command_words)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Show the help page of a command: the same as its --help.

@@ -13,6 +13,7 @@ from holdfast.cli import completing
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import (
     name,
     note,
@@ -34,19 +35,20 @@ from holdfast.cli.removal import (
     remove,
 )
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
+from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import amount, show_items, show_report
+from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import UNASKED
-from holdfast.model.plan import Action
+from holdfast.model.operation import MAINTAIN, UNASKED
+from holdfast.model.plan import EDITS, Action
 from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration
-from holdfast.value import replace
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
     from holdfast.api.home import Home, UndoPlan
-    from holdfast.api.machine import AgentHome
     from holdfast.api.plan import HomeReport
     from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
@@ -90,6 +92,46 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
     return invocation.open_home(root)
 
 
+def _by_hand(operation: Operation) -> bool:
+    return operation.command not in UNASKED and operation.command != MAINTAIN
+
+
+def _did(operation: Operation) -> str:
+    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
+    archived, files = operation.archived, operation.archived_files
+    removed = operation.removed - archived - files - operation.emptied
+    final = operation.removed_for_good
+    # A restore is about paths; older logs count projects only.
+    projects = 0 if operation.paths else operation.rolled_back
+    back = "changed back" if operation.undoes else "changed"
+    counts = (
+        (archived, archived_words(archived, files)),
+        (removed, "removed for good" if final >= removed else "removed"),
+        (final if final < removed else 0, "of them for good"),
+        (operation.emptied, "removed from the trash"),
+        (operation.paths, f"{'path' if operation.paths == 1 else 'paths'} {back}"),
+        (projects, f"{'project' if projects == 1 else 'projects'} restored"),
+        (operation.ended, "ended" if _by_hand(operation) else "ended as abandoned"),
+        (operation.changed, "changed"),
+        (0 if operation.paths else operation.brought_back, "brought back"),
+        (operation.skipped, "skipped"),
+        (operation.failed, "failed"),
+    )
+    did = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
+    state = operation.state.value
+    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
+    return did + again if state == "done" else f"{did}; {state}{again}"
+
+
+_LOG_KEYS: Keys[Operation] = {
+    "id": lambda each: int(each.id),
+    "when": lambda each: each.started_at,
+    "command": lambda each: each.command,
+    "did": _did,
+    "in-trash": lambda each: each.trash_bytes,
+}
+
+
 @click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
 @click.option(
     "--limit",
@@ -99,34 +141,36 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
     metavar="N",
     help="Show the latest N.",
 )
+@sort_option(_LOG_KEYS, "id")
 @click.pass_obj
-def log(invocation: Invocation, *, limit: int) -> int:
+def log(invocation: Invocation, *, limit: int, sort: str) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
     if (machine := invocation.several()) is not None:
         return each_home(
             invocation,
             machine.homes,
-            lambda child, _: _log(child, limit=limit),
+            lambda child, _: _log(child, limit, sort),
             unread=machine.unread,
         )
-    return _log(invocation, limit=limit)
+    return _log(invocation, limit, sort)
 
 
-def _log(invocation: Invocation, *, limit: int) -> int:
+def _log(invocation: Invocation, limit: int, sort: str) -> int:
     view = invocation.open_home().log.read()
+    shown = in_order(view.operations[::-1], _LOG_KEYS, sort)[:limit]
     if invocation.json:
         print_json(
             {
-                "operations": [each.to_json() for each in view.operations[::-1][:limit]],
+                "operations": [each.to_json() for each in shown],
                 "problems": [{"path": p.path, "reason": p.reason} for p in view.problems],
             }
         )
     else:
-        _show_log(view, limit)
+        _show_log(view, shown)
     return DamageError.exit_code if view.problems else 0
 
 
-def _show_log(view: LogView, limit: int) -> None:
+def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
     if not view.operations:
         say("The log is empty: Holdfast has not changed this home yet.")
     else:
@@ -140,7 +184,7 @@ def _show_log(view: LogView, limit: int) -> None:
             whole=("when",),
             drops=("in trash",),
         )
-        for operation in view.operations[::-1][:limit]:
+        for operation in shown:
             rows.add_row(
                 operation.id,
                 when(operation.started_at),
@@ -149,79 +193,32 @@ def _show_log(view: LogView, limit: int) -> None:
                 format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
             )
         say(rows)
-        hidden = len(view.operations) - limit
+        hidden = len(view.operations) - len(shown)
         if hidden > 0:
-            say(styled(f"… and {hidden:,} older; --limit shows more.", style="dim"))
+            say(styled(f"… and {hidden:,} more; --limit shows them.", style="dim"))
     for problem in view.problems:
         note(f"warning: damaged: {problem.reason}")
 
 
-def _did(operation: Operation) -> str:
-    """`412 removed, 3 skipped; undone; done again by 14`."""
-    archived, files = operation.archived, operation.archived_files
-    counts = (
-        (archived, archived_words(archived, files)),
-        (operation.removed - archived - files, "removed"),
-        (operation.rolled_back, "rolled back"),
-        (operation.ended, "ended as abandoned"),
-        (operation.rewritten, "changed"),
-        (operation.brought_back, "brought back"),
-        (operation.skipped, "skipped"),
-        (operation.failed, "failed"),
-    )
-    did = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
-    state = operation.state.value
-    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
-    return did + again if state == "done" else f"{did}; {state}{again}"
+_UNDO = Verb(
+    do="undo",
+    run="The latest run over several homes",
+    did="done",
+    apart="No single run did the latest operations of these homes.",
+)
 
 
 def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -> int | None:
-    """Which operation of each home `undo --all-homes` takes: those of the latest run over several
-    homes. Without one, the latest of each home; that may be unrelated work, so it asks."""
-    found = _to_undo(invocation)
-    runs = {each.run: each for operations in found.values() for each in operations if each.run}
-    latest = max(runs.values(), key=lambda each: each.started_at, default=None)
-    if latest is not None:
-        mine = {
-            home: [each.id for each in operations if each.run == latest.run]
-            for home, operations in found.items()
-        }
-        invocation.undoes = {home.path: ids[-1] if ids else None for home, ids in mine.items()}
-        if not invocation.json:
-            homes = format_count(sum(map(bool, mine.values())), "home")
-            ago = format_duration(max(0.0, invocation.now - latest.started_at))
-            did = f"{latest.command}, done {ago} ago"
-            say(name(f"The latest run over several homes: {did}; to undo in {homes}."))
-            say()
-        return None
-    last = {home: operations[-1] for home, operations in found.items() if operations}
-    if len(last) <= 1 or yes or dry_run:
-        return None
-    if not invocation.json:
-        say("No single run did the latest operations of these homes. This undoes in each:")
-        rows = table("agent", "operation", "when", "command", right=("operation",))
-        for home, each in last.items():
-            rows.add_row(home.label, each.id, when(each.started_at), name(each.command))
-        say(rows)
-    declined = asked(f"Undo these {len(last)} operations?", "undone")
-    if declined is None:
-        return None
-    if invocation.json:
-        print_json({"homes": [], "failed": []})
-    print_declined(declined)
-    return declined.exit_code
+    """Which operation of each home `undo --all-homes` takes."""
 
+    def steps(home: Home) -> Sequence[Step]:
+        return [
+            Step(operation=each.id, command=each.command, run=each.run, at=each.started_at)
+            for each in home.log.read().operations
+            if each.to_undo and each.command not in UNASKED
+        ]
 
-def _to_undo(invocation: Invocation) -> dict[AgentHome, list[Operation]]:
-    """What each home has to undo, the latest last. One that cannot be read says so later."""
-    found = {}
-    for each in invocation.machine.homes:
-        try:
-            operations = invocation.at(each).open_home().log.read().operations
-        except (HoldfastError, OSError):
-            continue
-        found[each] = [one for one in operations if one.to_undo and one.command not in UNASKED]
-    return found
+    return choose_run(invocation, steps, _UNDO, dry_run=dry_run, yes=yes)
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
@@ -255,7 +252,7 @@ def undo(
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
             home.log.read()  # one that cannot be read says so
-            raise NothingToUndoError("That run has nothing to undo here; nothing is changed.")
+            raise NothingToUndoError("That run has nothing to undo here; nothing was changed.")
     with progress("looking at what would come back"):
         planned = home.plan_undo(operation)
     if dry_run:
@@ -263,9 +260,14 @@ def undo(
         return 0
     asks = planned.needs_asking and not yes
     if not invocation.json:
-        say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
-        if asks or planned.foreseen:
-            _show_effects(invocation, planned, "This brings", all_items=all_items)
+        say(name(f"Undoing operation {planned.operation.id}: {planned.command}"))
+        _show_effects(
+            invocation,
+            planned,
+            "This brings",
+            all_items=all_items,
+            listed=asks or bool(planned.foreseen) or all_items,
+        )
     declined = _ask(planned, invocation.now) if asks else None
     if declined is not None:
         if invocation.json:
@@ -280,7 +282,7 @@ def undo(
 def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
     target = planned.operation
     ago = format_duration(max(0.0, now - target.started_at))
-    why = [f"Undo operation {target.id} ({target.command}), done {ago} ago?"]
+    why = [f"Undo operation {target.id} ({planned.command}), done {ago} ago?"]
     for project in planned.foreseen.values():
         if project.preview is not None:
             paths = len(project.preview.written) + len(project.preview.deleted)
@@ -289,7 +291,7 @@ def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
         latest = planned.since[0]
         why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
     if planned.unexpected:
-        why.append("Maintenance did this, perhaps on its own.")
+        why.append("Maintenance did this, perhaps by itself.")
     return asked(" ".join(why), "undone")
 
 
@@ -312,6 +314,8 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             where = places.get(each.id, each.id)
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
+        back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+        tell_edits([each.item for each in planned.removals if each.item.id in back])
     return exit_code(report) or _in_part(report)
 
 
@@ -348,26 +352,32 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
 
 
 def _show_effects(
-    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool
+    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool, listed: bool = True
 ) -> None:
-    """What undoing does to the files of projects and to everything else. `brings` begins the
-    sentences about it."""
+    """What undoing does to the files of projects and to everything else, `listed` item by item.
+    `brings` begins the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
-    if items:
-        _show_items(invocation, items, brings, all_items=all_items)
+    edits = all(item.action in EDITS for item in items)
+    if edits and listed:
+        show_edits(items, brings)
+    elif not edits:  # what became of edits is said when it is done
+        _say_amount(items, brings)
+        if listed:
+            show_items(items, invocation.now, all_items=all_items)
+    target = planned.operation
+    if target.emptied_by and (gone := target.removed_to_trash - target.undone - target.in_trash):
+        by = ", ".join(target.emptied_by)
+        say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
 
 
-def _show_items(
-    invocation: Invocation, items: list[PlanItem], brings: str, *, all_items: bool
-) -> None:
+def _say_amount(items: list[PlanItem], brings: str) -> None:
     if all(item.action is Action.END for item in items):
         reopens = brings.replace("bring", "reopen")
         say(f"{reopens} {format_count(len(items), 'session')}.")
     else:
         say(f"{brings} back {amount(items)}.")
-    show_items(items, invocation.now, all_items=all_items)
 
 
 def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:
@@ -428,20 +438,48 @@ def trash(ctx: click.Context) -> int | None:
     return run_default(ctx, trash, "list") if ctx.invoked_subcommand is None else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trashed:
+    """What one operation put into the trash."""
+
+    operation: str
+    entries: Sequence[TrashEntry]
+    expires_at: float
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry.bytes for entry in self.entries)
+
+
+_TRASH_KEYS: Keys[_Trashed] = {
+    "operation": lambda each: int(each.operation),
+    "removed": lambda each: each.entries[0].removed_at,
+    "kept-until": lambda each: each.expires_at,
+    "items": lambda each: len(each.entries),
+    "size": lambda each: each.bytes,
+}
+
+
 @trash.command("list", cls=Command, example="holdfast trash list --json")
+@sort_option(_TRASH_KEYS)
 @click.pass_obj
-def list_trash(invocation: Invocation) -> int:
-    """List what is in the trash, by the operation that put it there."""
+def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
+    """List what is in the trash, by the operation that put it there: the oldest first, because
+    that goes first."""
     if (machine := invocation.several()) is not None:
         return each_home(
-            invocation, machine.homes, lambda child, _: _list_trash(child), unread=machine.unread
+            invocation,
+            machine.homes,
+            lambda child, _: _list_trash(child, sort),
+            unread=machine.unread,
         )
-    return _list_trash(invocation)
+    return _list_trash(invocation, sort)
 
 
-def _list_trash(invocation: Invocation) -> int:
+def _list_trash(invocation: Invocation, sort: str | None) -> int:
     trash = invocation.open_home().trash
-    entries = trash.list()
+    groups = in_order(_by_operation(trash), _TRASH_KEYS, sort)
+    entries = [entry for each in groups for entry in each.entries]
     if invocation.json:
         print_json(
             {
@@ -462,17 +500,24 @@ def _list_trash(invocation: Invocation) -> int:
             }
         )
     else:
-        _show_trash(invocation, trash, entries)
+        _show_trash(invocation, groups)
     return 0
 
 
-def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEntry]) -> None:
-    if not entries:
+def _by_operation(trash: Trash) -> Sequence[_Trashed]:
+    groups: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in trash.list():
+        groups[entry.removal.operation].append(entry)
+    return [
+        _Trashed(operation=each, entries=entries, expires_at=trash.expires_at(entries[0]))
+        for each, entries in groups.items()
+    ]
+
+
+def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
+    if not groups:
         say("The trash is empty.")
         return
-    groups: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in entries:
-        groups[entry.removal.operation].append(entry)
     rows = table(
         "operation",
         "removed",
@@ -483,19 +528,19 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
         whole=("removed", "kept until"),
         drops=("removed", "items"),
     )
-    for operation, members in groups.items():
+    for each in groups:
         rows.add_row(
-            operation,
-            when(members[0].removed_at),
-            when(trash.expires_at(members[0])),
-            f"{len(members):,}",
-            format_bytes(sum(entry.bytes for entry in members)),
+            each.operation,
+            when(each.entries[0].removed_at),
+            when(each.expires_at),
+            f"{len(each.entries):,}",
+            format_bytes(each.bytes),
         )
     say(rows)
     say()
-    total = format_bytes(sum(entry.bytes for entry in entries))
+    total = format_bytes(sum(each.bytes for each in groups))
     flag = invocation.home_flag
-    items = format_count(len(entries), "item")
+    items = format_count(sum(len(each.entries) for each in groups), "item")
     say(f"{items}, {total}. The first prune after that time removes them for good.")
     say("To undo an operation, or to free the space now:")
     suggest(f"holdfast {flag}undo OPERATION")

@@ -10,6 +10,7 @@ from holdfast.cli.completing import operations
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
@@ -21,24 +22,46 @@ from holdfast.cli.removal import (
     remove,
 )
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen
-from holdfast.errors import UsageError
+from holdfast.errors import NothingToUndoError, UsageError
 from holdfast.model.report import Result
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
+    from holdfast.api.home import Home
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
     from holdfast.errors import DeclinedError
     from holdfast.model.report import Report
 
 
+_REDO = Verb(
+    do="redo",
+    run="The latest undo over several homes",
+    did="undone",
+    apart="No single undo took back the latest operations of these homes.",
+)
+
+
+def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int | None:
+    """Which operation of each home `redo --all-homes` takes: what one `undo --all-homes` undid."""
+
+    def steps(home: Home) -> Sequence[Step]:
+        return [
+            Step(operation=target.id, command=target.command, run=undo.run, at=undo.started_at)
+            for undo, target in home.to_redo()
+        ]
+
+    return choose_run(invocation, steps, _REDO, dry_run=how.dry_run, yes=how.yes)
+
+
 @click.command(cls=Command, example="holdfast redo --dry-run\nholdfast redo 12 --yes")
 @click.argument("operation", required=False, shell_complete=operations)
 @removal_options
 @click.pass_obj
-@all_homes_option(operation="The number of an operation")
+@all_homes_option(_choose_run, operation="The number of an operation")
 def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) -> int:
     """Repeat an operation that was undone: by default, the one that was undone last.
 
@@ -46,8 +69,17 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     It takes exactly what the undo brought back. An item that changed since, or that is in use,
     stays and is reported; restoring a checkpoint again leaves files that changed since. A redo has
     its own number in the log, and `holdfast undo` takes it back.
+
+    With --all-homes it repeats what the latest `undo --all-homes` took back, in each home only what
+    that undo brought back there.
     """
-    planned = invocation.one_home().plan_redo(operation)
+    home = invocation.one_home()
+    if invocation.undoes is not None:
+        operation = invocation.undoes.get(invocation.home_path)
+        if operation is None:
+            home.log.read()  # one that cannot be read says so
+            raise NothingToUndoError("That run has nothing to redo here; nothing is changed.")
+    planned = home.plan_redo(operation)
     if not invocation.json:
         say(name(f"Doing operation {planned.operation.id} again: {planned.command}"))
     if not planned.foreseen:
@@ -96,10 +128,10 @@ def _ask(planned: RedoPlan) -> DeclinedError | None:
     previews = [each.preview for each in planned.foreseen.values() if each.preview]
     written = sum(len(each.written) for each in previews)
     deleted = sum(len(each.deleted) for each in previews)
-    gone = f", {deleted:,} of them deleted" if deleted else ""
+    gone = f", deleting {deleted:,} of them" if deleted else ""
     places = ", ".join(each.workdir for each in planned.foreseen.values())
     paths = format_count(written + deleted, "path")
-    return asked(f"Restore {paths} of {places} again{gone}? It can be undone.", "restored")
+    return asked(f"Restore {paths} in {places} again{gone}? It can be undone.", "restored")
 
 
 def _show(project: Foreseen, *, all_items: bool) -> None:

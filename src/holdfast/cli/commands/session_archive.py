@@ -149,7 +149,7 @@ def restore(
             hint="`holdfast sessions list --archived` shows them.",
         )
     if ids and everything:
-        raise UsageError("--all is every archived session; it cannot be combined with ids.")
+        raise UsageError("--all restores every archived session; leave out the ids.")
 
     def restore_here(here: Invocation, ids: Sequence[str]) -> int:
         planned = here.open_home().plan_restore_sessions(ids or None)

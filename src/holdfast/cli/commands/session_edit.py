@@ -16,6 +16,7 @@ from holdfast.cli.output import nothing_changed, print_json, say
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
+    from holdfast.api.plan import HomeReport
     from holdfast.model.session import Session
 
 _ids = click.argument(
@@ -36,9 +37,9 @@ def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -
     return _each(
         invocation,
         [session],
-        lambda home, one: home.need_store().rename(one, wanted),
-        f"is now called {wanted!r}" if wanted else "has no title now",
-        f"would be called {wanted!r}" if wanted else "would lose its title",
+        lambda home, names: home.rename_session(names[0], wanted),
+        f"is now called {wanted!r}" if wanted else "no longer has a title",
+        f"would be called {wanted!r}" if wanted else "would no longer have a title",
         dry_run=dry_run,
     )
 
@@ -65,9 +66,9 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
     return _each(
         invocation,
         ids,
-        lambda home, one: home.need_store().pin(one, pinned),
+        lambda home, names: home.pin_sessions(names, pinned),
         "is pinned" if pinned else "is no longer pinned",
-        "would be pinned" if pinned else "would lose its pin",
+        "would be pinned" if pinned else "would no longer be pinned",
         dry_run=dry_run,
     )
 
@@ -87,7 +88,7 @@ def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_r
     return _each(
         invocation,
         sessions,
-        lambda home, one: home.end_session(one, wanted),
+        lambda home, names: home.end_sessions(names, wanted),
         f"has ended{why}",
         f"would end{why}",
         dry_run=dry_run,
@@ -98,26 +99,29 @@ def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_r
 def _each(
     invocation: Invocation,
     ids: Sequence[str],
-    change: Callable[[Home, str], Session],
+    change: Callable[[Home, Sequence[str]], HomeReport],
     did: str,
     would: str,
     *,
     dry_run: bool,
     already: Callable[[Session], str] = lambda _: "",
 ) -> int:
-    """Change sessions, in whichever home they are. Nothing changes before every id is found."""
+    """Change sessions, in whichever home they are, as one operation of each home. Nothing changes
+    before every id is found."""
 
     def change_here(here: Invocation, ids: Sequence[str]) -> int:
         home = here.open_home()
         store = home.need_store()
         names = list(dict.fromkeys(map(home.resolve, ids)))
         before = {each: already(store.get(each)) for each in names}
-        done = [store.get(each) if dry_run else change(home, each) for each in names]
+        report = None if dry_run else change(home, names)
+        done = [store.get(each) for each in names]
         if here.json:
             documents = [each.to_json() for each in done]
             one = {"session": documents[0]} if len(documents) == 1 else {}
             document = {**home_json(here, home), **one, "sessions": documents}
-            print_json({**document, "applied": not dry_run})
+            operation = report.operation if report else None
+            print_json({**document, "applied": not dry_run, "operation": operation})
             return 0
         for session in done:
             say(f"Session {session.id} {before[session.id] or (would if dry_run else did)}.")

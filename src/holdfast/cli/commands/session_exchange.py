@@ -102,7 +102,7 @@ def _wanted(
     if not ids and not everything and not filtered:
         raise UsageError("Say which sessions to export: their ids, filters, or --all.")
     if everything and (ids or filtered):
-        raise UsageError("--all is every session; it cannot be combined with ids or filters.")
+        raise UsageError("--all exports every session; leave out ids and filters.")
     return session_filter(invocation, flags)
 
 

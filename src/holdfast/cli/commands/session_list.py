@@ -9,13 +9,14 @@ import click
 
 from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import joined, name, note, print_json, say, styled, table, warn_of, width
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.cli.sorting import sort_option
 from holdfast.model.archive import Holds
-from holdfast.model.session import SessionFilter, SessionOrder
+from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.session import Session
 
+#: The one column that is not of sessions, but of a list over several homes.
+_AGENT = "agent"
 #: Which figures are shown next to the messages, by the order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
 _FIRST = {SessionOrder.STARTED: ("started", "active", "messages")}
@@ -47,13 +50,7 @@ _TITLE = 18
 )
 @filter_options
 @click.option("--archived", is_flag=True, help="List archived sessions.")
-@click.option(
-    "--sort",
-    type=Choice([order.value for order in SessionOrder]),
-    default=SessionOrder.LAST_ACTIVE.value,
-    show_default=True,
-    help="The largest or latest first, by this column.",
-)
+@sort_option([*(order.value for order in SessionOrder), _AGENT], SessionOrder.LAST_ACTIVE.value)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -74,7 +71,8 @@ def command(
     Without --home this covers all homes of the machine, and a column names the agent.
     """
     invocation: Invocation = ctx.obj
-    wanted, order = session_filter(invocation, flags), SessionOrder(sort)
+    wanted = session_filter(invocation, flags)
+    order = SessionOrder.LAST_ACTIVE if sort == _AGENT else SessionOrder(sort)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
     machine = invocation.several()
@@ -87,6 +85,7 @@ def command(
                 offset=offset,
                 archived=archived,
                 openings=not invocation.json,
+                by_agent=sort == _AGENT,
             )
         return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
@@ -205,26 +204,31 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
         say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
     numbers = (*_FIRST.get(order, ("active", "messages")), *_COLUMNS.get(order, ("size",)))
-    agents = ("agent",) if found[0].agent is not None else ()
+    agents = (_AGENT,) if found[0].agent is not None else ()
+    # A program wants words, in a column of their own; on a screen marks take less room.
+    states = ("state",) if plain.is_piped() else ()
     rows = table(
         "id",
         *agents,
         "source",
         *numbers,
+        *states,
         "title",
         right=numbers,
         whole=("id", *agents),
         cut=("source", "title"),
         drops=_drops(order),
     )
+    digits = _cost_digits(found) if "cost" in numbers else 0
     for shown_id, each in zip(_ids(found), found, strict=True):
         session = each.session
         rows.add_row(
             name(shown_id),
             *(name(each.agent or "") for _ in agents),
             name(session.source),
-            *(_number(each.page, session, column, now) for column in numbers),
-            joined(_marks(session), _title(each)),
+            *(_number(each.page, session, column, now, digits) for column in numbers),
+            *(_state(session) for _ in states),
+            _title(each) if states else joined(_marks(session), _title(each)),
         )
     say(rows)
     _say_more(found, total, offset)
@@ -246,6 +250,10 @@ def _drops(order: SessionOrder) -> Sequence[str]:
 
 def _marks(session: Session) -> str:
     return ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
+
+
+def _state(session: Session) -> str:
+    return ("ended" if session.ended else "open") + (", pinned" if session.pinned else "")
 
 
 def _title(row: _Row) -> Line:
@@ -297,16 +305,28 @@ def _ids(found: Sequence[_Row]) -> list[str]:
     ]
 
 
-def _number(page: SessionPage, session: Session, column: str, now: float) -> str:
+def size_text(session: Session) -> str:
+    """Its size. A delegate whose messages are in the file of its parent has no bytes of its own."""
+    inside = session.relation is Relation.DELEGATE and session.message_count and not session.bytes
+    return "in parent" if inside else format_bytes(session.bytes)
+
+
+def _cost_digits(found: Sequence[_Row]) -> int:
+    from holdfast.cli.commands.session_stats import digits_of
+
+    return digits_of(each.page.cost(each.session) for each in found)
+
+
+def _number(page: SessionPage, session: Session, column: str, now: float, digits: int) -> str:
     if column in ("active", "started"):
         since = session.started_at if column == "started" else session.last_active_at
         return format_duration(now - since)
     if column == "messages":
         return f"{session.message_count:,}{'' if session.counted else '+'}"
     if column == "size":
-        return format_bytes(session.bytes)
+        return size_text(session)
     if column == "tokens":
         return f"{session.tokens.total:,}"
     from holdfast.cli.commands.session_stats import cost_text
 
-    return cost_text(page.cost(session))
+    return cost_text(page.cost(session), digits)

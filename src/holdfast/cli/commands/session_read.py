@@ -13,6 +13,7 @@ import click
 
 from holdfast.api.session_view import SearchResult
 from holdfast.cli import plain
+from holdfast.cli.commands.session_list import size_text
 from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
@@ -36,7 +37,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
-from holdfast.model.text import format_bytes, format_count, one_line, printable
+from holdfast.model.text import format_count, one_line, printable
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
@@ -103,6 +104,7 @@ def _show(
         home = invocation.home_of(session)
         store = home.need_store()
         found = store.get(home.resolve(session))
+        life = None if found.ended else home.sign_of_life(found)
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
     marks = _marked_in(invocation, home, found.id)
@@ -111,6 +113,7 @@ def _show(
             {
                 **home_json(invocation, home),
                 "session": found.to_json(),
+                "in_use": life,
                 "messages": [_document_show(m) for m in messages],
                 "taken_back": said.taken_back,
                 "checkpoints": [
@@ -123,6 +126,8 @@ def _show(
     begun = last is not None and last < found.message_count
     with paged(wanted=_is_long(last if begun and last else found.message_count)):
         _show_facts(found, home.kind if invocation.several_homes else None, _cost(home, found))
+        if life:
+            say(name(f"in use: {life}", "dim"))
         # In a pipe somebody searches for a phrase: it is there, wherever it stands.
         whole = whole or plain.is_piped()
         _show_messages(_Marks(marks, begun=begun), messages, whole=whole)
@@ -202,7 +207,7 @@ def _show_facts(session: Session, agent: str | None, cost: str) -> None:
     facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
     say(name(f"started {when(session.started_at)}, {_end(session)}", "dim"))
-    size = format_bytes(session.bytes)
+    size = size_text(session).replace("in parent", "in the files of its parent")
     count = f"{format_count(session.message_count, 'message')}, {size}"
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {cost}", "dim"))
     if session.parent_id:
@@ -339,7 +344,7 @@ def search(
         text=" ".join(words),
         wanted=session_filter(invocation, flags),
         roles=roles or None,
-        limit=limit,
+        limit=limit + 1,  # whether there is more than fits is known then
         offset=offset,
         substring=part,
     )
@@ -353,10 +358,12 @@ def search(
         found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
     warn_of(found.problems)
     if invocation.json:
-        hits = [_document_search(hit) for hit in found.hits]
-        print_json({"hits": hits, "problems": _document_problems(found.problems)})
+        hits = [_document_search(hit) for hit in found.hits[:limit]]
+        more = len(found.hits) > limit
+        problems = _document_problems(found.problems)
+        print_json({"hits": hits, "more": more, "problems": problems})
     elif found.hits:
-        _show_hits([(None, hit) for hit in found.hits])
+        _show_hits([(None, hit) for hit in found.hits[:limit]])
         _say_more(asked, len(found.hits))
     else:
         where = "--archived " if archived else ""
@@ -374,18 +381,20 @@ def _tell_all(
     part: bool,
 ) -> int:
     """What a search in all homes found."""
+    limit = asked.limit - 1
     results = [result for _, result in found.looked.seen]
     problems = [each for result in results for each in result.problems]
     warn_of(problems)
     if invocation.json:
         hits = [
             {"agent": home.agent, "home": str(home.path), **_document_search(hit)}
-            for home, hit in found.hits
+            for home, hit in found.hits[:limit]
         ]
-        failed = failed_json(found.looked.unread)
-        print_json({"hits": hits, "problems": _document_problems(problems), "failed": failed})
+        more = {"more": len(found.hits) > limit}
+        failed = {"failed": failed_json(found.looked.unread)}
+        print_json({"hits": hits} | more | {"problems": _document_problems(problems)} | failed)
     elif found.hits:
-        _show_hits([(home.label, hit) for home, hit in found.hits])
+        _show_hits([(home.label, hit) for home, hit in found.hits[:limit]])
         _say_more(asked, len(found.hits))
     else:
         together = SearchResult(
@@ -420,7 +429,7 @@ def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, par
     dashes = "-- " if words[0].startswith("-") else ""
     say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
     if found.close_words:
-        say(name(f"Similar words that do occur: {', '.join(found.close_words)}."))
+        say(name(f"Similar words that occur: {', '.join(found.close_words)}."))
     if not part:
         say("To look for a part of a word:")
         suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")
@@ -445,18 +454,23 @@ def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
         say()
 
 
-def _say_more(asked: Search, shown: int) -> None:
-    """A search stops when it has enough: nobody counts the rest."""
-    if shown < asked.limit:
-        return
-    after = asked.offset + shown
-    text = (
-        f"There may be more. The next: --offset {after}. More at once: --limit {2 * asked.limit}."
-    )
-    if plain.is_piped():
-        note(text)
+def _say_more(asked: Search, found: int) -> None:
+    """Which matches these are, and how to see more. A search stops when it has enough, one more
+    than is shown: nobody counts the rest. A pipe gets messages only."""
+    limit, offset = asked.limit - 1, asked.offset
+    if found <= limit and not offset:
+        text = f"{format_count(found, 'message matches', 'messages match')}."
     else:
+        after = offset + min(found, limit)
+        which = f"Matches {offset + 1:,} to {after:,}" if after > offset + 1 else f"Match {after:,}"
+        text = f"{which}, the last."
+        if found > limit:
+            text = f"{which}; there are more. The next: --offset {after}. "
+            text += f"More at once: --limit {10 * limit}."
+    if not plain.is_piped():
         say(styled(text, "dim"))
+    elif found > limit:
+        note(text)
 
 
 def _show_records(found: Sequence[tuple[str | None, Hit]]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,13 +25,16 @@ from holdfast.cli.removal import (
     trash_options,
 )
 from holdfast.cli.session_options import ended_options, session_filter
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.session import Relation
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
+    from holdfast.api.home import Home
     from holdfast.model.plan import Plan, PlanItem
+    from holdfast.model.session import Session
 
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
@@ -102,8 +106,9 @@ def prune(
     session that was archived in its agent stays too, unless --agent-archived asks for those. Files
     without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
-    undo` brings them back. What only a size cap removes is gone at once, because the trash counts
-    towards the cap; with --use-trash it goes to the trash like the rest.
+    undo` brings them back. The trash counts towards a size cap. So while the cap is exceeded,
+    everything that goes is gone at once: what is in the trash, what the rules remove, then the
+    oldest of the rest. With --use-trash it all goes to the trash.
 
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
@@ -275,14 +280,30 @@ def delete(
     """
 
     def delete_here(here: Invocation, ids: Sequence[str]) -> int:
-        planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
+        home = here.open_home()
+        planned = home.plan_delete(ids, use_trash=not skip_trash)
         refused = _refused(planned.plan)
         _tell(refused, here.home_flag)
+        inside = [] if planned.plan.items else [*_inside(home, ids)]
+        for each in inside:
+            note(f"note: {each.id} stays: it is a part of session {each.parent_id}.")
         code = remove(here, planned, how)
         # A session that was named and stays is no success.
-        return max(code, HoldfastError.exit_code) if refused else code
+        return max(code, HoldfastError.exit_code) if refused or inside else code
 
     return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
+
+
+def _inside(home: Home, ids: Sequence[str]) -> Iterator[Session]:
+    """Delegates in the files of their parents: they go with those, and not alone."""
+    store = home.session_store
+    if store is None:
+        return
+    for each in ids:
+        with contextlib.suppress(UnknownSessionError):  # what is only in the archive
+            found = store.get(home.resolve(each))
+            if found.relation is Relation.DELEGATE and not found.bytes:
+                yield found
 
 
 def _refused(plan: Plan) -> Sequence[PlanItem]:

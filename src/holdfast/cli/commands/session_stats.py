@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from holdfast.cli.output import joined, name, print_json, say, styled, suggest, 
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.session import Session, Tokens
-from holdfast.model.text import format_bytes, format_cost, format_count
+from holdfast.model.text import cost_digits, format_bytes, format_cost, format_count
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
     numbers = ("sessions", "open", "messages", "tokens", "cost")
     rows = table("agent", *numbers, right=numbers, whole=("agent",), drops=("messages", "open"))
     sums = [0, 0, 0, 0]
+    costs = [seen.costs.ever for _, seen in looked.seen]
+    together = reduce(Cost.plus, costs, Cost())
+    digits = digits_of([*costs, together])
     for home, seen in looked.seen:
         store = seen.store
         counts = (
@@ -81,10 +84,11 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
             else [0, 0, 0, 0]
         )
         sums = [before + more for before, more in zip(sums, counts, strict=True)]
-        rows.add_row(name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever))
-    costs = [seen.costs.ever for _, seen in looked.seen]
+        rows.add_row(
+            name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever, digits)
+        )
     if costs:
-        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(reduce(Cost.plus, costs)))
+        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(together, digits))
     say(rows)
     _suggest_one(looked.seen, "sessions stats")
     return tell_unread(looked.unread)
@@ -217,7 +221,7 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     whose = (
         "All-time usage, including removed sessions"
         if totals.removed_too
-        else "Usage of the sessions that are here"
+        else "Usage of the sessions in this home"
     )
     say(styled(f"{whose}: {used}", style="bold"))
     if totals.ever.priced:
@@ -228,7 +232,12 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
             )
         )
     say()
-    _show("day (UTC)", totals.by_day[:days], "no valid date")
+    _show("day (UTC)", totals.by_day[:days], "no valid date", after=len(totals.by_day) <= days)
+    if len(totals.by_day) > days:
+        all_days = format_count(len(totals.by_day), "day")
+        more = f" {_DAYS} of them: --cost." if days < min(_DAYS, len(totals.by_day)) else ""
+        say(styled(f"The latest {days} of {all_days} with usage.{more} All: --json.", "dim"))
+        say()
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
     if totals.by_task:
@@ -236,16 +245,22 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     _show_unknown(totals.by_model, home_flag)
 
 
-def cost_text(cost: Cost) -> str:
-    """What is known, and that there is more."""
+def cost_text(cost: Cost, digits: int | None = None) -> str:
+    """What is known, and that there is more. Costs below each other have the same `digits`."""
     if cost.full is not None:
-        return format_cost(cost.full)
-    return f"{format_cost(cost.known)} + unknown" if cost.known else UNKNOWN
+        return format_cost(cost.full, digits)
+    return f"{format_cost(cost.known, digits)} + unknown" if cost.known else UNKNOWN
+
+
+def digits_of(costs: Iterable[Cost]) -> int:
+    """How many digits the costs of one column have after the point."""
+    return cost_digits(each.known for each in costs)
 
 
 def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool = True) -> None:
     rows = table(title, *_NUMBERS, right=_NUMBERS, cut=(title,), drops=("cached", "out"))
     rows.columns[0].min_width = 16
+    digits = digits_of(share.cost for share in shares)
     for share in shares:
         tokens = share.cost.usage.tokens
         rows.add_row(
@@ -253,7 +268,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool
             f"{tokens.input:,}",
             f"{tokens.output:,}",
             f"{tokens.cached:,}",
-            cost_text(share.cost),
+            cost_text(share.cost, digits),
         )
     say(rows)
     if after:
@@ -274,7 +289,7 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
         tokens = format_count(sum(_count(share.cost.unknown) for share in rest), "token")
         models = format_count(len(rest), "other model")
         say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
-    say("Set their prices in [prices] of the configuration:")
+    say("Set their prices under [prices] in the configuration:")
     suggest(f"holdfast {home_flag}config path")
     say()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus
 from holdfast.cli.frame import Command
-from holdfast.cli.homes import failed_json, tell_unread
+from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
     bar,
@@ -25,8 +27,16 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
-from holdfast.cli.show_machine import agent_label, show_machine, trash_bytes
+from holdfast.cli.show_machine import (
+    PROJECT_LINES,
+    agent_label,
+    show_in_projects,
+    show_machine,
+    trash_bytes,
+    would_words,
+)
 from holdfast.cli.show_plan import kind_name
+from holdfast.errors import HoldfastError
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
+#: What problems say about a file or folder that somebody else owns, or nobody may read.
+_CLOSED = ("cannot be read", "Permission denied")
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
@@ -60,42 +72,59 @@ def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 
     Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
-    usual places, where variables such as $CODEX_HOME say, and profiles of Hermes. Several homes get
-    a line each; with --home you see one in full. It only reads.
+    usual places, where variables such as $CODEX_HOME say, profiles of Hermes, and those that
+    `homes` in the configuration lists. Several homes get a line each; with --home you see one in
+    full. Projects in which aider was used are named if another agent worked there too. It only
+    reads.
     """
-    seen, unread, places = _look(invocation)
+    try:
+        seen, unread, places, more = _look(invocation)
+    except HoldfastError as error:
+        raise with_doctor(error) from None
     if invocation.json:
         print_json(
             {
                 "homes": [each.to_json() for _, each in seen],
                 "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
+                "in_projects": [{"home": str(e.path), "agent": e.agent} for e in more],
             }
         )
     elif len(seen) > 1:
-        show_machine([(home, each) for home, each in seen if home is not None])
+        show_machine(
+            [(home, each) for home, each in seen if home is not None],
+            below=PROJECT_LINES if more else 0,
+        )
     elif seen:
         show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
     elif not unread:
         show_nothing_found(places)
+    if more and not invocation.json:
+        show_in_projects(more, listed_homes(invocation.user_home, os.environ))
     return tell_unread(unread)
 
 
 def _look(
     invocation: Invocation,
-) -> tuple[Sequence[tuple[AgentHome | None, HomeStatus]], Sequence[UnreadHome], Sequence[Path]]:
-    """The homes to show, those that cannot be, and the places that were looked at."""
+) -> tuple[
+    Sequence[tuple[AgentHome | None, HomeStatus]],
+    Sequence[UnreadHome],
+    Sequence[Path],
+    Sequence[AgentHome],
+]:
+    """The homes to show, those that cannot be, the places that were looked at, and homes in
+    projects that nobody has listed yet."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
         with progress("looking at the home") as shown:
-            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
+            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,), ()
     invocation.warn()
     machine = invocation.machine
     with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
-    return looked.seen, looked.unread, machine.looked_at
+    return looked.seen, looked.unread, machine.looked_at, looked.in_projects
 
 
 def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
@@ -224,6 +253,9 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
         )
     for problem in status.problems:
         say(joined(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
+    if any(words in each.reason for each in status.problems for words in _CLOSED):
+        say("To see what is wrong and what to do:")
+        suggest(f"holdfast {home_flag}doctor")
     if status.unfinished or status.problems:
         say()
 
@@ -236,10 +268,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
     elif outlook.removals:
-        say(
-            f"The policy would remove {format_count(outlook.removals, 'item')} and free "
-            f"{format_bytes(outlook.bytes)}. Have a look first:"
-        )
+        say(f"{would_words([outlook])} Have a look first:")
         suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:
         say("The policy has nothing more to remove. What was removed is still in the trash:")

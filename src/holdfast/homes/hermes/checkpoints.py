@@ -12,12 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.checkpoint_folder import (
-    CheckpointFolder,
-    OwnCheckpoints,
-    legacy_items,
-    older_projects,
-)
+from holdfast.homes.checkpoint_folder import CheckpointFolder, OwnCheckpoints, older_projects
 from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
@@ -74,7 +69,7 @@ class HermesCheckpoints:
         self._own_layout = Layout(folder=ground.state / FOLDER)
         self._own = OwnCheckpoints(ground)
         theirs = HermesCheckpointMover(self._layout, self._running)
-        older = LegacyMover(self._layout.shape, ground.trash, self._protects)
+        older = LegacyMover(self._layout, ground.trash, self._protects)
         self.keepers: Mapping[str, Keeper] = {
             CHECKPOINT: Keeper(BothCheckpoints(theirs, CheckpointMover(self._own_layout))),
             LEGACY: Keeper(older),
@@ -139,7 +134,7 @@ class HermesCheckpointFolder:
 
     def scan(self, now: float) -> CheckpointInventory:
         own = self._own.scan(now)
-        single = older_layout.singles(self._layout.shape)
+        older = older_layout.items(self._layout)
         stored = ShadowGitStore(self._ground.state / FOLDER).list()
         copies = Counter(each.project for each in stored if each.origin is not None)
         both = replace(
@@ -149,8 +144,8 @@ class HermesCheckpointFolder:
                 key: replace(each, by=_OURS, checkpoints=each.checkpoints - copies[key])
                 for key, each in own.projects.items()
             },
-            legacy=(*own.legacy, *legacy_items(self._layout.shape, single)),
-            older={**own.older, **older_projects(single)},
+            legacy=(*own.legacy, *older),
+            older={**own.older, **older_projects(older)},
             total_bytes=own.total_bytes + allocated_below(self._layout.folder) + self._reserved,
         )
         return self._with_store(both, now) if self._layout.exists() else both
@@ -188,7 +183,7 @@ class HermesCheckpointFolder:
 
     def _with_store(self, own: CheckpointInventory, now: float) -> CheckpointInventory:
         chains = Chains.look(self._layout)
-        measured = measure(self._layout.shape, chains.trees.objects, list(chains.refs()))
+        measured = measure(self._layout, chains.trees.objects, list(chains.refs()))
         projects = listing.projects(self._layout, chains)
         named = marks(self._layout, chains)
         weights = own.weights.union(measured.weights)

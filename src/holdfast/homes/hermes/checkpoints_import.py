@@ -185,7 +185,7 @@ def _sources(home: Path) -> Iterator[_Source]:
     if layout.exists():
         for each in listing.checkpoints(layout, Chains.look(layout)):
             yield _Source(each, layout.store)
-    for legacy in repositories(layout.shape):
+    for legacy in repositories(layout):
         for each in listing.older([legacy]):
             yield _Source(each, legacy.path)
 

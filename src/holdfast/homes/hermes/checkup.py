@@ -21,7 +21,7 @@ from holdfast.homes.hermes.state_db.usage import NAME as USAGE
 from holdfast.homes.home import Ground
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.text import format_count
-from holdfast.ports import Progress
+from holdfast.ports import Archive, Progress
 from holdfast.stores.sqlite.database import sqlite_errors
 
 STORE = "Hermes's database"
@@ -38,8 +38,10 @@ _HERMES_REPAIRS = (
 class HermesCheckup(HomeCheckup):
     """Looks at a Hermes home."""
 
-    def __init__(self, ground: Ground, engine: Callable[[], HermesEngine | None]) -> None:
-        super().__init__(ground, USAGE)
+    def __init__(
+        self, ground: Ground, engine: Callable[[], HermesEngine | None], archive: Archive
+    ) -> None:
+        super().__init__(ground, USAGE, archive)
         self._of = ground.root / DATABASE
         self._engine = engine
 

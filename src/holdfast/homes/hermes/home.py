@@ -137,7 +137,7 @@ class HermesContents(StoredContents):
     def checkup(self, archive: Archive) -> HermesCheckup:
         from holdfast.homes.hermes.checkup import HermesCheckup
 
-        return HermesCheckup(self.ground, self.engine)
+        return HermesCheckup(self.ground, self.engine, archive)
 
     def close(self) -> None:
         store, self._store, self._engine = self._store, None, None

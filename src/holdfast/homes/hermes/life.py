@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.homes.hermes.state_db.database import others_have_open, strangers_have_open
 from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.values import loaded
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
@@ -122,7 +123,7 @@ def _held(path: Path, doubts: list[str], is_gone: _Gone) -> Iterator[str]:
 def _routed(db: sqlite3.Connection, schema: Schema) -> Iterator[str]:
     if schema.has("gateway_routing", "entry_json"):
         for (entry,) in db.execute("SELECT entry_json FROM gateway_routing"):
-            yield from _named_in(_parsed(entry))
+            yield from _named_in(loaded(entry))
     if schema.has("telegram_dm_topic_bindings", "session_id"):
         for (name,) in db.execute("SELECT session_id FROM telegram_dm_topic_bindings"):
             yield name
@@ -206,11 +207,4 @@ def _document(path: Path, doubts: list[str]) -> Any:
         return None
     except (OSError, ValueError, RecursionError) as error:
         doubts.append(f"{path} cannot be read: {error}")
-        return None
-
-
-def _parsed(text: object) -> Any:
-    try:
-        return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
         return None

@@ -82,7 +82,7 @@ class SessionArchive:
             listed = self.catalogue.entries()
             problems = list(self.catalogue.problems())
             problems += [
-                Problem(path=self._shown(entry.file), reason="is in the catalogue but not here")
+                Problem(path=self.shown(entry.file), reason="is in the catalogue but not here")
                 for entry in listed
                 if entry.file not in here
             ]
@@ -95,7 +95,7 @@ class SessionArchive:
                 except (DamageError, OSError) as error:
                     why = error.message if isinstance(error, DamageError) else error.strerror
                     reason = f"is not a readable bundle: {why}"
-                    problems.append(Problem(path=self._shown(file), reason=reason))
+                    problems.append(Problem(path=self.shown(file), reason=reason))
         return ArchiveView(entries=tuple(found), problems=tuple(problems))
 
     def left_behind(self) -> Problem | None:
@@ -207,9 +207,24 @@ class SessionArchive:
         blob = self.blobs.find(_in_trash(removal))
         return None if blob is None else blob.allocated
 
+    def name_in_trash(self, removal: Removal) -> str:
+        return _in_trash(removal)
+
+    def why_not(self, name: str, sha256: str) -> str | None:
+        """Why the bytes of a bundle, which may lie in the trash, are not those that were written;
+        None when they are."""
+        try:
+            with self.blobs.get(name) as raw:
+                found = bundle.digest_of(raw)
+        except FileNotFoundError:
+            return "is not here any more"
+        except OSError as error:
+            return f"cannot be read: {error.strerror or error}"
+        return None if found == sha256 else "is not what was archived: its checksum is another"
+
     def place_in_trash(self, removal: Removal) -> str:
         """Where people find the copy."""
-        return self._shown(_in_trash(removal))
+        return self.shown(_in_trash(removal))
 
     def empty(self, removal: Removal) -> None:
         """Discard the copy for good."""
@@ -242,8 +257,9 @@ class SessionArchive:
                 return file
         raise AssertionError  # count() has no end
 
-    def _shown(self, file: str) -> str:
-        return f"{self.place}/{file}"
+    def shown(self, name: str) -> str:
+        """Where people find a bundle."""
+        return f"{self.place}/{name}"
 
 
 def _bundles(blobs: Blobs) -> Iterator[Blob]:

@@ -55,8 +55,8 @@ class PackedFile(JsonValue):
             sha256=read.text("sha256"),
             mode=read.whole("mode") & _MODES,
             mtime_ns=mtime,
-            uid=_owner(read, "uid"),
-            gid=_owner(read, "gid"),
+            uid=owner(read, "uid"),
+            gid=owner(read, "gid"),
             link=None if read.value("link") is None else read.text("link"),
         )
 
@@ -137,7 +137,8 @@ def _id(value: object) -> str:
     return check_foreign_id(value)
 
 
-def _owner(read: Reader, key: str) -> int:
+def owner(read: Reader, key: str) -> int:
+    """A user or a group, as a system call takes it."""
     number = read.whole(key)
     if number >= _OWNERS:
         raise DamageError(f"`{key}` of a file of a bundle is not a user or group id")

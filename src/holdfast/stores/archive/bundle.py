@@ -44,7 +44,8 @@ class TooLongError(DamageError):
 
 
 class FileStatus(Protocol):
-    """What a bundle records about a file: the part of `os.stat_result` that it needs."""
+    """What a bundle records about a file: the part of `os.stat_result` that it needs. An archive
+    lies in any store of blobs, so nothing here imports `os`."""
 
     @property
     def st_mode(self) -> int: ...

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
+from holdfast.model.json_value import NO_RECORD, fields_from_json
 from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.git.object import Kind
@@ -31,7 +32,7 @@ from holdfast.stores.git.refs import (
     unlist,
     update_refs,
 )
-from holdfast.stores.git.trees import Trees, is_id
+from holdfast.stores.git.trees import Trees, is_id, read_commit
 from holdfast.value import dataclass, replace
 
 _FORMAT = 1
@@ -40,8 +41,6 @@ _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
 _WHO = "Holdfast <checkpoint@holdfast.invalid>"
-#: The errors of parsing a message that Holdfast did not write, or that is damaged.
-_NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 ROTATED = "rotated"
 
@@ -109,33 +108,27 @@ def parse(
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
-        insertions, deletions = data.get("insertions"), data.get("deletions")
-        rules = data.get("rules")
-        return Checkpoint(
+        left = tuple(fields_from_json(NotCaptured, each) for each in data["not_captured"])
+        return fields_from_json(
+            Checkpoint,
+            data,
             id=commit,
-            project=str(data["project"]),
-            workdir=str(data["workdir"]),
-            time=float(data["time"]),
             reason=reason,
             tree=tree,
-            session=data.get("session"),
-            turn=data.get("turn"),
             name=(names or {}).get(commit),
             pinned=commit in pins,
-            files_changed=int(data["files_changed"]),
-            insertions=None if insertions is None else int(insertions),
-            deletions=None if deletions is None else int(deletions),
-            not_captured=tuple(
-                NotCaptured(path=left["path"], reason=left["reason"])
-                for left in data["not_captured"]
-            ),
-            origin=data.get("origin"),
-            rules=rules if isinstance(rules, str) else None,
+            not_captured=left,
         )
-    except _NO_DETAILS as error:
+    except NO_RECORD as error:
         raise DamageError(
             f"The commit {commit} in the checkpoint store is not a checkpoint."
         ) from error
+
+
+def read_checkpoint(trees: Trees, commit: str) -> Checkpoint:
+    """Raises `DamageError` when there is no such commit, or none that Holdfast wrote."""
+    found = read_commit(trees, commit)
+    return parse(commit, found.tree, found.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,15 +165,6 @@ class Ref:
         return replace(self, operation="", number=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A reference that changes its name, in one step with all others of its batch. Without `old` it
-    is created, without `new` it is deleted."""
-
-    old: Ref | None
-    new: Ref | None
-
-
 def all_refs(layout: Layout) -> Sequence[Ref]:
     """Every readable reference to a checkpoint, the oldest of each project first."""
     return _found(each_ref(layout.git(), REFS, TRASH_REFS))
@@ -196,15 +180,11 @@ def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
     return [ref for ref in found if ref is not None]
 
 
-def move(layout: Layout, moves: Iterable[Move]) -> None:
-    """Do all moves or none; raises `GitFailedError` when a reference changed meanwhile."""
-    updates = []
-    for each in moves:
-        # The new name is created before the old one is deleted, in one transaction of git.
-        if each.new is not None:
-            updates.append(RefUpdate(name=each.new.path, new=each.new.checkpoint))
-        if each.old is not None:
-            updates.append(RefUpdate(name=each.old.path, old=each.old.checkpoint))
+def change(layout: Layout, *, create: Iterable[Ref] = (), delete: Iterable[Ref] = ()) -> None:
+    """Create and delete references, all or none; raises `GitFailedError` when one was changed
+    meanwhile."""
+    updates = [RefUpdate(name=ref.path, new=ref.checkpoint) for ref in create]
+    updates += [RefUpdate(name=ref.path, old=ref.checkpoint) for ref in delete]
     update_refs(layout.git(), updates)
 
 

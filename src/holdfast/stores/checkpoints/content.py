@@ -7,7 +7,7 @@ full permissions and empty directories, as a look saw them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 
 from holdfast.errors import DamageError
 from holdfast.stores.checkpoints.checkpoint_commit import ref_names
@@ -20,7 +20,7 @@ from holdfast.stores.checkpoints.mode_record import (
     most_usual,
 )
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.checkpoints.walk import parent
+from holdfast.stores.checkpoints.walk import ancestors, parent
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.refs import read_reference
 from holdfast.stores.git.trees import (
@@ -161,7 +161,7 @@ def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> fr
         if path and path in walked.directories and trees.at(files, path) is None
     }
     both = kept | found
-    above |= {folder for path in both for folder in _ancestors(path)}
+    above |= {folder for path in both for folder in ancestors(path)}
     return frozenset(both - above)
 
 
@@ -173,11 +173,6 @@ def _still(directories: Mapping[bytes, int], looked: Looked, path: bytes) -> boo
             return False
         path = parent(path)
     return True
-
-
-def _ancestors(path: bytes) -> Iterator[bytes]:
-    while path := parent(path):
-        yield path
 
 
 def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:

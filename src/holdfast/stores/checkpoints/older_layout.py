@@ -16,10 +16,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.model.item import LEGACY, UNKNOWN_SOURCE, Item
 from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
 from holdfast.stores.checkpoints.finder import check_prefix
@@ -36,6 +38,7 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.walk import ancestors
 from holdfast.stores.files import (
     allocated_below,
     make_private_dir,
@@ -61,7 +64,7 @@ from holdfast.stores.git.trees import (
     path_text,
     read_commit,
 )
-from holdfast.value import dataclass, field, replace
+from holdfast.value import dataclass, replace
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)
@@ -91,30 +94,6 @@ class LegacyRepository:
         return sorted(found, key=lambda checkpoint: -checkpoint.time)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SingleRepository:
-    """A repository that was not moved aside yet. `last_touch` is the newest time of any file or
-    commit in it: every write changes one of these."""
-
-    name: str
-    path: Path
-    workdir: str
-    last_touch: float
-    bytes: int
-    version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyArchive:
-    """The repositories that were moved aside together."""
-
-    name: str
-    path: Path
-    moved_at: float
-    bytes: int
-    repositories: int
-
-
 def set_aside(layout: Layout, *, now: float) -> str | None:
     """Move the repositories in the checkpoint folder into an archive; returns its name, or None if
     there was no repository.
@@ -136,46 +115,36 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
     return name
 
 
-def archives(layout: Layout) -> Sequence[LegacyArchive]:
-    """Every archive, the oldest first."""
-    found = [
-        LegacyArchive(
-            name=path.name,
-            path=path,
-            moved_at=_moved_at(path),
-            bytes=allocated_below(path),
-            repositories=sum(1 for _ in _in(path)),
-        )
-        for path in _archives(layout)
-    ]
-    return sorted(found, key=lambda archive: (archive.moved_at, archive.name))
-
-
-def singles(layout: Layout) -> Sequence[SingleRepository]:
-    """Every repository that was not moved aside yet."""
-    found = []
+def items(layout: Layout) -> Sequence[Item]:
+    """Every archive, the oldest first, and every repository that was not moved aside yet. That one
+    was last used at the newest time of any file or commit in it: every write changes one of
+    these."""
+    found = [_item(path, version_at(path), _moved_at(path)) for path in _archives(layout)]
+    found.sort(key=lambda item: (item.last_active_at, item.id))
     for path in sorted(_in(layout.folder)):
         with contextlib.suppress(FileNotFoundError):  # moved meanwhile
-            newest = _newest_inside(path)
-            found.append(
-                SingleRepository(
-                    name=path.name,
-                    path=path,
-                    workdir=_workdir(path),
-                    last_touch=max([newest / _SECOND, *_head_time(path)]),
-                    bytes=allocated_below(path),
-                    version=version_at(path, newest),
-                )
-            )
+            version = version_at(path)  # first: whatever is written from here on changes it
+            touched = max([_newest_inside(path) / _SECOND, *_head_time(path)])
+            found.append(_item(path, version, touched, _workdir(path) or UNKNOWN_SOURCE))
     return found
 
 
-def version_at(path: Path, newest: int | None = None) -> str:
+def _item(path: Path, version: str, used_at: float, source: str = UNKNOWN_SOURCE) -> Item:
+    return Item(
+        kind=LEGACY,
+        id=path.name,
+        source=source,
+        bytes=allocated_below(path),
+        last_active_at=used_at,
+        version=version,
+    )
+
+
+def version_at(path: Path) -> str:
     """A text that changes with every write to an archive or a repository."""
     if path.name.startswith(LEGACY_PREFIX):
         return version_of(path.lstat())
-    inside = _newest_inside(path) if newest is None else newest
-    return f"{version_of(path.lstat())}.{inside}"
+    return f"{version_of(path.lstat())}.{_newest_inside(path)}"
 
 
 def _newest_inside(path: Path) -> int:
@@ -340,28 +309,22 @@ def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | 
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What is known about an older checkpoint besides its tree: where it came from, what else it
-    did not capture, and contents for which a checkout differs from what it stored."""
-
-    origin: str | None = None
-    left: tuple[NotCaptured, ...] = ()
-    contents: Mapping[bytes, bytes] = field(default_factory=dict)
-
-
 def adopt(
     layout: Layout,
     legacy: LegacyRepository,
     old: Checkpoint,
     present: Sight | None,
-    known: Known | None = None,
+    *,
+    origin: str | None = None,
+    left: tuple[NotCaptured, ...] = (),
+    contents: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Checkpoint:
     """Copy a checkpoint into the store; `present` is a look at its working tree, if there is one.
+    `origin` is where it came from, `left` what else it did not capture, and `contents` are those of
+    files for which a checkout differs from what it stored.
 
     Its time and reason stay. It gets another id, because it holds more than before. Safe to repeat.
     """
-    more = known or Known()
     workdir = Path(os.path.realpath(old.workdir))
     project = project_of(workdir)
     with (
@@ -372,7 +335,7 @@ def adopt(
     ):
         trees = Trees(objects, new)
         source = Trees(opened_at(legacy.path))
-        files = _copied(source, trees, old.tree, more.contents)
+        files = _copied(source, trees, old.tree, contents)
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
         record = ModeRecord() if now_there is None else _known(files, now_there.record)
         git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
@@ -386,8 +349,8 @@ def adopt(
             tree=root.hex(),
             name=None,
             pinned=False,
-            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
-            origin=more.origin,
+            not_captured=(*_left_out(git, legacy, trees, files, now_there), *left),
+            origin=origin,
         )
         order = round(old.time * _MILLISECONDS)
         made = write_checkpoint(layout, trees, new, checkpoint, order)
@@ -412,7 +375,7 @@ def _copied(
 
 def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
     """The part of the present record that is about paths of the older tree."""
-    folders = {path[:place] for path in files for place in _slashes(path)}
+    folders = {folder for path in files for folder in ancestors(path)}
     modes = {
         path: mode
         for path, mode in present.modes.items()
@@ -421,16 +384,10 @@ def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
     empty = frozenset(
         path
         for path in present.empty
-        if path not in folders
-        and path not in files
-        and not any(path[:place] in files for place in _slashes(path))
+        if path not in folders and path not in files and files.keys().isdisjoint(ancestors(path))
     )
     kept = {path: mode for path, mode in present.modes.items() if path in empty}
     return ModeRecord(usual=present.usual, modes=modes | kept, empty=empty)
-
-
-def _slashes(path: bytes) -> list[int]:
-    return [place for place, sign in enumerate(path) if sign == ord("/")]
 
 
 def _left_out(

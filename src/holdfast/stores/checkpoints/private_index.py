@@ -14,13 +14,13 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.stores.checkpoints.look_state import read_state
-from holdfast.stores.checkpoints.walk import ATTRIBUTES, is_special
+from holdfast.stores.checkpoints.walk import ATTRIBUTES, ancestors, is_special
 from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, read_index
 from holdfast.stores.git.program import Git, Said
@@ -30,7 +30,7 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     import subprocess
 
-_NO_OBJECT = "0" * 40
+_NO_NODE: Node = (0, bytes(20))
 
 _RESTING = "index.resting"
 _MAGIC = b"holdfast resting index 1\n"
@@ -139,7 +139,7 @@ class PrivateIndex:
             return False
         root = os.fsencode(self.git.work_tree)
         folders = {path.rpartition(b"/")[0] for path in self.known()}
-        above = {folder[:end] for folder in folders for end in _ends(folder)}
+        above = {b"", *folders, *(each for folder in folders for each in ancestors(folder))}
         return any(is_special(b"/".join((root, each, ATTRIBUTES))) for each in above)
 
     def _refresh(self) -> None:
@@ -151,21 +151,13 @@ class PrivateIndex:
         self.unlock()
 
 
-def _ends(folder: bytes) -> list[int]:
-    """Where the path of a folder and of each folder above it ends; 0 for the root."""
-    return [0, *(place for place, sign in enumerate(folder) if sign == ord("/")), len(folder)]
-
-
 def _index_info(nodes: Mapping[bytes, Node | None]) -> bytes:
     """Removals first, so that a folder can replace a file and a file a folder."""
-    removed = [path for path, node in nodes.items() if node is None]
-    lines: Iterable[bytes] = [b"0 %b\t%b\0" % (_NO_OBJECT.encode(), path) for path in removed]
-    set_to = [
-        b"%o %b\t%b\0" % (node[0], node[1].hex().encode(), path)
-        for path, node in nodes.items()
-        if node is not None
-    ]
-    return b"".join([*lines, *set_to])
+    ordered = sorted(nodes.items(), key=lambda each: each[1] is not None)
+    entries = ((node or _NO_NODE, path) for path, node in ordered)
+    return b"".join(
+        b"%o %b\t%b\0" % (mode, oid.hex().encode(), path) for (mode, oid), path in entries
+    )
 
 
 def _paths(output: bytes) -> set[bytes]:

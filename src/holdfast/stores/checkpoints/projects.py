@@ -12,12 +12,11 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from holdfast import value
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
-from holdfast.model.json_value import fields_to_json
+from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.value import dataclass, field
@@ -44,8 +43,9 @@ class ProjectRecord:
 
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
     """The record; None when it is missing or unreadable. The next take writes a new one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _from_json(project, json.loads(read_file(_path(layout, project))))
+    with contextlib.suppress(OSError, *NO_RECORD):
+        data = json.loads(read_file(_path(layout, project)))
+        return fields_from_json(ProjectRecord, data, project=project)
     return None
 
 
@@ -76,24 +76,20 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 def state_of(record: ProjectRecord) -> ProjectState:
     """A directory is unmounted, not missing, if its disk is gone. If the directory around it is
     gone as well, we cannot tell."""
-    workdir = Path(record.workdir)
-    if _is_directory(workdir, in_doubt=True):
-        return ProjectState.LIVE
-    if unmounted(record):
-        return ProjectState.UNMOUNTED
-    is_missing = _is_directory(workdir.parent, in_doubt=False)
-    return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN
+    return _state(Path(record.workdir), lambda _: unmounted(record) is not None)
 
 
 def state_without_record(workdir: str) -> ProjectState:
     """The same for a directory whose disk was not recorded. If it may have been on a disk that is
     not mounted now, it does not count as missing."""
     place = Path(workdir)
-    if not place.is_absolute():
-        return ProjectState.UNKNOWN
+    return _state(place, _may_be_mounted_later) if place.is_absolute() else ProjectState.UNKNOWN
+
+
+def _state(place: Path, is_unmounted: Callable[[Path], bool]) -> ProjectState:
     if _is_directory(place, in_doubt=True):
         return ProjectState.LIVE
-    if _may_be_mounted_later(place):
+    if is_unmounted(place):
         return ProjectState.UNMOUNTED
     is_missing = _is_directory(place.parent, in_doubt=False)
     return ProjectState.MISSING if is_missing else ProjectState.UNKNOWN
@@ -147,19 +143,6 @@ def _disk_at(place: str) -> str:
     except OSError:
         return ""
     return f"{number:x}" if number else ""
-
-
-def _from_json(project: str, data: Mapping[str, Any]) -> ProjectRecord:
-    return ProjectRecord(
-        project=project,
-        workdir=str(data["workdir"]),
-        created_at=float(data["created_at"]),
-        last_touch=float(data["last_touch"]),
-        mount=str(data.get("mount", "")),
-        disk=str(data.get("disk", "")),
-        names={str(key): str(value) for key, value in data.get("names", {}).items()},
-        pins=frozenset(str(pin) for pin in data.get("pins", ())),
-    )
 
 
 def _path(layout: Layout, project: str) -> Path:

@@ -89,7 +89,7 @@ def check(layout: Layout) -> None:
             raise StorageError(
                 f"{layout.store / name} is a link. Holdfast does not change files behind it; "
                 "nothing was done.",
-                hint="Replace the link by the folder itself.",
+                hint="Replace the link with the folder itself.",
             )
     with storage_errors(f"open the checkpoint store {layout.store}"):
         owner = layout.store.stat().st_uid

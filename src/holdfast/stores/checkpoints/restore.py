@@ -55,6 +55,9 @@ from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
 from holdfast.value import replace
 
+#: Either end of a restore: a tree, and what it does not hold.
+Side = Checkpoint | Sight
+
 _WORKTREES = ".worktrees"
 _RULES = ".gitignore"
 _NOTHING = Captured(files={}, directories={})
@@ -112,20 +115,14 @@ class Restorer:
     ) -> Preview:
         """What `restore` between these two checkpoints would do now."""
         asked, cut = self._asked(target, safety, paths, now=0.0)
-        present = _as_sight(safety)
-        todo = self._steps(target, present, asked.paths, asked.fresh)
+        todo = self._steps(target, safety, asked.paths, asked.fresh)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, present)
+            todo = self._without_worktrees(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
-            run = self._run(tree, present, again=cut is not None)
+            run = self._run(tree, safety, again=cut is not None)
             run.find_changed(todo)
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
-
-    def announce(self, target: Checkpoint, *, now: float) -> None:
-        """Keep the safety checkpoint from rotating out the target."""
-        coming = Restoration(target=target.id, safety="", paths=None, started_at=now)
-        restore_record.announce(self._folder, coming)
 
     def restore(
         self,
@@ -192,12 +189,11 @@ class Restorer:
         after_kill: bool,
         shown: Preview | None = None,
     ) -> Rollback:
-        present = _as_sight(safety)
-        todo = self._steps(target, present, asked.paths, asked.fresh)
+        todo = self._steps(target, safety, asked.paths, asked.fresh)
         with self._opened(target) as tree:
-            todo = self._without_worktrees(tree, todo, present)
+            todo = self._without_worktrees(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
-            run = self._run(tree, present, again=after_kill)
+            run = self._run(tree, safety, again=after_kill)
             if shown is not None:
                 todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
             if after_kill:
@@ -205,7 +201,7 @@ class Restorer:
             elif not todo:
                 return _told(todo, todo.spared, safety.id)
             if not after_kill and not asked.undoes:
-                made = self._fresh(tree, target, present, todo)
+                made = self._fresh(tree, target, safety, todo)
                 asked = replace(asked, fresh=tuple(sorted({*asked.fresh, *made})))
             # Write-order rule: the record is on disk before the first change and until the last.
             restore_record.begin(self._folder, asked)
@@ -216,7 +212,7 @@ class Restorer:
         return _told(todo, kept, safety.id, run.untouched())
 
     def _fresh(
-        self, tree: WorkingTree, target: Checkpoint, present: Sight, todo: Steps
+        self, tree: WorkingTree, target: Checkpoint, present: Side, todo: Steps
     ) -> tuple[str, ...]:
         """The paths that this restore will make although the present rules exclude them."""
         added = [each.path for each in todo.written if each.old is None]
@@ -227,9 +223,9 @@ class Restorer:
         self,
         files: Sequence[str],
         directories: Sequence[str],
-        side: Checkpoint | Sight,
+        side: Side,
         *,
-        other: Checkpoint | Sight,
+        other: Side,
     ) -> Mapping[str, str]:
         """The paths that the rules of one side exclude, each with the reason. If the other side has
         the same rules, no path is excluded on one side alone."""
@@ -242,7 +238,7 @@ class Restorer:
         return self._ignored_by(side, files, directories)
 
     def _ignored_by(
-        self, side: Checkpoint | Sight, files: Sequence[str], directories: Sequence[str] = ()
+        self, side: Side, files: Sequence[str], directories: Sequence[str] = ()
     ) -> Mapping[str, str]:
         """The paths that the rules of a checkpoint exclude: its `.gitignore` files and the default
         excludes of that time.
@@ -266,7 +262,7 @@ class Restorer:
                 left = ignoring.ask(sorted(map(path_bytes, (*files, *directories))))
         return {path_text(path): _NOT_THEN.format("it was ignored") for path in left}
 
-    def _excludes(self, side: Checkpoint | Sight) -> bytes:
+    def _excludes(self, side: Side) -> bytes:
         """The default excludes that a checkpoint was taken under."""
         now = read_file(self._layout.store / EXCLUDES)
         if side.rules is None:
@@ -277,7 +273,7 @@ class Restorer:
                 return read_file(self._layout.rules(side.rules))
         return now
 
-    def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Sight) -> Steps:
+    def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Side) -> Steps:
         """The steps without paths in another worktree. A checkpoint may have such paths from a time
         when there was no worktree."""
         touched = seen(todo)
@@ -294,7 +290,7 @@ class Restorer:
     def _steps(
         self,
         target: Checkpoint,
-        present: Sight | None,
+        present: Side | None,
         paths: Sequence[str] | None,
         fresh: Collection[str] = (),
     ) -> Steps:
@@ -317,7 +313,7 @@ class Restorer:
 
         return steps(old, new, paths=paths, spared=spared)
 
-    def _run(self, tree: WorkingTree, present: Sight, *, again: bool = False) -> RestoreRun:
+    def _run(self, tree: WorkingTree, present: Side, *, again: bool = False) -> RestoreRun:
         why = {each.path: each.reason for each in present.not_captured}
         return RestoreRun(tree, self._blob, why, again=again)
 
@@ -327,7 +323,7 @@ class Restorer:
             if workdir.resolve() != workdir:
                 raise StorageError(
                     f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
-                    hint="Put the directory back in its place first.",
+                    hint="Put the directory back where it was first.",
                 )
             return WorkingTree(workdir)
 
@@ -378,10 +374,6 @@ def _rules(tree: Captured) -> Mapping[str, Entry]:
         for path, entry in tree.files.items()
         if path.rpartition("/")[2] == _RULES and not entry.is_link
     }
-
-
-def _as_sight(checkpoint: Checkpoint) -> Sight:
-    return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured, rules=checkpoint.rules)
 
 
 def _as_shown(

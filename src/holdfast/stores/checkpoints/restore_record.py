@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from holdfast.model.json_value import fields_to_json
+from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores import files
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.value import dataclass, field, replace
@@ -76,9 +75,10 @@ def held(folder: Path) -> frozenset[str]:
     return frozenset(ends - {""})
 
 
-def announce(folder: Path, restoration: Restoration) -> None:
+def announce(folder: Path, target: str, now: float) -> None:
     """Protect the target before the safety checkpoint is taken, which may rotate it out."""
-    _write(folder / _LATEST, restoration)
+    coming = Restoration(target=target, safety="", paths=None, started_at=now)
+    _write(folder / _LATEST, coming)
 
 
 def begin(folder: Path, restoration: Restoration) -> None:
@@ -96,18 +96,8 @@ def end(folder: Path) -> None:
 
 def _read(path: Path) -> Restoration | None:
     try:
-        data: dict[str, Any] = json.loads(read_file(path))
-        paths = data["paths"]
-        return Restoration(
-            target=str(data["target"]),
-            safety=str(data["safety"]),
-            paths=None if paths is None else tuple(map(str, paths)),
-            started_at=float(data["started_at"]),
-            fresh=tuple(map(str, data["fresh"])),
-            undoes=bool(data["undoes"]),
-            held={str(path): str(why) for path, why in data.get("held", {}).items()},
-        )
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return fields_from_json(Restoration, json.loads(read_file(path)))
+    except (FileNotFoundError, *NO_RECORD):
         return None
 
 

@@ -22,7 +22,7 @@ from holdfast.model.checkpoint_inventory import (
 )
 from holdfast.model.item import CHECKPOINT, Item
 from holdfast.stores.checkpoints import restore_record
-from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, read_checkpoint
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import allocated_below
@@ -313,7 +313,6 @@ def items(
 
 def _session(trees: Trees, checkpoint: str) -> str:
     try:
-        found = read_commit(trees, checkpoint)
-        return parse(found.id, found.tree, found.message).session or ""
+        return read_checkpoint(trees, checkpoint).session or ""
     except DamageError:
         return ""

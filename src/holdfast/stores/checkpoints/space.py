@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.json_value import fields_to_json
+from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, write_cache
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
@@ -121,15 +121,8 @@ def pack_bytes(layout: Layout) -> int:
 
 def read_weighed(layout: Layout) -> Weighed | None:
     """The cached weights; None when they are missing or unreadable."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        data = json.loads(read_file(layout.folder / _WEIGHED))
-        return Weighed(
-            beside=int(data["beside"]),
-            limit=int(data["limit"]),
-            floor=int(data["floor"]),
-            bounded_at=float(data["bounded_at"]),
-            took=float(data["took"]),
-        )
+    with contextlib.suppress(OSError, *NO_RECORD):
+        return fields_from_json(Weighed, json.loads(read_file(layout.folder / _WEIGHED)))
     return None
 
 

@@ -43,18 +43,14 @@ class ShadowGitStore(CheckpointWriter):
     """The whole store. Beyond taking checkpoints, it lists, compares, pins and restores them."""
 
     def excluded(self, workdir: Path) -> Sequence[Excluded]:
-        place = Path(os.path.realpath(workdir))
-        project = project_of(place)
-        why = self._why_not(place, project)
-        if why is not None:
-            raise UsageError(f"Cannot look at {place}: {why}.")
+        place, project = self._seen_place(workdir)
         with (
             self._with_rules() as layout,
             used(layout),
             project_lock(layout, project, str(place)),
         ):
             git = Git(store=layout.store, folder=layout.private(project), work_tree=place)
-            found = walk.excluded(git, os.fsencode(place))
+            found = walk.excluded(git, os.fsencode(place), Trees(opened(layout)))
             return sorted(found, key=lambda each: each.path)
 
     @contextlib.contextmanager
@@ -80,7 +76,6 @@ class ShadowGitStore(CheckpointWriter):
 
     def _stored(self, prefix: str) -> Checkpoint:
         """A checkpoint of this store; `get` of a subclass may also find others."""
-        finder.check_prefix(prefix)
         with self.reading():
             return finder.get(self.layout, prefix)
 
@@ -113,8 +108,8 @@ class ShadowGitStore(CheckpointWriter):
         if begun is not None:
             return begun
         self._make_workdir(checkpoint)
-        with self._restoring(checkpoint) as restorer:
-            restorer.announce(checkpoint, now=now)
+        with used(self.layout), project_lock(self.layout, checkpoint.project, checkpoint.workdir):
+            restore_record.announce(self.layout.private(checkpoint.project), checkpoint.id, now)
         reason = f"before restoring {checkpoint.known_id[:_SHORT]}"
         taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)
         if taking.outcome is TakeOutcome.SKIPPED or taking.id is None:
@@ -167,10 +162,8 @@ class ShadowGitStore(CheckpointWriter):
     def preview_undo(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
     ) -> Preview:
-        one, other = self._ends(target, safety)
-        wanted = _inside(one, paths)
-        with self._restoring(one) as restorer:
-            return restorer.preview_undo(one, other, wanted)
+        with self._between(target, safety) as (restorer, one, other):
+            return restorer.preview_undo(one, other, _inside(one, paths))
 
     def restore(
         self,
@@ -181,32 +174,28 @@ class ShadowGitStore(CheckpointWriter):
         now: float,
         shown: Preview | None = None,
     ) -> Rollback:
-        one, other = self._ends(target, safety)
-        wanted = _inside(one, paths)
-        with self._restoring(one) as restorer:
-            one, other = restorer.load(target), restorer.load(safety)  # they may be gone by now
+        with self._between(target, safety) as (restorer, one, other):
+            wanted = _inside(one, paths)
             return restorer.restore(one, other, paths=wanted, now=now, shown=shown)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
     ) -> RestoreState:
-        one, other = self._ends(target, safety)
-        wanted = _inside(one, paths)
-        with self._restoring(one) as restorer:
-            return restorer.state(one, other, wanted)
+        with self._between(target, safety) as (restorer, one, other):
+            return restorer.state(one, other, _inside(one, paths))
 
-    def _ends(self, target: str, safety: str) -> tuple[Checkpoint, Checkpoint]:
+    @contextlib.contextmanager
+    def _between(
+        self, target: str, safety: str
+    ) -> Iterator[tuple[Restorer, Checkpoint, Checkpoint]]:
+        """Two checkpoints of one project, which nobody else restores meanwhile."""
         with used(self.layout):
             restorer = Restorer(self.layout, "")
             one, other = restorer.load(target), restorer.load(safety)
-        if one.project != other.project:
-            raise UsageError(f"{safety} is not a checkpoint of {one.workdir}.")
-        return one, other
-
-    @contextlib.contextmanager
-    def _restoring(self, target: Checkpoint) -> Iterator[Restorer]:
-        with used(self.layout), project_lock(self.layout, target.project, target.workdir):
-            yield Restorer(self.layout, target.project)
+            if one.project != other.project:
+                raise UsageError(f"{safety} is not a checkpoint of {one.workdir}.")
+            with project_lock(self.layout, one.project, one.workdir):
+                yield Restorer(self.layout, one.project), one, other
 
     # --- Texts and marks --------------------------------------------------------------------------
 

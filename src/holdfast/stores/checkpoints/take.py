@@ -53,6 +53,7 @@ from holdfast.value import dataclass, replace
 #: The index is updated if the next look would have to read more than this again.
 _BEHIND_FILES = 32
 _BEHIND_BYTES = 4_000_000
+_UNCHANGED = "nothing changed since the last checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class StoredLook:
         left = sorted(carried_left(self.seeing.state, self.looked).items())
         return tuple(NotCaptured(path=path_text(path), reason=why) for path, why in left)
 
-    def taking(self, outcome: TakeOutcome, commit: str, reason: str) -> Taking:
+    def taking(self, outcome: TakeOutcome, commit: str | None, reason: str) -> Taking:
         looked = self.looked
         counts = looked.walked.excluded if looked.whole else self.seeing.excluded
         return Taking(
@@ -122,17 +123,27 @@ class Taker:
 
     def take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         with self._objects:
-            return self._take(order, paths)
+            seen = self._seen(paths)
+            base, reason = seen.base, order.reason
+            if base is not None and seen.root == base.content.root:
+                outcome, commit = TakeOutcome.UNCHANGED, base.commit
+                reason = _UNCHANGED
+            else:
+                outcome, commit = TakeOutcome.TAKEN, self._commit(order, seen)
+            # The checkpoint is taken. If this fails, the next look is only slower.
+            with suppress(StorageError):
+                self._remember(seen)
+            return seen.taking(outcome, commit, reason)
 
-    def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
-        seen = self._seen(paths)
-        if seen.base is not None and seen.root == seen.base.content.root:
-            self._keep(seen)
-            reason = "nothing changed since the last checkpoint"
-            return seen.taking(TakeOutcome.UNCHANGED, seen.base.commit, reason)
-        commit = self._commit(order, seen)
-        self._keep(seen)
-        return seen.taking(TakeOutcome.TAKEN, commit, order.reason)
+    def foresee(self, paths: Sequence[bytes] | None) -> Taking:
+        """What `take` would do now. The objects that it would write are discarded."""
+        with self._objects:
+            seen = self._seen(paths)
+            base = seen.base
+            if base is not None and seen.root == base.content.root:
+                return seen.taking(TakeOutcome.UNCHANGED, base.commit, _UNCHANGED)
+            files = len(seen.changed) + self._modes(seen)
+            return replace(seen.taking(TakeOutcome.TAKEN, None, ""), files_changed=files)
 
     def look(self) -> Sight:
         with self._objects:
@@ -227,9 +238,6 @@ class Taker:
 
     def _commit(self, order: Order, seen: StoredLook) -> str:
         lines, base = self._lines(seen), seen.base
-        modes = 0
-        if base is not None:
-            modes = modes_changed(seen.looked, base.content.record, seen.changed)
         checkpoint = Checkpoint(
             id="",
             project=self._project,
@@ -238,7 +246,7 @@ class Taker:
             reason=order.reason,
             session=order.session,
             turn=order.turn,
-            files_changed=len(seen.changed) + modes,
+            files_changed=len(seen.changed) + self._modes(seen),
             insertions=None if lines is None else lines.insertions,
             deletions=None if lines is None else lines.deletions,
             tree=seen.root.hex(),
@@ -249,6 +257,12 @@ class Taker:
         with storage_errors("write a checkpoint"):
             return write_checkpoint(self._layout, self._trees, self._objects, checkpoint, number).id
 
+    def _modes(self, seen: StoredLook) -> int:
+        """How many files have other permissions, and nothing else, than in the last one."""
+        if seen.base is None:
+            return 0
+        return modes_changed(seen.looked, seen.base.content.record, seen.changed)
+
     def _lines(self, seen: StoredLook) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:
             return None
@@ -257,11 +271,6 @@ class Taker:
     def _content(self, blob: bytes) -> bytes:
         new = self._objects.data(blob)
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
-
-    def _keep(self, seen: StoredLook) -> None:
-        # The checkpoint is taken. If this fails, the next look is only slower.
-        with suppress(StorageError):
-            self._remember(seen)
 
     def _ahead(self, seen: StoredLook) -> frozenset[bytes]:
         """Paths where the index is behind. A path that is gone from a directory whose names were
@@ -295,22 +304,22 @@ class Taker:
             state = replace(state, ahead=frozenset())
         if state != seeing.state:
             states.write_state(self._folder, state)
-        behind = state.ahead | (looked.paths - state.left.keys())
-        if seen.base is None:
-            return
+        if seen.base is not None and self._is_caught_up(seen, state):
+            states.write_state(self._folder, replace(state, ahead=frozenset()))
+
+    def _is_caught_up(self, seen: StoredLook, state: State) -> bool:
+        """Bring the index up to date if it is missing or far behind; says whether it is now."""
         if not self._index.is_there():
             self._index.rebuild(state.tree)
-        elif len(behind) > _BEHIND_FILES or looked.size > _BEHIND_BYTES:
-            nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
-            files = {
-                path: None if node is None or node[0] == TREE else node
-                for path, node in nodes.items()
-            }
-            if not (self._index.wake(self._trees) and self._index.update(files)):
-                return
-        else:
-            return
-        states.write_state(self._folder, replace(state, ahead=frozenset()))
+            return True
+        behind = state.ahead | (seen.looked.paths - state.left.keys())
+        if len(behind) <= _BEHIND_FILES and seen.looked.size <= _BEHIND_BYTES:
+            return False
+        nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
+        files = {
+            path: None if node is None or node[0] == TREE else node for path, node in nodes.items()
+        }
+        return self._index.wake(self._trees) and self._index.update(files)
 
 
 def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError
 from holdfast.model.checkup import Damage, Verification
-from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, parse
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, read_checkpoint
 from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.repository import Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, measure, root_name
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object_files import Checked, checked, suspects
-from holdfast.stores.git.trees import Trees, read_commit
+from holdfast.stores.git.trees import Trees
 
 _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
 
@@ -63,9 +63,7 @@ def _refs(lines: Sequence[str]) -> Iterator[Damage]:
 def _malformed(trees: Trees, ref: Ref) -> Iterator[Damage]:
     """An intact commit that is not a checkpoint as Holdfast writes it."""
     try:
-        found = read_commit(trees, ref.checkpoint)
-        parse(found.id, found.tree, found.message)
-        content_of(trees, bytes.fromhex(found.tree))
+        content_of(trees, bytes.fromhex(read_checkpoint(trees, ref.checkpoint).tree))
     except DamageError as error:
         yield Damage(
             kind="object",

@@ -15,7 +15,7 @@ from holdfast.stores.checkpoints.file_content import READ, UNFIT_NAME, Content, 
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
 from holdfast.stores.git.program import Git
-from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
+from holdfast.stores.git.trees import EMPTY, LINK, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, field
 
 GIT = b".git"
@@ -224,6 +224,12 @@ def parent(path: bytes) -> bytes:
     return path.rpartition(b"/")[0]
 
 
+def ancestors(path: bytes) -> Iterator[bytes]:
+    """The directories above a path, without the root."""
+    while path := parent(path):
+        yield path
+
+
 def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
     """The digest of the rules that hold in a directory, as a walk computes it."""
     rules, so_far = standing, b""
@@ -241,36 +247,16 @@ def _rules_at(path: bytes) -> bytes | None:
     return found.data if isinstance(found, Content) and found.kind != LINK else None
 
 
-def excluded(git: Git, root: bytes) -> Iterator[Excluded]:
+def excluded(git: Git, root: bytes, trees: Trees) -> Iterator[Excluded]:
     """The paths that the default excludes leave out. An excluded folder is named without its
     content. Paths that the project's own rules leave out are not named."""
     with Ignoring(git) as ignoring:
-        stack = [b""]
-        while stack:
-            folder = stack.pop()
-            here = place(root, folder)
-            if has_unreadable_rules(here) or (folder and is_worktree(here)):
-                continue
-            names = _names(here)
-            ignored = ignoring.ask([join(folder, name) for name in names])
-            for name, is_directory in names.items():
-                path = join(folder, name)
-                if path not in ignored:
-                    stack += [path] if is_directory else []
-                elif path in ignoring.standing:
-                    rule = ignoring.standing[path]
-                    yield Excluded(path=path_text(path), rule=rule, is_directory=is_directory)
-
-
-def _names(folder: bytes) -> dict[bytes, bool]:
-    """The names in a folder, and whether each is a folder; empty if it cannot be read."""
-    try:
-        with os.scandir(folder) as listed:
-            found = {each.name: each.is_dir(follow_symlinks=False) for each in listed}
-    except OSError:
-        return {}
-    found.pop(GIT, None)
-    return found
+        walk = Walk(root=root, trees=trees, base=EMPTY, known={}, counted={}, ignoring=ignoring)
+        walk.below(b"", "")
+        for path, rule in ignoring.standing.items():
+            here = place(root, path)
+            is_directory = os.path.isdir(here) and not os.path.islink(here)  # noqa: PTH112, PTH114
+            yield Excluded(path=path_text(path), rule=rule, is_directory=is_directory)
 
 
 def is_worktree(folder: bytes, *, inside: int | None = None) -> bool:

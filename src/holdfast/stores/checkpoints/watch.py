@@ -18,6 +18,7 @@ from holdfast.model.checkpoint import ChangedPaths
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.repository import Layout, project_of
+from holdfast.stores.checkpoints.restore_plan import above
 from holdfast.stores.git.program import Git
 
 if sys.platform == "linux":
@@ -116,19 +117,13 @@ def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]
     except GitFailedError:  # for example a directory is gone by now; then all are watched
         return ()
     for path in captured:
-        ignored.difference_update(_above(path))
+        ignored.difference_update(above(path))
     return ignored
 
 
 def _captured_though_ignored(git: Git) -> Sequence[str]:
     said = git.run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     return [os.fsdecode(name) for name in said.output.split(b"\0") if name]
-
-
-def _above(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def _follow(workdir: Path, git: Git) -> Following:

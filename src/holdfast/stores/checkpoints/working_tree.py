@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import Entry
-from holdfast.stores.checkpoints.file_content import READ
+from holdfast.stores.checkpoints.file_content import READ, signature_of
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.walk import WORKTREE, is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
@@ -394,22 +394,11 @@ def _owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:
 def _expect(name: bytes, fd: int, seen: PathState | None) -> None:
     """Raise unless a name is still as it was seen: flushing the new file took a while."""
     try:
-        now = _signature(os.stat(name, dir_fd=fd, follow_symlinks=False))
+        now = signature_of(os.stat(name, dir_fd=fd, follow_symlinks=False))
     except FileNotFoundError:
         now = None
-    if now != (None if seen is None else _signature(seen.status)):
+    if now != (None if seen is None else signature_of(seen.status)):
         raise ChangedError(errno.EAGAIN, "changed while it was restored")
-
-
-def _signature(status: os.stat_result) -> tuple[int, ...]:
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
 
 
 def _rename(old: bytes, new: bytes, fd: int, flag: int) -> bool:

@@ -74,11 +74,10 @@ class CheckpointWriter:
         turn: str | None = None,
         paths: Sequence[str] | None = None,
     ) -> Taking:
+        if (refusal := self.refusal(workdir)) is not None:
+            return refusal
         place = real(workdir)
         project = project_of(place)
-        why = self._why_not(place, project)
-        if why is not None:
-            return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
         given = None if paths is None else [relative(place, path) for path in paths]
         self._open(now)
         order = Order(
@@ -92,6 +91,25 @@ class CheckpointWriter:
                 raise
             reason = f"{place}: it disappeared while the checkpoint was taken"
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
+
+    def refusal(self, workdir: StrPath) -> Taking | None:
+        """The answer for a directory that gets no checkpoint; None when it can have one."""
+        place = real(workdir)
+        why = self._why_not(place, project_of(place))
+        if why is None:
+            return None
+        return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
+
+    def foresee(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Taking:
+        """What a take would do now: what it would capture is read, and not stored."""
+        if (refusal := self.refusal(workdir)) is not None:
+            return refusal
+        place = real(workdir)
+        project = project_of(place)
+        given = None if paths is None else [relative(place, path) for path in paths]
+        self.prepare()
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            return self._taker(project, place, None).foresee(given)
 
     def _open(self, now: float) -> None:
         """The first step of a take. A subclass may move older files aside."""
@@ -149,11 +167,7 @@ class CheckpointWriter:
             self.bounding.later()
 
     def look(self, workdir: StrPath) -> Sight:
-        place = real(workdir)
-        project = project_of(place)
-        why = self._why_not(place, project)
-        if why is not None:
-            raise UsageError(f"Cannot look at {place}: {why}.")
+        place, project = self._seen_place(workdir)
         self.prepare()
         limit = self.how.max_bytes
         room = None if limit is None else Room(self.layout, most_for_packs(limit))
@@ -180,6 +194,15 @@ class CheckpointWriter:
     def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
         reserve = None if room is None else room.reserved
         return Taker(self.layout, project, place, self.how, self._listings, reserve)
+
+    def _seen_place(self, workdir: StrPath) -> tuple[Path, str]:
+        """A directory that can be looked at, and its project."""
+        place = real(workdir)
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            raise UsageError(f"Cannot look at {place}: {why}.")
+        return place, project
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))

@@ -31,7 +31,7 @@ from holdfast.stores.files import (
     open_regular,
     sync_dir,
 )
-from holdfast.stores.sqlite.session_rows import AMONG, GUARDED, GUARDED_COLUMNS, UNPRICED
+from holdfast.stores.sqlite.session_rows import AMONG, GUARDED, GUARDED_COLUMNS, TOTALS, UNPRICED
 from holdfast.value import dataclass
 
 FORMAT = 1
@@ -50,14 +50,7 @@ SESSION_COLUMNS = (
     "end_reason",
     "pinned",
     "extra",
-    "message_count",
-    "tool_call_count",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cached",
-    "cost",
-    "bytes",
-    *LATER_COLUMNS,
+    *TOTALS,
 )
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
 LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")

@@ -17,6 +17,7 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.database import sqlite_errors
+from holdfast.stores.sqlite.pages import may_hold_rows
 from holdfast.stores.sqlite.schema import (
     NewerSchemaError,
     at_rest,
@@ -40,6 +41,10 @@ WAL = "write-ahead log"
 CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
 
 _REPAIR = "`holdfast doctor --repair` repairs it, after a backup."
+_HOPELESS = (
+    "This is no database, and nothing can be read from it. Restore the home from a backup, or move "
+    "the file away to start a new store."
+)
 _LARGE_WAL = 64 * 1024 * 1024
 _EMPTY = Finding(check=STORE, message="nothing was stored yet")
 _NOT_CHECKED = (
@@ -58,6 +63,9 @@ def check(path: Path, progress: Progress) -> Sequence[Finding]:
     if before is not None and at_rest(path) != before:
         # The store was opened meanwhile: what was read without locks may be half a change.
         found = tuple(_check(path, progress, unchanging=False))
+    first = found[0]
+    if first.severity is Severity.DAMAGE and first.repairable and not may_hold_rows(path):
+        return replace(first, advice=_HOPELESS, repairable=False), *found[1:]
     return found
 
 

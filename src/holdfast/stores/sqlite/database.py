@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.errors import (
@@ -146,18 +147,14 @@ class Database:
         connection: sqlite3.Connection = self._local.connection
         return connection
 
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the store for several statements. Never waits for writers."""
-        with self._transaction("BEGIN", self._busy_seconds) as connection:
-            yield connection
+        return self._transaction("BEGIN", self._busy_seconds)
 
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> AbstractContextManager[sqlite3.Connection]:
         """All or nothing; inside another one, a part of it."""
         self._refuse_if_read_only()
-        with self._transaction("BEGIN IMMEDIATE", self._busy_seconds) as connection:
-            yield connection
+        return self._transaction("BEGIN IMMEDIATE", self._busy_seconds)
 
     def when_free(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do something that can wait, unless another process is writing right now.

@@ -1,9 +1,10 @@
-"""Another program's SQLite file, to be read. Nothing is written, locked or folded in."""
+"""Another program's SQLite file, to be read. Nothing is written, folded in or left behind."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,7 +13,12 @@ from typing import Any
 from holdfast.errors import BusyError, StorageError
 
 #: How long a reader waits for a writer that has the file for itself.
-_PATIENCE = 2.0
+_PATIENCE = 1.0
+#: For so long nobody waits again for a file that stayed locked: one look at a home reads its
+#: database several times, and each would wait as long.
+_KNOWN = 15.0
+#: Files that stayed locked, with the time of the monotonic clock.
+_locked: dict[str, float] = {}
 _MAGIC = b"SQLite format 3\0"
 _COLUMNS = """
 SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
@@ -34,27 +40,52 @@ def _octet_length(value: object) -> int | None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads; raises `StorageError`, and `BusyError` for a locked file.
-
-    `mode=ro` sees what is still in the write-ahead log and leaves the log alone. It needs a file
-    beside the database, which a folder that may not be written does not let it make: without a log
-    the file by itself is whole, and `immutable` reads that.
-    """
-    how = "mode=ro"
-    log = Path(f"{path}-wal")
-    if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
-        how = "mode=ro&immutable=1"
+    """A connection that only reads; raises `StorageError`, and `BusyError` for a locked file."""
     try:
-        uri = f"{path.absolute().as_uri()}?{how}"
-        with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE)) as db:
+        uri = f"{path.absolute().as_uri()}?{reading_mode(path)}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=patience(path))) as db:
+            db.execute("PRAGMA query_only = ON")
             add_newer_functions(db)
             yield db
+        _locked.pop(str(path), None)
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
+            stayed_locked(path)
             raise BusyError(f"{path} is locked by another process.") from error
         raise StorageError(f"Cannot read {path}: {error}") from error
     except sqlite3.Error as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
+
+
+def reading_mode(path: Path) -> str:
+    """How to open a database, so that a reader leaves nothing behind.
+
+    `mode=ro` sees what is still in the write-ahead log and leaves the log alone. Where there is no
+    log yet it would make one, and a file beside it, and could not remove them. A connection that
+    may write can: when it is the last to close, SQLite removes both, with all its locks. There is
+    nothing in such a log to be folded in. The header, which says whether there can be a log, is not
+    looked at: to close a second descriptor would drop the locks of this very process.
+
+    Both need to make files. A folder that may not be written does not let them: without a log the
+    file by itself is whole, and `immutable` reads that.
+    """
+    log = Path(f"{path}-wal")
+    has_log = log.exists()
+    if not os.access(path.parent, os.W_OK):
+        return "mode=ro" if has_log and log.stat().st_size else "mode=ro&immutable=1"
+    # A journal is what a killed writer left: only its agent may roll that back.
+    return "mode=ro" if has_log or os.path.exists(f"{path}-journal") else "mode=rw"  # noqa: PTH110
+
+
+def patience(path: Path) -> float:
+    """How long to wait for a file that another process has for itself."""
+    since = _locked.get(str(path))
+    return _PATIENCE if since is None or time.monotonic() - since > _KNOWN else 0.0
+
+
+def stayed_locked(path: Path) -> None:
+    """Remember that waiting for a file was in vain."""
+    _locked[str(path)] = time.monotonic()
 
 
 def rows(path: Path, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
@@ -65,9 +96,13 @@ def rows(path: Path, statement: str, parameters: Sequence[object] = ()) -> list[
 def named_rows(path: Path, statement: str) -> list[dict[str, Any]]:
     """Rows with the names of their columns."""
     with reading(path) as db:
-        found = db.execute(statement)
-        names = [each[0] for each in found.description]
-        return [dict(zip(names, row, strict=True)) for row in found]
+        return dicts(db.execute(statement))
+
+
+def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    """Rows by the names of their columns."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def is_sqlite(path: Path) -> bool:

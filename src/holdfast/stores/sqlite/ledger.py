@@ -15,7 +15,7 @@ from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.rules import DAY
 from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, readable, text_or_torn
-from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, usage_of
+from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, each, usage_of
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
@@ -134,8 +134,8 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
         if message is not None and usage is not None:
             on = day(started_at if number <= (to or 0) else timestamp)
             yield session, (on, source, _model(message, model)), usage
-    for session, source, each in all_booked(db, only):
-        yield session, (each.day, source, each.model), each.usage
+    for session, source, booked in all_booked(db, only):
+        yield session, (booked.day, source, booked.model), booked.usage
 
 
 def _usage(message: Message) -> Usage | None:
@@ -180,7 +180,7 @@ def count_unpriced(db: sqlite3.Connection) -> None:
         db.execute(
             "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
             "WHERE day = ? AND source = ? AND model = ?",
-            (*(max(0, count) for count in _each(unpriced)), day, source, model),
+            (*(max(0, count) for count in each(unpriced)), day, source, model),
         )
 
 
@@ -192,9 +192,5 @@ def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
     db.execute(
         "UPDATE sessions SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
         "WHERE number = ?",
-        (*_each(sums), session),
+        (*each(sums), session),
     )
-
-
-def _each(tokens: Tokens) -> tuple[int, int, int]:
-    return tokens.input, tokens.output, tokens.cached

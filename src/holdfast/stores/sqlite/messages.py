@@ -8,14 +8,14 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index
-from holdfast.stores.sqlite.session_rows import AMONG
+from holdfast.stores.sqlite.session_rows import AMONG, TOTALS, counts
 from holdfast.value import dataclass, replace
 
 #: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
@@ -24,21 +24,21 @@ _LARGEST = 1e18
 _FIRST_PAGE = 50
 _PAGE = 500
 _COLUMNS = "number, role, timestamp, form, body, fields"
+_SET_TOTALS = f"""
+    UPDATE sessions SET last_active_at = ?, {", ".join(f"{total} = ?" for total in TOTALS)}
+    WHERE number = ?
+"""  # noqa: S608 - our own names
 
-_Row = TypeVar("_Row")
+#: Reads rows, which begin with their numbers: takes two bounds, which are exclusive, and how many
+#: rows it may return.
+Pages = Callable[[int, int, int], Sequence[Sequence[Any]]]
 
 
 def paged(
-    read: Callable[[int, int, int], Sequence[_Row]],
-    number: Callable[[_Row], int],
-    *,
-    after: int,
-    before: int,
-    limit: int | None,
-    newest_first: bool,
-) -> Iterator[_Row]:
-    """Rows between two numbers, `read` page by page so that no reader blocks a checkpoint for a
-    long time. `read` takes the two bounds, which are exclusive, and how many rows it may return."""
+    read: Pages, *, after: int, before: int, limit: int | None, newest_first: bool
+) -> Iterator[Sequence[Any]]:
+    """Rows between two numbers, page by page so that no reader blocks a checkpoint for a long
+    time."""
     remaining = limit
     for size in itertools.chain([_FIRST_PAGE], itertools.repeat(_PAGE)):
         most = size if remaining is None else min(size, remaining)
@@ -48,9 +48,9 @@ def paged(
             return
         remaining = None if remaining is None else remaining - len(rows)
         if newest_first:
-            before = number(rows[-1])
+            before = rows[-1][0]
         else:
-            after = number(rows[-1])
+            after = rows[-1][0]
 
 
 def page(
@@ -135,29 +135,8 @@ def used(before: Session, after: Session) -> bool:
 
 
 def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
-    db.execute(
-        """
-        UPDATE sessions SET
-            last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
-            tokens_out = ?, tokens_cached = ?, cost = ?, unpriced_in = ?, unpriced_out = ?,
-            unpriced_cached = ?, bytes = ?
-        WHERE number = ?
-        """,
-        (
-            after.last_active_at,
-            after.message_count,
-            after.tool_call_count,
-            after.tokens.input,
-            after.tokens.output,
-            after.tokens.cached,
-            after.cost,
-            after.unpriced.input,
-            after.unpriced.output,
-            after.unpriced.cached,
-            after.bytes,
-            number,
-        ),
-    )
+    said = after.last_active_at, after.message_count, after.tool_call_count
+    db.execute(_SET_TOTALS, (*said, *counts(after), after.bytes, number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

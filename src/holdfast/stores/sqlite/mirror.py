@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import BusyError, UsageError
-from holdfast.model.item import Problem
+from holdfast.model.plan import Action
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
+from holdfast.stores.sqlite.survey import message_count, used_bytes
 from holdfast.value import dataclass
 
 #: Messages that are stored in one go, and about how many characters they may have.
@@ -28,6 +28,8 @@ IDLE = "idle"
 
 class ForeignSessions:
     """The writing half of a store whose sessions another agent writes: everything is refused."""
+
+    edits: frozenset[Action] = frozenset()
 
     def __init__(self, agent: str) -> None:
         self._agent = agent
@@ -57,6 +59,9 @@ class ForeignSessions:
     def rename(self, session_id: str, title: str | None) -> Session:
         self._refuse(f"rename {session_id}")
 
+    def as_title(self, title: str | None) -> str | None:
+        return title
+
     def pin(self, session_id: str, pinned: bool) -> Session:
         raise UsageError(
             f"Cannot pin {session_id}: {self._agent} has no pins.",
@@ -71,18 +76,6 @@ class ForeignSessions:
 
     def release(self, session_id: str, holder: Holder) -> None:
         self._refuse(f"release {session_id}")
-
-    def count_messages(self) -> None:
-        """Totals are kept with each message."""
-
-    def refresh(self) -> None:
-        """Every read sees what was committed before it."""
-
-    def unlisted(self) -> Sequence[Problem]:
-        return ()
-
-    def unsearched(self) -> Sequence[Problem]:
-        return ()
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
@@ -196,7 +189,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
                 chosen,
             ).fetchall()
             going = sum(count for _, count in rows)
-            if going > _MANY * _messages(db) and going > search_index.BATCH:
+            if going > _MANY * message_count(db) and going > search_index.BATCH:
                 db.execute("INSERT INTO message_index (message_index) VALUES ('delete-all')")
                 db.execute("UPDATE facts SET value = 0 WHERE name = 'indexed_to'")
                 search_index.forget_garbage(db)
@@ -208,7 +201,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         """Let go of the sessions that were used longest ago, if they are older than this; False
         when there is none."""
         with self.database.write() as db:
-            left = max(1, int(_messages(db) * _ROOM))
+            left = max(1, int(message_count(db) * _ROOM))
             going = []
             for name, version, active, count in db.execute(
                 """
@@ -230,7 +223,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         with self.database.read() as db:
             newest = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()[0]
             behind = newest - search_index.indexed(db) >= search_index.BATCH
-            garbage = search_index.garbage(db) > _GARBAGE * _messages(db)
+            garbage = search_index.garbage(db) > _GARBAGE * message_count(db)
         while behind:
             with self.database.write() as db:
                 behind = search_index.catch_up_some(db)
@@ -252,18 +245,11 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
 
     def used_bytes(self) -> int:
         """What the file holds, without free pages."""
-        db = self.database.connection()
-        pages = pragma(db, "page_count") - pragma(db, "freelist_count")
-        return pages * pragma(db, "page_size")
+        return used_bytes(self.database.connection())
 
     def _note(self, fed: Sequence[tuple[str, str, int, float, str]]) -> None:
         with self.database.write() as db:
             db.executemany("INSERT OR REPLACE INTO fed VALUES (?, ?, ?, ?, ?)", fed)
-
-
-def _messages(db: sqlite3.Connection) -> int:
-    [count] = db.execute("SELECT coalesce(sum(message_count), 0) FROM sessions").fetchone()
-    return int(count)
 
 
 def _portions(messages: Iterable[Message]) -> Iterator[list[Message]]:

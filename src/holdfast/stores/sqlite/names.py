@@ -10,27 +10,29 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 _PATIENCE = 0.2
 
 
-def session_names(path: Path, prefix: str, limit: int) -> Sequence[tuple[str, str]]:
-    """Ids that begin so, the newest row first, each with its title."""
-    return _asked(
+def session_names(path: Path, prefix: str, limit: int) -> Sequence[tuple[str, str, float]]:
+    """Ids that begin so, the last begun first, each with its title and when it began."""
+    found = _asked(
         path,
-        "SELECT id, coalesce(title, '') FROM sessions WHERE substr(id, 1, ?) = ?"
-        " ORDER BY rowid DESC LIMIT ?",
+        "SELECT id, coalesce(title, ''), started_at FROM sessions WHERE substr(id, 1, ?) = ?"
+        " ORDER BY started_at DESC, rowid DESC LIMIT ?",
         (len(prefix), prefix, limit),
     )
+    return [(str(name), str(title), float(began)) for name, title, began in found]
 
 
 def source_names(path: Path) -> Sequence[str]:
-    found = _asked(path, "SELECT DISTINCT source, '' FROM sessions ORDER BY source", ())
-    return [source for source, _ in found]
+    found = _asked(path, "SELECT DISTINCT source FROM sessions ORDER BY source", ())
+    return [str(source) for (source,) in found]
 
 
-def _asked(path: Path, statement: str, given: tuple[object, ...]) -> Sequence[tuple[str, str]]:
+def _asked(path: Path, statement: str, given: tuple[object, ...]) -> Sequence[Sequence[Any]]:
     options = _how(path)
     if options is None:
         return ()
@@ -40,7 +42,7 @@ def _asked(path: Path, statement: str, given: tuple[object, ...]) -> Sequence[tu
                 f"file:{quote(str(path.absolute()))}?{options}", uri=True, timeout=_PATIENCE
             )
         ) as db:
-            return [(str(one), str(two)) for one, two in db.execute(statement, given)]
+            return db.execute(statement, given).fetchall()
     except (sqlite3.Error, UnicodeError):
         return ()
 

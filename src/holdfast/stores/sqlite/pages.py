@@ -32,6 +32,9 @@ Range = tuple[int, int]
 #: What SQLite raises for a page that is damaged; reading never runs out of disk.
 _DAMAGE = (sqlite3.Error, MemoryError)
 
+_MAGIC = b"SQLite format 3\0"
+#: More than a table of ours has.
+_MOST_COLUMNS = 100
 _TABLE_LEAF = 13
 _CELLS = 8
 #: Serial types of a record that have a fixed size, see "Record Format" of SQLite.
@@ -194,6 +197,21 @@ class Pages:
             length -= len(parts[-1])
             number = int.from_bytes(page[:4], "big")
         return b"".join(parts)
+
+
+def may_hold_rows(path: Path) -> bool:
+    """Whether there is anything in a file that a repair could save: it begins as a database does,
+    or a page of it has a row. Only for a file that SQLite cannot read: closing a descriptor drops
+    all locks that this process has on it."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) == _MAGIC:
+                return True
+            with contextlib.closing(pattern()) as whole:
+                pages = Pages(file, _page_size(whole.serialize()))
+            return next(pages.rows(range(1, _MOST_COLUMNS)), None) is not None
+    except OSError:
+        return True  # nobody knows
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -22,6 +22,15 @@ _OPERATORS = ("AND", "OR", "NOT")
 _EXAMPLE = 'For example: timeout "connection refused" -cron'
 
 
+def quoted(text: str) -> str:
+    """Text as a string of FTS5, which takes what is in it for words, in order."""
+    return '"' + spaced(clean(text)).replace('"', '""') + '"'
+
+
+#: How a word or a phrase is written for an index.
+Quote = Callable[[str], str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """A word or a phrase; with `prefix` its last word may go on."""
@@ -29,8 +38,8 @@ class Term:
     text: str
     prefix: bool = False
 
-    def to_fts5(self) -> str:
-        return quoted(self.text) + ("*" if self.prefix else "")
+    def to_fts5(self, quote: Quote = quoted) -> str:
+        return quote(self.text) + ("*" if self.prefix else "")
 
     def terms(self) -> Iterator[Term]:
         """The words and phrases that are looked for, not those that are excluded."""
@@ -48,9 +57,9 @@ class Every:
     parts: tuple[Query, ...]
     without: tuple[Query, ...] = ()
 
-    def to_fts5(self) -> str:
-        wanted = _joined(self.parts, " AND ")
-        return f"({wanted} NOT {_joined(self.without, ' OR ')})" if self.without else wanted
+    def to_fts5(self, quote: Quote = quoted) -> str:
+        wanted = _joined(self.parts, " AND ", quote)
+        return f"({wanted} NOT {_joined(self.without, ' OR ', quote)})" if self.without else wanted
 
     def terms(self) -> Iterator[Term]:
         for part in self.parts:
@@ -66,8 +75,8 @@ class Either:
 
     parts: tuple[Query, ...]
 
-    def to_fts5(self) -> str:
-        return _joined(self.parts, " OR ")
+    def to_fts5(self, quote: Quote = quoted) -> str:
+        return _joined(self.parts, " OR ", quote)
 
     def terms(self) -> Iterator[Term]:
         for part in self.parts:
@@ -88,11 +97,6 @@ def parse(text: str) -> Query:
     return _Parser(text).query()
 
 
-def quoted(text: str) -> str:
-    """Text as a string of FTS5, which takes what is in it for words, in order."""
-    return '"' + spaced(clean(text)).replace('"', '""') + '"'
-
-
 def check_length(text: str) -> None:
     if len(text) > LONGEST_QUERY:
         raise QueryError(
@@ -101,10 +105,10 @@ def check_length(text: str) -> None:
         )
 
 
-def _joined(parts: tuple[Query, ...], operator: str) -> str:
+def _joined(parts: tuple[Query, ...], operator: str, quote: Quote) -> str:
     if len(parts) == 1:
-        return parts[0].to_fts5()
-    return "(" + operator.join(part.to_fts5() for part in parts) + ")"
+        return parts[0].to_fts5(quote)
+    return "(" + operator.join(part.to_fts5(quote) for part in parts) + ")"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
 from holdfast.model.checkup import Loss, LostFrom
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import content, ledger, totals
+from holdfast.stores.sqlite import content, ledger
 from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
-from holdfast.stores.sqlite.session_rows import COUNTS, GUARDED, is_guarded_row
+from holdfast.stores.sqlite.session_rows import COUNTS, GUARDED, TOTALS, is_guarded_row
 
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.
@@ -114,7 +114,7 @@ class Rescue:
 
     def _copy_sessions(self) -> None:
         """With the number of messages that each should have; the other totals come later."""
-        totals_later = set(totals.COLUMNS) - {"message_count"}
+        totals_later = set(TOTALS) - {"message_count"}
         columns = [name for name in self._columns("sessions") if name not in totals_later]
 
         def sound(rows: Iterator[Row]) -> Iterator[Row]:

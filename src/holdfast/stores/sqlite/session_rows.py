@@ -18,6 +18,7 @@ from holdfast.model.session import (
     Tokens,
     id_of,
 )
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite.content import load_extra, storable
@@ -27,6 +28,8 @@ AMONG = "IN (SELECT value FROM json_each(?))"
 UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 #: The columns of a usage, in sessions and in the ledger.
 COUNTS = ("tokens_in", "tokens_out", "tokens_cached", "cost", *UNPRICED)
+#: The totals of a session.
+TOTALS = ("message_count", "tool_call_count", *COUNTS, "bytes")
 #: What guards keep of sessions.
 GUARDED = "guarded"
 GUARDED_COLUMNS = (
@@ -62,6 +65,12 @@ _ORDERS = {
     SessionOrder.TOKENS: "s.tokens_in + s.tokens_out",
     SessionOrder.COST: "s.cost",
     SessionOrder.BYTES: "s.bytes",
+}
+#: Of letters, NOCASE folds those of ASCII alone, and so does `rank` of other stores.
+_TEXTS = {
+    SessionOrder.ID: "s.id",
+    SessionOrder.SOURCE: "s.source COLLATE NOCASE",
+    SessionOrder.TITLE: "coalesce(s.title, '') = '', s.title COLLATE NOCASE",
 }
 
 
@@ -112,6 +121,8 @@ def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
 
 def order(by: SessionOrder, cost: str | None = None) -> str:
     """`cost` is an expression of `set_prices`."""
+    if by in _TEXTS:
+        return f"{_TEXTS[by]}, {LAST_ACTIVE} DESC, s.number DESC"
     column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
     return f"{column} DESC, s.number DESC"
 
@@ -156,8 +167,9 @@ def _texts(wanted: SessionFilter) -> Iterator[_Part]:
             yield f"{part} {AMONG}", [json.dumps(values)]
     if wanted.id_prefix is not None:
         prefix = storable(wanted.id_prefix) or ""
-        # The first part has an index.
-        yield "(s.id >= ? AND substr(s.id, 1, ?) = ?)", [prefix, len(prefix), prefix]
+        # The first part has an index. No id goes on with the last of all characters.
+        bounds = prefix, f"{prefix}\U0010ffff"
+        yield "(s.id BETWEEN ? AND ? AND substr(s.id, 1, ?) = ?)", [*bounds, len(prefix), prefix]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
         if text is not None:
             yield f"instr(lower({column}), lower(?)) > 0", [storable(text)]
@@ -212,6 +224,10 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
             yield condition, [within_64_bits(bound)]
 
 
+def holder_columns(holder: Holder) -> tuple[str, str, int, str]:
+    return holder.host, holder.boot, holder.process, holder.started
+
+
 def page(limit: int | None, offset: int) -> tuple[int, int]:
     """The values of LIMIT and OFFSET. Without a limit everything is shown."""
     if offset < 0 or (limit is not None and limit < 0):
@@ -233,18 +249,13 @@ def number_of(db: sqlite3.Connection, session_id: str) -> int:
     return int(number)
 
 
-def counts(usage: Usage) -> tuple[float, ...]:
+def counts(usage: Usage | Session) -> tuple[float, ...]:
     """The values of the columns in `COUNTS`."""
-    used, unpriced = usage.tokens, usage.unpriced
-    return (
-        used.input,
-        used.output,
-        used.cached,
-        usage.cost,
-        unpriced.input,
-        unpriced.output,
-        unpriced.cached,
-    )
+    return *each(usage.tokens), usage.cost, *each(usage.unpriced)
+
+
+def each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached
 
 
 def usage_of(counts: Sequence[Any]) -> Usage:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from operator import itemgetter
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ from holdfast.errors import (
     SessionExistsError,
     UnknownSessionError,
 )
-from holdfast.model.arguments import MOST_NAMED, check_id, named
-from holdfast.model.item import Item, Problem
-from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.model.arguments import check_id
+from holdfast.model.item import Item
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
     TAKEN_BACK,
@@ -32,11 +30,9 @@ from holdfast.model.session import (
     Session,
     SessionChange,
     SessionFilter,
-    SessionOrder,
 )
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
-from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import content, ledger, search_index, survey
 from holdfast.stores.sqlite import messages as message_rows
 from holdfast.stores.sqlite.content import storable
@@ -44,17 +40,12 @@ from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import (
     AMONG,
     COLUMNS,
-    LARGEST,
-    LAST_ACTIVE,
     TABLES,
-    order,
-    page,
+    holder_columns,
     session,
-    set_prices,
-    tables,
-    where,
     within_64_bits,
 )
+from holdfast.stores.sqlite.sql_sessions import SqlSessions
 from holdfast.value import replace
 
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
@@ -73,30 +64,20 @@ _DELEGATES = """
 """
 
 
-class SqliteSessionStore:
+class SqliteSessionStore(SqlSessions):
     """The session store in one SQLite file. Safe for many threads and many processes."""
 
     deletes_every_delegate = False
-    keeps_usage = True
+    edits = frozenset({Action.RENAME, Action.PIN, Action.END})
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)
-
-    def count_messages(self) -> None:
-        """Totals are kept with each message."""
-
-    def refresh(self) -> None:
-        """Every read sees what was committed before it."""
 
     def close(self) -> None:
         """Close the store. What is not yet in the search index goes there, if nobody is writing."""
         with suppress(HoldfastError):
             self.database.when_free(search_index.catch_up_some)
         self.database.close()
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Several calls as one: all of them happen, or none."""
-        return self.database.write()
 
     def create(self, new: Session) -> Session:
         """Store a session that has no messages yet."""
@@ -248,6 +229,9 @@ class SqliteSessionStore:
     def rename(self, session_id: str, title: str | None) -> Session:
         return self._set(session_id, "title", storable(title))
 
+    def as_title(self, title: str | None) -> str | None:
+        return storable(title)
+
     def pin(self, session_id: str, pinned: bool) -> Session:
         return self._set(session_id, "pinned", int(pinned))
 
@@ -264,131 +248,51 @@ class SqliteSessionStore:
                 (key, number),
             )
 
-    def routed(self, key: str) -> Session | None:
-        """The session that a routing key points to now."""
-        found = self.find(SessionFilter(routing_key=key), limit=1)
-        return found[0] if found else None
-
     def get(self, session_id: str) -> Session:
         with self.database.read() as db:
             return self._numbered(db, session_id)[1]
 
-    def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
-        check_id(prefix)
-        with self.database.read() as db:
-            rows = db.execute(
-                f"""
-                SELECT s.id, count(*) OVER () FROM sessions s WHERE s.id >= ? AND s.id < ?
-                ORDER BY s.id = ? DESC, {LAST_ACTIVE} DESC LIMIT ?
-                """,  # noqa: S608 - our own text
-                (prefix, prefix + "\x7f", prefix, MOST_NAMED),
-            ).fetchall()
-        total = rows[0][1] if rows else 0
-        return named(prefix, [found for found, _ in rows], self._unknown(prefix), total=total)
-
-    def find(
-        self,
-        wanted: SessionFilter,
-        *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
-        limit: int | None = None,
-        offset: int = 0,
-        prices: Prices | None = None,
-    ) -> Sequence[Session]:
-        condition, parameters = where(wanted)
-        with self.database.read() as db:
-            by = order(order_by, set_prices(db, prices) if prices else None)
-            # The numbers first: what is joined to a session is looked up for its page only.
-            chosen = (
-                f"SELECT s.number FROM {tables(wanted)} "  # noqa: S608 - no user text
-                f"WHERE {condition} ORDER BY {by} LIMIT ? OFFSET ?"
-            )
-            rows = db.execute(
-                f"SELECT {COLUMNS} FROM {TABLES} WHERE s.number IN ({chosen}) "  # noqa: S608 - no user text
-                f"ORDER BY {by}",
-                [*parameters, *page(limit, offset)],
-            )
-            return [session(row) for row in rows]
-
-    def count(self, wanted: SessionFilter) -> int:
-        condition, parameters = where(wanted)
-        with self.database.read() as db:
-            [number] = db.execute(
-                f"SELECT count(*) FROM {tables(wanted)} WHERE {condition}",  # noqa: S608 - no user text
-                parameters,
-            ).fetchone()
-            return int(number)
+    def _found(
+        self, db: sqlite3.Connection, chosen: str, by: str, parameters: Sequence[Any]
+    ) -> list[Session]:
+        rows = db.execute(
+            f"SELECT {COLUMNS} FROM {TABLES} WHERE s.number IN ({chosen}) ORDER BY {by}",  # noqa: S608 - no user text
+            parameters,
+        )
+        return [session(row) for row in rows]
 
     def weigh(self, wanted: SessionFilter) -> Share:
         """How many sessions these are, and their share of the database file."""
         return survey.weigh(self.database, wanted)
 
-    def ends(self, ids: Sequence[str] | None = None) -> Mapping[str, bool]:
-        """Whether sessions have ended, by id: of these, or of all."""
-        condition, parameters = where(SessionFilter(ids=None if ids is None else tuple(ids)))
-        with self.database.read() as db:
-            rows = db.execute(
-                f"SELECT s.id, s.ended_at IS NOT NULL FROM sessions s WHERE {condition}",  # noqa: S608 - no user text
-                parameters,
-            )
-            return {session_id: bool(ended) for session_id, ended in rows}
-
-    def sources(self) -> Sequence[str]:
-        with self.database.read() as db:
-            rows = db.execute("SELECT DISTINCT source FROM sessions ORDER BY source").fetchall()
-        return [source for (source,) in rows]
-
     def extent(self) -> tuple[int, int]:
         """How many messages there are, and how many bytes of the file are in use."""
         with self.database.read() as db:
-            [messages] = db.execute(
-                "SELECT coalesce(sum(message_count), 0) FROM sessions"
-            ).fetchone()
-            return int(messages), survey.used_bytes(db)
+            return survey.message_count(db), survey.used_bytes(db)
 
     def survey(self, wanted: SessionFilter, *, now: float, life: survey.LifeSigns) -> list[Item]:
         """The sessions as items of a plan."""
         return survey.sessions(self.database, wanted, now=now, life=life)
-
-    def children(self, session_id: str) -> Sequence[Session]:
-        return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
         with self.database.read() as db:
             rows = db.execute(_DELEGATES, (json.dumps(ids), Relation.DELEGATE.value))
             return [name for (name,) in rows]
 
-    def messages(
-        self,
-        session_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> Iterator[Message]:
+    def _pages(self, session_id: str, *, newest_first: bool) -> message_rows.Pages:
         with self.database.read() as db:
             session, _, _ = self._row(db, session_id)
 
-        def read(after: int, before: int, most: int) -> Sequence[Any]:
+        def read(after: int, before: int, most: int) -> Sequence[Sequence[Any]]:
             with self.database.read() as db:
                 return message_rows.page(
                     db, session, after, before, most, newest_first=newest_first
                 )
 
-        rows = message_rows.paged(
-            read,
-            itemgetter(0),
-            after=within_64_bits(after),
-            before=within_64_bits(LARGEST if before is None else before),
-            limit=limit,
-            newest_first=newest_first,
-        )
-        return itertools.starmap(content.decode, rows)
+        return read
 
-    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
+    def _message(self, row: Sequence[Any]) -> Message:
+        return content.decode(*row)
 
     def search(self, asked: Search) -> Sequence[Hit]:
         # Here, because most commands never search, and to load it takes as long as to list.
@@ -401,12 +305,6 @@ class SqliteSessionStore:
 
         return suggestion(self.database, text)
 
-    def unlisted(self) -> Sequence[Problem]:
-        return ()
-
-    def unsearched(self) -> Sequence[Problem]:
-        return ()
-
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take a lease on an open session, or renew one; False when there is no such session, or
         it has ended. Several processes may hold the same."""
@@ -417,7 +315,7 @@ class SqliteSessionStore:
                 SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ? AND ended_at IS NULL
                 ON CONFLICT DO UPDATE SET heartbeat = excluded.heartbeat, released = 0
                 """,
-                (*_columns_of(holder), now, session_id),
+                (*holder_columns(holder), now, session_id),
             )
             return done.rowcount > 0
 
@@ -431,7 +329,7 @@ class SqliteSessionStore:
                 WHERE session = (SELECT number FROM sessions WHERE id = ?)
                   AND host = ? AND boot = ? AND process = ? AND started = ?
                 """,
-                (session_id, *_columns_of(holder)),
+                (session_id, *holder_columns(holder)),
             )
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
@@ -478,7 +376,9 @@ class SqliteSessionStore:
                 "SELECT id FROM sessions WHERE id LIKE ? ESCAPE '\\' ORDER BY id LIMIT 1",
                 (_like_prefix(session_id[: max(8, len(session_id) - 4)]),),
             ).fetchone()
-        hint = f"Did you mean {near[0]}?" if near else "`holdfast sessions list` shows them."
+        if near is None:
+            return super()._unknown(session_id)
+        hint = f"Did you mean {near[0]}?"
         return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
 
 
@@ -507,10 +407,6 @@ def descends(db: sqlite3.Connection, session_id: str, ancestor: str) -> bool:
         (session_id, ancestor),
     ).fetchone()
     return found is not None
-
-
-def _columns_of(holder: Holder) -> tuple[str, str, int, str]:
-    return holder.host, holder.boot, holder.process, holder.started
 
 
 def _like_prefix(text: str) -> str:

@@ -19,6 +19,7 @@ from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.schema import beside
+from holdfast.stores.sqlite.survey import message_count
 
 #: Pages in one step: a few milliseconds.
 _PAGES = 500
@@ -91,8 +92,7 @@ def _drop_old_index(database: Database) -> Iterator[None]:
 def _merge(database: Database) -> Iterator[None]:
     """Merge the parts of the index, if there is enough to gain by it."""
     with database.read() as db:
-        [messages] = db.execute("SELECT coalesce(sum(message_count), 0) FROM sessions").fetchone()
-        if search_index.garbage(db) <= messages * _GARBAGE_SHARE:
+        if search_index.garbage(db) <= message_count(db) * _GARBAGE_SHARE:
             return
     pages = -_PAGES  # FTS5: begin to merge everything; after that, go on
     more = True

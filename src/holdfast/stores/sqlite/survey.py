@@ -194,6 +194,11 @@ def _share(db: sqlite3.Connection) -> float:
     return max(0, used_bytes(db) - fixed_bytes(db)) / weight
 
 
+def message_count(db: sqlite3.Connection) -> int:
+    [count] = db.execute("SELECT coalesce(sum(message_count), 0) FROM sessions").fetchone()
+    return int(count)
+
+
 def used_bytes(db: sqlite3.Connection) -> int:
     """The pages of the file that hold something."""
     pages = pragma(db, "page_count") - pragma(db, "freelist_count")

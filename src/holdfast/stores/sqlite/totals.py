@@ -10,16 +10,10 @@ import sqlite3
 from collections.abc import Callable
 
 from holdfast.stores.sqlite.content import message_counts, readable, size, text_or_torn
-from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts
+from holdfast.stores.sqlite.session_rows import TOTALS, UNPRICED, all_booked, counts
 
 _MOST_IN_MEMORY = 2_000
 _TELL_EVERY = 500
-COLUMNS = (
-    "message_count",
-    "tool_call_count",
-    *COUNTS,
-    "bytes",
-)
 #: The fact that says up to which message these follow from the sums of sessions, see schema_3.sql.
 UNPRICED_BY_SESSION_TO = "unpriced_by_session_to"
 
@@ -27,13 +21,13 @@ _MAKE = f"""
     DROP TABLE IF EXISTS temp.tally;
     DROP TABLE IF EXISTS temp.unreadable;
     CREATE TEMP TABLE unreadable (number INTEGER PRIMARY KEY);
-    CREATE TEMP TABLE tally (session INTEGER PRIMARY KEY, {", ".join(COLUMNS)});
+    CREATE TEMP TABLE tally (session INTEGER PRIMARY KEY, {", ".join(TOTALS)});
 """
 _ADD = f"""
-    INSERT INTO temp.tally (session, {", ".join(COLUMNS)})
-    VALUES (?, {", ".join("?" * len(COLUMNS))})
+    INSERT INTO temp.tally (session, {", ".join(TOTALS)})
+    VALUES (?, {", ".join("?" * len(TOTALS))})
     ON CONFLICT (session) DO UPDATE SET
-    {", ".join(f"{column} = {column} + excluded.{column}" for column in COLUMNS)}
+    {", ".join(f"{column} = {column} + excluded.{column}" for column in TOTALS)}
 """  # noqa: S608 - our own names
 
 
@@ -42,7 +36,7 @@ def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
     for statement in _MAKE.split(";"):
         db.execute(statement)  # `executescript` would end the transaction
     db.execute(
-        f"INSERT INTO temp.tally SELECT number, {', '.join('0' * len(COLUMNS))} FROM sessions"  # noqa: S608 - our own names
+        f"INSERT INTO temp.tally SELECT number, {', '.join('0' * len(TOTALS))} FROM sessions"  # noqa: S608 - our own names
     )
     _add_booked(db)
     before, db.text_factory = db.text_factory, text_or_torn
@@ -66,7 +60,7 @@ def wrong(db: sqlite3.Connection) -> tuple[int, str | None]:
 
 def correct(db: sqlite3.Connection) -> int:
     """Put the right totals where they are wrong; says in how many sessions."""
-    columns = ", ".join(COLUMNS)
+    columns = ", ".join(TOTALS)
     return db.execute(
         f"""
         UPDATE sessions SET ({columns}) =
@@ -79,7 +73,7 @@ def correct(db: sqlite3.Connection) -> int:
 def _wrong(db: sqlite3.Connection) -> str:
     """Of a store of an older version, only the totals that it has."""
     there = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
-    differs = " OR ".join(_differs(db, column) for column in COLUMNS if column in there)
+    differs = " OR ".join(_differs(db, column) for column in TOTALS if column in there)
     return f"FROM sessions s JOIN temp.tally t ON t.session = s.number WHERE {differs}"
 
 

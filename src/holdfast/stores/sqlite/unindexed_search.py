@@ -11,7 +11,7 @@ import contextlib
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Json, Search
@@ -51,18 +51,6 @@ class Place(Protocol):
 P = TypeVar("P", bound=Place)
 
 
-class TextSearch(Protocol[P]):
-    """Takes texts one by one, and knows the best of them at the end."""
-
-    def take(self, place: P, text: str) -> None: ...
-
-    def best(self, count: int) -> Sequence[tuple[float, P]]:
-        """Score and place of the best so far."""
-
-    def marked(self, texts: Mapping[int, str]) -> Mapping[int, str]:
-        """Texts with what matched in them marked."""
-
-
 def searched_text(content: Json, tool_name: Json, tool_calls: Json, reasoning: Json) -> str:
     """What is searched in a message."""
     named = {"tool_name": tool_name, "tool_calls": tool_calls, "reasoning": reasoning}
@@ -70,7 +58,7 @@ def searched_text(content: Json, tool_name: Json, tool_calls: Json, reasoning: J
 
 
 class WordSearch(Generic[P]):
-    """Finds a query of words."""
+    """Finds a query of words. It takes texts one by one, and knows the best of them at the end."""
 
     def __init__(self, asked: Search) -> None:
         self._query: Query = parse(asked.text)
@@ -97,10 +85,12 @@ class WordSearch(Generic[P]):
             self._weigh()
 
     def best(self, count: int) -> Sequence[tuple[float, P]]:
+        """Score and place of the best so far."""
         self._weigh()
         return self._ranked(count)
 
     def marked(self, texts: Mapping[int, str]) -> Mapping[int, str]:
+        """Texts with what matched in them marked."""
         return marked_words(self._query, texts)
 
     def rarity(self, term: Term, found: int) -> float:
@@ -162,6 +152,9 @@ class PartSearch(Generic[P]):
         return {
             number: marked(text, match_places(text, self.needle)) for number, text in texts.items()
         }
+
+
+TextSearch: TypeAlias = WordSearch[P] | PartSearch[P]
 
 
 def text_search(asked: Search) -> TextSearch[Any]:

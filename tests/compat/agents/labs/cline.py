@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from holdfast.homes.life import locked
 from tests.compat.agents.installed import node
 from tests.compat.agents.lab import Lab
 
@@ -25,21 +25,23 @@ class Cline(Lab):
     version = "3.0.65"
     command = "cline"
     folder = ".cline/data"
+    provider = "openai-compatible"
+    model_name = "a-model"
     delegating = 'CALL spawn_agent {"systemPrompt": "You look", "task": "Say hi"}'
 
     def settings(self) -> Mapping[str, str]:
         settings = {
-            "provider": "openai-compatible",
+            "provider": self.provider,
             "apiKey": "none",
-            "model": "a-model",
+            "model": self.model_name,
             "baseUrl": f"{self.model.url}/v1",
         }
         made = {"settings": settings, "updatedAt": "2026-01-01T00:00:00Z", "tokenSource": "manual"}
         said = {
             "version": 1,
-            "lastUsedProvider": "openai-compatible",
+            "lastUsedProvider": self.provider,
             "modes": {},
-            "providers": {"openai-compatible": made},
+            "providers": {self.provider: made},
         }
         return {".cline/data/settings/providers.json": json.dumps(said)}
 
@@ -116,12 +118,19 @@ class Cline(Lab):
         return {each["sessionId"] for each in listed if not each.get("isSubagent")}
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """The daemon is the agent; the process is its window."""
-        lock = self.home / "locks" / "hub" / "production.json.instance.lock"
-        holder = re.search(r"process (\d+) holds", locked(lock) or "")
-        assert holder is not None
-        os.kill(int(holder[1]), signal.SIGKILL)
+        """The daemon is the agent and the process its window, but a run that begins before the
+        daemon is up does its work itself."""
         super().kill(process)
+        for daemon in self._daemons():
+            os.kill(daemon, signal.SIGKILL)
+
+    def _daemons(self) -> Iterator[int]:
+        of_here = f"HOME={self.user}".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words, around = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+                if b"--cline-hub-daemon" in words and of_here in around.split(b"\0"):
+                    yield int(entry.name)
 
     def close(self) -> None:
         subprocess.run(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 from uuid import uuid4
 
 from tests.compat.agents.installed import node
-from tests.compat.agents.lab import Lab
-from tests.compat.agents.model_server import LINE
+from tests.compat.agents.lab import Lab, answers_in
 
 
 class Copilot(Lab):
@@ -19,9 +19,6 @@ class Copilot(Lab):
     command = "copilot"
     folder = ".copilot"
     drawn = "there is to say"
-    undecided: ClassVar[Mapping[str, str]] = {
-        "test_what_is_archived_comes_back": "its list in a terminal cannot be read reliably"
-    }
 
     def settings(self) -> Mapping[str, str]:
         return {".copilot/config.json": json.dumps({"trustedFolders": [str(self.project)]})}
@@ -50,23 +47,40 @@ class Copilot(Lab):
 
     def resume_with(self, session: str, prompt: str) -> None:
         """After a crash it prints no answer; it stands in its events all the same."""
-        self.run(*self.resuming(session, f"{prompt}, about {self.said.get(session)}"))
         events = self.home / "session-state" / session / "events.jsonl"
-        answers = [
-            line for line in events.read_text().splitlines() if '"assistant.message"' in line
-        ]
-        assert LINE in answers[-1]
+        before = answers_in(events, '"assistant.message"')
+        self.run(*self.resuming(session, f"{prompt}, about {self.said.get(session)}"))
+        assert answers_in(events, '"assistant.message"') > before
 
     def listed(self) -> set[str]:
-        """Its terminal redraws only what changed of a line, so that a look may miss a word: some
-        looks together."""
-        found: set[str] = set()
-        for _ in range(4):
-            opened = self.terminal("--resume")
+        """From its server, which is what editors ask: its terminal redraws only what changed of a
+        line, so that a look at its own picker may miss a word."""
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "session.list", "params": {}}
+        with subprocess.Popen(
+            [str(self.program), "--headless", "--stdio"],
+            cwd=self.project,
+            env=dict(self.environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as server:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            said = json.dumps(asked).encode()
+            server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(said), said))
+            server.stdin.flush()
             try:
-                found |= self.listed_words(opened.settled(5))
+                answer = next(each for each in _messages(server.stdout) if each.get("id") == 1)
             finally:
-                opened.close()
-            if found == self.said.keys():
-                break
-        return found
+                server.terminate()
+        return {each["sessionId"] for each in answer["result"]["sessions"]}
+
+
+def _messages(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """Each has a length before it, as language servers speak."""
+    while head := stream.readline():
+        name, _, value = head.partition(b":")
+        if name.lower() == b"content-length":
+            while stream.readline().strip():
+                pass
+            yield json.loads(stream.read(int(value)))

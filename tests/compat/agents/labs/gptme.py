@@ -43,8 +43,11 @@ class Gptme(Lab):
         return ("-n", *_HOW, "--name", session, prompt)
 
     def showing(self, session: str) -> Sequence[str]:
-        """What began without a terminal ends at once in one: a conversation keeps its settings."""
-        return ()
+        """What began without a terminal ends at once in one, because a conversation keeps its
+        settings; its user changes this one."""
+        path = self.home / "logs" / session / "config.toml"
+        path.write_text(path.read_text().replace("interactive = false", "interactive = true"))
+        return (*_HOW, "--name", session)
 
     def listed(self) -> set[str]:
         said = self.run("chats", "list", "-n", "50")

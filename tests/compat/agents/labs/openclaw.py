@@ -68,6 +68,10 @@ class OpenClaw(Lab):
         self.run(*self.resuming(session, f"Tell me about {word}"))
         return session
 
+    def naming(self, session: str) -> set[str]:
+        """Its key, and the id of its window."""
+        return {session.replace(".", ":"), session.rpartition(".")[2]}
+
     def resuming(self, session: str, prompt: str) -> Sequence[str]:
         name = session.rpartition(".")[2]
         return ("agent", "--local", "--session-id", name, "--message", prompt)

@@ -18,6 +18,13 @@ class Vibe(Lab):
     version = "3.0.2"
     command = "vibe"
     folder = ".vibe"
+    #: Its model starts subagents from a program.
+    delegating = "CALL run_typescript " + json.dumps(
+        {
+            "code": "async function main() {"
+            " return await tools.agents.spawn({name: 'look', message: 'Say hi'}); }"
+        }
+    )
 
     @classmethod
     def installed(cls) -> Path:

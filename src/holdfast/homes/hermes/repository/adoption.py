@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.stores.checkpoints.content import content_of
-from holdfast.stores.checkpoints.older_layout import Known, LegacyRepository, adopt, opened_at
+from holdfast.stores.checkpoints.older_layout import LegacyRepository, adopt, opened_at
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind, object_id
@@ -34,11 +34,6 @@ _USUAL_LIMIT = 10 * _MEGABYTE
 _ORIGIN = "hermes"
 
 
-def origin_of(checkpoint: Checkpoint) -> str:
-    """The origin that a copy of a checkpoint records."""
-    return f"{_ORIGIN}:{checkpoint.id}:{checkpoint.tree}"
-
-
 def bring_in(
     layout: Layout, repository: Path, old: Checkpoint, present: Sight | None, *, limit: int
 ) -> Checkpoint:
@@ -47,8 +42,9 @@ def bring_in(
     source = LegacyRepository(project=old.project, workdir=old.workdir, path=repository)
     stored = dict(Trees(opened_at(repository)).files(bytes.fromhex(old.tree)))
     left = () if present is None else tuple(_left(layout, stored, old, present, limit))
-    known = Known(origin=origin_of(old), left=left, contents=_converted(repository, old, stored))
-    return adopt(layout, source, old, present, known)
+    contents = _converted(repository, old, stored)
+    origin = f"{_ORIGIN}:{old.id}:{old.tree}"
+    return adopt(layout, source, old, present, origin=origin, left=left, contents=contents)
 
 
 def size_limit(home: Path) -> int:
@@ -79,8 +75,7 @@ def _left(
 ) -> Iterator[NotCaptured]:
     """The present files that Hermes would not have captured at that time either."""
     links = {path for path, (mode, _) in stored.items() if mode == _GITLINK}
-    for path in sorted(links):
-        yield NotCaptured(path=path_text(path), reason=_NESTED)
+    yield from (NotCaptured(path=path_text(path), reason=_NESTED) for path in sorted(links))
     trees = Trees(opened(layout))
     now = [path for path, _ in trees.files(content_of(trees, bytes.fromhex(present.tree)).files)]
     root = os.fsencode(old.workdir)

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError
-from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_of
+from holdfast.homes.hermes.repository.layout import HermesLayout, tips_of
 from holdfast.homes.hermes.repository.locks import GitLock
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import LooseObjects
+from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.trees import Trees, is_id, parse_commit, with_parent
 from holdfast.value import dataclass, field
 
@@ -143,13 +144,13 @@ class Chains:
     @classmethod
     def look(cls, layout: HermesLayout) -> Chains:
         # The references first: what is cut after that only makes a chain shorter.
-        tips = dict(tips_of(layout))
+        tips, objects = dict(tips_of(layout)), layout.store / "objects"
         return cls(
             layout=layout,
-            trees=Trees(opened(layout), LooseObjects(layout.store / "objects")),
+            trees=Trees(Objects(objects), LooseObjects(objects)),
             cuts=read_cuts(layout.store),
             tips=tips,
-            trash=tuple(ref for ref in all_refs(layout.shape) if ref.operation),
+            trash=tuple(ref for ref in all_refs(layout) if ref.operation),
         )
 
     def of(self, project: str) -> tuple[Link, ...]:

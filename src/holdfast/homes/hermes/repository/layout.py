@@ -22,10 +22,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.model.json_value import JsonValue, fields_to_json
+from holdfast.model.json_value import NO_RECORD, JsonValue, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
-from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import each_ref
 from holdfast.value import dataclass
@@ -43,15 +42,11 @@ PASSING = re.compile(r"\..*|.*\.(?:lock|new|tmp)|tmp_.*|.*~|Thumbs\.db")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HermesLayout:
-    """`folder` is the checkpoint folder of Hermes, `notes` a folder of Holdfast."""
+class HermesLayout(Layout):
+    """`folder` is the checkpoint folder of Hermes, `notes` a folder of Holdfast. Objects and
+    references are where git keeps them, as in a store of Holdfast."""
 
-    folder: Path
     notes: Path
-
-    @property
-    def store(self) -> Path:
-        return self.folder / "store"
 
     @property
     def records(self) -> Path:
@@ -61,21 +56,11 @@ class HermesLayout:
     def indexes(self) -> Path:
         return self.store / "indexes"
 
-    @property
-    def shape(self) -> Layout:
-        """The same folder as Holdfast's layout: objects and references are where git keeps them."""
-        return Layout(folder=self.folder)
-
     def git(self) -> Git:
         return Git(store=self.store, private=False)
 
     def exists(self) -> bool:
         return (self.store / "HEAD").is_file() and (self.store / "objects").is_dir()
-
-
-def opened(layout: HermesLayout) -> Objects:
-    """The repository's objects, in process."""
-    return Objects(layout.store / "objects")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +98,7 @@ def parse_record(data: bytes) -> HermesRecord | None:
         said = json.loads(text)
         times = [float(said.get(key) or 0.0) for key in ("created_at", "last_touch")]
         workdir = said["workdir"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+    except NO_RECORD:
         return None
     usable = isinstance(workdir, str) and workdir and "\0" not in workdir
     if not usable or not all(map(math.isfinite, times)):

@@ -206,7 +206,7 @@ def verify(layout: HermesLayout) -> Verification:
         shown = len({link.id for _, link in chains.all()})
         problems += _references(layout)
         problems += [*_objects(layout, chains), *_ends(chains), *_records(layout, chains)]
-    older = repositories(layout.shape)
+    older = repositories(layout)
     shown += sum(len(each.checkpoints()) for each in older)
     problems += _older(older)
     return Verification(checkpoints=shown, problems=tuple(problems))
@@ -224,7 +224,7 @@ def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
     found = checked(layout.git())
     refs = list(chains.refs())
     suspected = suspects(found.lines)
-    measured = measure(layout.shape, chains.trees.objects, refs, suspects=suspected)
+    measured = measure(layout, chains.trees.objects, refs, suspects=suspected)
     yield from object_damage(found, measured, refs, layout.store)
 
 

@@ -26,7 +26,7 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.checkpoint_inventory import Weights, root_of
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.json_value import JsonValue, fields_to_json
+from holdfast.model.json_value import NO_RECORD, JsonValue, fields_from_json, fields_to_json
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.value import dataclass, field, replace
@@ -95,8 +95,12 @@ def read_notes(layout: HermesLayout, project: str) -> Notes:
 def parse_notes(data: bytes) -> Notes:
     """What a notes file says; empty notes when it is damaged."""
     try:
-        return _from_json(json.loads(data))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        said = json.loads(data)
+        record = said["record"]
+        marks = {str(key): fields_from_json(Mark, mark) for key, mark in said["marks"].items()}
+        known = None if record is None else fields_from_json(HermesRecord, record)
+        return fields_from_json(Notes, said, record=known, marks=marks)
+    except NO_RECORD:
         return Notes()
 
 
@@ -121,32 +125,6 @@ def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
 def _to_json(notes: Notes) -> dict[str, Any]:
     marks = {key: mark.to_json() for key, mark in notes.marks.items()}
     return {"format": _FORMAT, **fields_to_json(notes, without=("marks",)), "marks": marks}
-
-
-def _from_json(data: Mapping[str, Any]) -> Notes:
-    record = data["record"]
-    return Notes(
-        record=None
-        if record is None
-        else HermesRecord(
-            workdir=str(record["workdir"]),
-            created_at=float(record["created_at"]),
-            last_touch=float(record["last_touch"]),
-            text=str(record.get("text", "")),
-        ),
-        mount=str(data["mount"]),
-        disk=str(data["disk"]),
-        marks={
-            str(key): Mark(
-                tree=str(mark["tree"]),
-                reason=str(mark["reason"]),
-                pinned=bool(mark["pinned"]),
-                name=None if mark["name"] is None else str(mark["name"]),
-            )
-            for key, mark in data["marks"].items()
-        },
-        followed={str(key): str(before) for key, before in data["followed"].items()},
-    )
 
 
 def _path(layout: HermesLayout, project: str) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
-from holdfast.stores.git.object_files import Loose, ObjectFiles, object_files
+from holdfast.stores.git.object_files import Loose, object_files
 from holdfast.stores.git.program import Git
 from holdfast.value import dataclass
 
@@ -50,9 +50,10 @@ class PackFile:
         return {bytes.fromhex(line.split()[1].decode("ascii")) for line in lines}
 
 
-def pack_files(files: ObjectFiles) -> list[PackFile]:
+def pack_files(packs: Iterable[Path | None]) -> list[PackFile]:
+    """Those of these packs that are there."""
     found = []
-    for path in files.packs:
+    for path in dict.fromkeys(path for path in packs if path is not None):
         with contextlib.suppress(FileNotFoundError):
             status = path.lstat()
             stem = path.with_suffix("")

@@ -22,7 +22,7 @@ from holdfast.homes.hermes.repository.layout import (
     remove_record,
 )
 from holdfast.homes.hermes.repository.notes import read_notes, write_notes
-from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, move
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, change
 from holdfast.stores.git.refs import RefUpdate, update_refs
 from holdfast.value import dataclass
 
@@ -73,7 +73,7 @@ def rebuild(
     """
     layout = chains.layout
     known = {ref.path for ref in chains.trash}
-    move(layout.shape, [Move(old=None, new=ref) for ref in hide if ref.path not in known])
+    change(layout, create=[ref for ref in hide if ref.path not in known])
     rebuilt = [_rebuilt(chains, each) for each in wanted]
     write_cuts(layout.store, _cuts(chains.cuts, rebuilt))
     for each in rebuilt:
@@ -82,7 +82,7 @@ def rebuild(
             staying = {link.id for link in each.links}
             write_notes(layout, each.project, notes.renewed(each.renewed, staying))
     _move_tips(layout, chains.tips, rebuilt)
-    move(layout.shape, [Move(old=ref, new=None) for ref in show])
+    change(layout, delete=show)
 
 
 def settle(layout: HermesLayout, projects: Collection[str]) -> None:

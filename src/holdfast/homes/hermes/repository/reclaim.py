@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError
@@ -19,7 +18,6 @@ from holdfast.homes.hermes.repository.layout import (
     HermesLayout,
     check_readable,
     forget_indexes,
-    opened,
     tips_of,
 )
 from holdfast.homes.hermes.repository.locks import changing
@@ -31,11 +29,12 @@ from holdfast.homes.hermes.repository.quarantine import (
 )
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
 from holdfast.stores.checkpoints.reclaim import Reclaimed
+from holdfast.stores.checkpoints.sweep import free_bytes, pack_objects
 from holdfast.stores.files import allocated_below, storage_errors
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import Loose, object_files
-from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.trees import TREE_ENTRY, parse_commit
 from holdfast.value import dataclass
 
@@ -48,8 +47,6 @@ GRACE = 600.0
 _LEAST_UNNEEDED = 16 * 1024
 _MANY_LOOSE = 256
 _MANY_PACKS = 8
-#: Left free on the disk after packs were rewritten.
-_MARGIN = 16 * 1024 * 1024
 _NO_ROOM = "too little room on the disk to pack again; only single objects were removed"
 _WAITING = "Hermes used the store in the last ten minutes; a later run frees the rest"
 _CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run gives the space back"
@@ -80,7 +77,7 @@ def _walk(
     layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
 ) -> Iterator[tuple[bytes, bool]]:
     """Each object that these reach, and whether it can be read."""
-    objects = opened(layout)
+    objects = Objects(layout.store / "objects")
     met: set[bytes] = set()
     waiting = list(starts)
     while waiting:
@@ -191,7 +188,7 @@ def _reclaim(layout: HermesLayout, leaving: Quarantine, now: float, *, thorough:
 def _look(layout: HermesLayout, young: float) -> _Survey:
     objects = layout.store / "objects"
     files = object_files(objects)
-    loose, packs = files.loose, pack_files(files)
+    loose, packs = files.loose, pack_files(files.packs)
     known = held(layout)
     fresh = (oid for oid, file in loose.items() if file.touched > young)
     waiting = closure(layout, fresh, known)
@@ -219,8 +216,7 @@ def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple
     if not _is_worth(layout, seen, thorough=thorough):
         return _Packed(), ""
     loose = sum(file.size for file in seen.loose.values())
-    wanted = sum(pack.size for pack in seen.packs) + loose + _MARGIN
-    if shutil.disk_usage(layout.store).free < wanted:
+    if free_bytes(layout) < sum(pack.size for pack in seen.packs) + loose:
         return _Packed(), _NO_ROOM
     # All objects of a pack share its time: if it was touched recently, all of them stay.
     spared: set[bytes] = set()
@@ -260,20 +256,12 @@ def _is_worth(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> bool:
 def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list[PackFile]:
     """One pack of everything that references reach, with good deltas; one of the rest that
     stays."""
-    folder = layout.store / "objects" / "pack"
-    usual = ("--delta-base-offset", "--non-empty", "-q", str(folder / "pack"))
-    git = layout.git()
-    said = git.run("pack-objects", "--all", "--reflog", *usual, config=PACKING_CONFIG)
-    names = said.output.decode("ascii").split()
-    first = _named(layout, names)
-    have = set().union(*(pack.objects(git) for pack in first))
+    first = pack_objects(layout, "--all", "--reflog", "--non-empty", anew=False)
+    have = set().union(*(pack.objects(layout.git()) for pack in pack_files([first])))
     in_packs = set().union(*seen.in_packs.values())
     rest = ((seen.needed & in_packs) | spared) - have
-    if rest:
-        text = "".join(f"{oid.hex()}\n" for oid in sorted(rest))
-        said = git.run("pack-objects", *usual, stdin=text.encode("ascii"), config=PACKING_CONFIG)
-        names += said.output.decode("ascii").split()
-    return _named(layout, names)
+    second = pack_objects(layout, anew=False, oids=sorted(rest)) if rest else None
+    return pack_files([first, second])
 
 
 def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
@@ -288,15 +276,6 @@ def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
     if times:
         with storage_errors(f"date {pack.stem}"):
             os.utime(pack.stem.with_suffix(".pack"), (max(times), max(times)))
-
-
-def _named(layout: HermesLayout, names: Collection[str]) -> list[PackFile]:
-    wanted = {f"pack-{name}" for name in names}
-    return [
-        each
-        for each in pack_files(object_files(layout.store / "objects"))
-        if each.stem.name in wanted
-    ]
 
 
 def _check(

@@ -173,7 +173,7 @@ class HermesCheckpointStore(ShadowGitStore):
 
     def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
         wanted = None if workdir is None else str(real(workdir))
-        some = [each for each in repositories(self._hermes.shape) if wanted in (None, each.workdir)]
+        some = [each for each in repositories(self._hermes) if wanted in (None, each.workdir)]
         return [
             replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{OLDER}")
             for each in listing.older(some)
@@ -185,7 +185,7 @@ class HermesCheckpointStore(ShadowGitStore):
             return self._hermes.store
         if not checkpoint.project.startswith(_OLDER_PREFIX):
             return None
-        for each in repositories(self._hermes.shape):
+        for each in repositories(self._hermes):
             is_its = each.workdir == checkpoint.workdir
             if is_its and bytes.fromhex(checkpoint.id) in opened_at(each.path):
                 return each.path
@@ -201,7 +201,7 @@ class HermesCheckpointStore(ShadowGitStore):
     def _holding(self, oid: str) -> Trees | None:
         """The repository of Hermes that has an object; None if it is in ours."""
         places = [self._hermes.store] if self._hermes.exists() else []
-        places += [each.path for each in repositories(self._hermes.shape)]
+        places += [each.path for each in repositories(self._hermes)]
         for path in places:
             trees = Trees(opened_at(path))
             if bytes.fromhex(oid) in trees.objects:

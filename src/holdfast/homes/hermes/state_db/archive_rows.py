@@ -15,13 +15,13 @@ from holdfast.errors import DamageError, UsageError
 from holdfast.homes.archive_rows import RowsOut
 from holdfast.homes.hermes.state_db import moves, values
 from holdfast.homes.hermes.state_db.moves import HermesEngine
-from holdfast.homes.hermes.state_db.rows import dicts
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Session
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.bundle import quoted
+from holdfast.stores.sqlite.foreign import dicts
 from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.value import replace
 

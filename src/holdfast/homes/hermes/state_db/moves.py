@@ -17,7 +17,7 @@ from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.rows import names, sessions_table
+from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
@@ -278,7 +278,9 @@ def insert(
         columns, values = ["rowid", *columns], [place, *values]
     marks = ", ".join("?" * len(columns))
     verb = "INSERT" if table in (_SESSIONS, _MESSAGES) else "INSERT OR IGNORE"
-    db.execute(f"{verb} INTO {quoted(table)} ({names(columns)}) VALUES ({marks})", values)
+    db.execute(
+        f"{verb} INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ({marks})", values
+    )
 
 
 # --- Lineage --------------------------------------------------------------------------------------

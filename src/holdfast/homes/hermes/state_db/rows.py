@@ -6,15 +6,13 @@ may lack any column except those by which its database was recognised.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.item import UNKNOWN_SOURCE
 from holdfast.model.session import SessionFilter
 from holdfast.stores.sqlite import session_rows
-from holdfast.stores.sqlite.bundle import quoted
 
 Row = Mapping[str, Any]
 
@@ -58,16 +56,6 @@ def taken_back(schema: Schema) -> str | None:
         return None
     summed_up = " AND m.compacted = 0" if schema.has("messages", "compacted") else ""
     return f"(m.active = 0{summed_up})"
-
-
-def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
-    """Rows by the names of their columns."""
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
-def names(columns: Sequence[str]) -> str:
-    return ", ".join(quoted(column) for column in columns)
 
 
 def _columns(schema: Schema) -> Mapping[str, str]:

@@ -12,11 +12,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from holdfast.errors import QueryError
 from holdfast.homes.hermes.state_db import values
-from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, taken_back, where
+from holdfast.homes.hermes.state_db.rows import sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Hit, Search, Session
+from holdfast.stores.sqlite.foreign import dicts
 from holdfast.stores.sqlite.indexed_text import has_unspaced, snippet
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.unindexed_search import (
@@ -24,6 +24,7 @@ from holdfast.stores.sqlite.unindexed_search import (
     WordSearch,
     searched_text,
     text_search,
+    too_much,
 )
 from holdfast.value import dataclass
 
@@ -61,7 +62,7 @@ def found(db: sqlite3.Connection, schema: Schema, asked: Search) -> list[Row]:
     if _excludes(query) or any(has_unspaced(term.text) for term in query.terms()):
         return read_through(db, schema, scope, asked)[asked.offset :]
     rows = _indexed(db, query, scope, asked)
-    rows += run_together(db, schema, scope, asked, to_fts5(query), query)
+    rows += run_together(db, schema, scope, asked, query)
     rows.sort(key=lambda row: (row[2], row[0]), reverse=True)
     return rows[asked.offset : asked.most]
 
@@ -112,13 +113,10 @@ def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) 
             WHERE {_WORDS} MATCH ? AND {scope.condition}
             ORDER BY i.rank, m.id DESC LIMIT ?
             """,  # noqa: S608 - no user text
-            [to_fts5(query), *scope.parameters, asked.most],
+            [query.to_fts5(_quoted), *scope.parameters, asked.most],
         ).fetchall()
     except sqlite3.OperationalError as error:
-        raise QueryError(
-            f"The query is too complex for the index: {error}.",
-            hint="Use fewer words or parentheses.",
-        ) from error
+        raise too_much(error) from error
     return [tuple(row) for row in rows]
 
 
@@ -133,18 +131,8 @@ def _excludes(query: Query) -> bool:
             return bool(query.without) or any(map(_excludes, query.parts))
 
 
-def to_fts5(query: Query) -> str:
-    """A query without NOT in the language of Hermes's index, each word as it stands."""
-    match query:
-        case Term():
-            return _quoted(query.text) + ("*" if query.prefix else "")
-        case Either():
-            return "(" + " OR ".join(map(to_fts5, query.parts)) + ")"
-        case Every():
-            return "(" + " AND ".join(map(to_fts5, query.parts)) + ")"
-
-
 def _quoted(text: str) -> str:
+    """A word for Hermes's index, as it stands."""
     return '"' + text.replace('"', '""').replace("\0", " ") + '"'
 
 
@@ -160,12 +148,12 @@ def read_through(db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Se
 
 
 def run_together(
-    db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Search, match: str, query: Query
+    db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Search, query: Query
 ) -> list[Row]:
     """The matches in which a word is next to a script without spaces, as in 用docker部署: to
-    Hermes's table of words that is one word. `match` is the query in the language of that table."""
+    Hermes's table of words that is one word."""
     condition = f"m.id NOT IN (SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH ?)"  # noqa: S608 - our own names
-    parameters: list[Any] = [match]
+    parameters: list[Any] = [query.to_fts5(_quoted)]
     pieces = _pieces(query) if _PIECES in schema.search_tables else None
     if pieces is not None:
         condition += f" AND m.id IN (SELECT rowid FROM {_PIECES} WHERE {_PIECES} MATCH ?)"  # noqa: S608 - our own names

@@ -5,39 +5,37 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.errors import UsageError
 from holdfast.homes.hermes.state_db import search, survey, values
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, where
+from holdfast.homes.hermes.state_db.rows import Row, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
-from holdfast.model.arguments import MOST_NAMED, named
-from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.model.arguments import check_foreign_id
+from holdfast.model.plan import Action
 from holdfast.model.session import (
     Hit,
     Message,
     Search,
     Session,
     SessionFilter,
-    SessionOrder,
 )
 from holdfast.model.usage import Share, StoreStats, UsageEntry
-from holdfast.policy.prices import Prices
-from holdfast.stores.sqlite.messages import paged
+from holdfast.stores.sqlite.foreign import dicts
+from holdfast.stores.sqlite.messages import Pages
 from holdfast.stores.sqlite.mirror import ForeignSessions
-from holdfast.stores.sqlite.session_rows import LARGEST, order, page, set_prices, within_64_bits
-
-_LONGEST_ID = 300
+from holdfast.stores.sqlite.sql_sessions import SqlSessions
 
 
-class HermesSessionStore(ForeignSessions):
+class HermesSessionStore(ForeignSessions, SqlSessions):
     """The sessions in one `state.db`."""
 
     deletes_every_delegate = True
-    keeps_usage = True
+    edits = frozenset({Action.RENAME})
+    database: HermesDatabase
 
     def __init__(self, path: Path, state: Path) -> None:
         super().__init__("Hermes")
@@ -55,43 +53,19 @@ class HermesSessionStore(ForeignSessions):
             raise self._unknown(session_id)
         return found[0]
 
-    def resolve(self, prefix: str) -> str:
-        """The id that is `prefix`, or the only one that starts with it. An error lists several."""
-        if not prefix or len(prefix) > _LONGEST_ID or not prefix.isprintable():
-            raise UsageError(f"{prefix[:_LONGEST_ID]!r} is not a session id.")
-        with self.database.read() as db:
-            rows = db.execute(
-                f"""
-                SELECT s.id, count(*) OVER () FROM {sessions_table(self.database.schema)}
-                WHERE substr(s.id, 1, ?) = ? ORDER BY s.id = ? DESC, s.last_active_at DESC LIMIT ?
-                """,  # noqa: S608 - our own names
-                (len(prefix), prefix, prefix, MOST_NAMED),
-            ).fetchall()
-        total = rows[0][1] if rows else 0
-        return named(prefix, [found for found, _ in rows], self._unknown(prefix), total=total)
+    def _tables(self, wanted: SessionFilter) -> str:
+        return sessions_table(self.database.schema)
 
-    def find(
-        self,
-        wanted: SessionFilter,
-        *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
-        limit: int | None = None,
-        offset: int = 0,
-        prices: Prices | None = None,
-    ) -> Sequence[Session]:
-        condition, parameters = where(wanted)
-        with self.database.read() as db:
-            table = sessions_table(self.database.schema)
-            by = order(order_by, set_prices(db, prices) if prices else None)
-            numbers = [
-                number
-                for (number,) in db.execute(
-                    f"SELECT s.number FROM {table} WHERE {condition} "  # noqa: S608 - no user text
-                    f"ORDER BY {by} LIMIT ? OFFSET ?",
-                    [*parameters, *page(limit, offset)],
-                )
-            ]
-            return self.read(db, numbers)
+    def _where(self, wanted: SessionFilter) -> tuple[str, list[Any]]:
+        return where(wanted)
+
+    def _check_id(self, text: str) -> str:
+        return check_foreign_id(text)
+
+    def _found(
+        self, db: sqlite3.Connection, chosen: str, by: str, parameters: Sequence[Any]
+    ) -> list[Session]:
+        return self.read(db, [number for (number,) in db.execute(chosen, parameters)])
 
     def read(
         self, db: sqlite3.Connection, numbers: Sequence[int], *, whole: bool = False
@@ -115,21 +89,6 @@ class HermesSessionStore(ForeignSessions):
         }
         return [by_number[number] for number in numbers]
 
-    def count(self, wanted: SessionFilter) -> int:
-        condition, parameters = where(wanted)
-        with self.database.read() as db:
-            [number] = db.execute(
-                f"SELECT count(*) FROM {sessions_table(self.database.schema)} WHERE {condition}",  # noqa: S608 - no user text
-                parameters,
-            ).fetchone()
-        return int(number)
-
-    def sources(self) -> Sequence[str]:
-        with self.database.read() as db:
-            table = sessions_table(self.database.schema)
-            rows = db.execute(f"SELECT DISTINCT s.source FROM {table} ORDER BY s.source")  # noqa: S608 - no user text
-            return [source for (source,) in rows]
-
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
         """As in Hermes: by its mark, whatever the parent and the source of the session are."""
         with self.database.read() as db:
@@ -147,41 +106,24 @@ class HermesSessionStore(ForeignSessions):
             waiting += new
         return list(found)[len(dict.fromkeys(ids)) :]
 
-    def messages(
-        self,
-        session_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> Iterator[Message]:
+    def _pages(self, session_id: str, *, newest_first: bool) -> Pages:
         self._need(session_id)
         order = "DESC" if newest_first else "ASC"
 
-        def read(after: int, before: int, most: int) -> Sequence[Row]:
+        def read(after: int, before: int, most: int) -> Sequence[tuple[int, Row]]:
             with self.database.read() as db:
-                return dicts(
-                    db.execute(
-                        # `+id` keeps the index by session: by id, SQLite would read every message.
-                        "SELECT * FROM messages WHERE session_id = ? AND +id > ? AND +id < ? "  # noqa: S608 - our own text
-                        f"ORDER BY +id {order} LIMIT ?",
-                        (session_id, after, before, most),
-                    )
+                rows = db.execute(
+                    # `+id` keeps the index by session: by id, SQLite would read every message.
+                    "SELECT * FROM messages WHERE session_id = ? AND +id > ? AND +id < ? "  # noqa: S608 - our own text
+                    f"ORDER BY +id {order} LIMIT ?",
+                    (session_id, after, before, most),
                 )
+                return [(row["id"], row) for row in dicts(rows)]
 
-        rows = paged(
-            read,
-            lambda row: int(row["id"]),
-            after=within_64_bits(after),
-            before=within_64_bits(LARGEST if before is None else before),
-            limit=limit,
-            newest_first=newest_first,
-        )
-        return map(values.message, rows)
+        return read
 
-    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
+    def _message(self, row: Sequence[Any]) -> Message:
+        return values.message(row[1])
 
     def search(self, asked: Search) -> Sequence[Hit]:
         with self.database.read() as db:
@@ -212,6 +154,9 @@ class HermesSessionStore(ForeignSessions):
 
     # --- Writing ----------------------------------------------------------------------------------
 
+    def as_title(self, title: str | None) -> str | None:
+        return values.clean_title(title)
+
     def rename(self, session_id: str, title: str | None) -> Session:
         """Titles are unique in Hermes, and must follow its rules."""
         title = values.clean_title(title)
@@ -230,13 +175,6 @@ class HermesSessionStore(ForeignSessions):
             raise self._unknown(session_id)
         return self.get(session_id)
 
-    def transaction(self) -> AbstractContextManager[object]:
-        return self.database.write()
-
-    def routed(self, key: str) -> Session | None:
-        found = self.find(SessionFilter(routing_key=key), limit=1)
-        return found[0] if found else None
-
     # --- Together ---------------------------------------------------------------------------------
 
     def _need(self, session_id: str) -> None:
@@ -244,8 +182,3 @@ class HermesSessionStore(ForeignSessions):
             there = db.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if there is None:
             raise self._unknown(session_id)
-
-    def _unknown(self, session_id: str) -> UnknownSessionError:
-        return UnknownSessionError(
-            f"There is no session {session_id!r}.", hint="`holdfast sessions list` shows them."
-        )

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from holdfast.homes.hermes.file_names import stems
 from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
+from holdfast.homes.hermes.state_db.rows import Row, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite import survey
+from holdfast.stores.sqlite.foreign import dicts
 from holdfast.stores.sqlite.survey import Classes, Owner, fixed_bytes, used_bytes
 
 #: The bytes of a session besides its messages: its row, its entries in indexes.

@@ -1,0 +1,113 @@
+"""Names, pins and ends are operations: undo takes back the last of them, and redo does it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.checkpoint_bench import taken
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine
+from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, fill
+
+
+@pytest.fixture
+def run(machine: Machine) -> Inside:
+    fill(machine.home)
+    return Inside(machine)
+
+
+def _session(run: Inside, name: str) -> dict[str, Any]:
+    shown: dict[str, Any] = run.ok("--json", "sessions", "show", name).document["session"]
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "did", "undone"),
+    [
+        (("rename", DISK, "other"), DISK, "is now called 'other'", "again"),
+        (("pin", CRON, DISK), CRON, "is pinned", "is no longer pinned"),
+        (("end", CJK), CJK, "has ended", "is open again"),
+        (("end", CJK, "--reason", "mine"), CJK, "has ended (mine)", "is open again"),
+    ],
+)
+def test_undo_takes_back_the_last_thing_done(
+    run: Inside, words: tuple[str, ...], name: str, did: str, undone: str
+) -> None:
+    run.ok("sessions", "end", EMPTY)
+    run.ok("sessions", "delete", EMPTY, "--yes")
+    before = _session(run, name)
+    assert did in run.ok("sessions", *words).out
+    after = _session(run, name)
+    assert after != before
+    dry = run.ok("undo", "--dry-run")
+    assert "Nothing was changed." in dry.out
+    assert _session(run, name) == after
+    back = run.ok("undo")
+    assert f"Undoing operation 3: sessions {words[0]}" in back.out
+    assert undone in back.out
+    assert _session(run, name) == before
+    assert run.run("sessions", "show", EMPTY).code != 0  # what was done earlier stays done
+    assert run.ok("redo", "--yes").code == 0
+    assert _session(run, name) | {"ended_at": 0, "last_active_at": 0} == after | {
+        "ended_at": 0,
+        "last_active_at": 0,
+    }
+    run.ok("undo")
+    assert _session(run, name) == before
+
+
+def test_several_at_once_are_one_operation(run: Inside) -> None:
+    run.ok("sessions", "pin", DISK, CRON)
+    assert "2 changed" in run.ok("log").out
+    run.ok("undo")
+    assert not any(_session(run, each)["pinned"] for each in (DISK, CRON))
+
+
+def test_what_is_already_so_is_no_operation(run: Inside) -> None:
+    run.ok("sessions", "pin", DISK)
+    again = run.ok("--json", "sessions", "pin", DISK).document
+    assert (again["operation"], again["session"]["pinned"]) == (None, True)
+    assert len(run.ok("--json", "log").document["operations"]) == 1
+
+
+def test_a_name_that_changed_since_stays(run: Inside) -> None:
+    run.ok("sessions", "rename", DISK, "one")
+    run.ok("sessions", "rename", DISK, "two")
+    asked = run.run("undo", "1", answers="y\n")
+    assert (asked.code, "changed again since" in asked.out) == (1, True)
+    assert _session(run, DISK)["title"] == "two"
+    run.ok("undo")
+    assert _session(run, DISK)["title"] == "one"
+    run.ok("undo", "1", "-y")
+    assert _session(run, DISK)["title"] != "one"
+
+
+def test_an_older_removal_is_redone_after_a_rename(run: Inside) -> None:
+    """A rename is no leaving: a redo of the removal only sees that the session changed."""
+    run.ok("sessions", "delete", DISK, "--yes")
+    run.ok("undo")
+    run.ok("sessions", "rename", CRON, "other")
+    redone = run.ok("redo", "1", "--yes")
+    assert "1 removed" in redone.out
+
+
+def test_a_refusal_is_no_operation(run: Inside) -> None:
+    assert run.run("sessions", "end", CJK, "--reason", "").code == 2
+    assert run.ok("--json", "log").document["operations"] == []
+
+
+def test_checkpoints_too(run: Inside, project: Path) -> None:
+    first = taken(run.machine, project)
+    run.ok("checkpoints", "rename", first, "good")
+    run.ok("checkpoints", "pin", first)
+    undone = run.ok("undo")
+    assert f"Checkpoint {first[:12]} is no longer pinned." in undone.out
+    run.ok("undo", "1", "-y")
+    shown = run.ok("--json", "checkpoints", "show", first).document["checkpoint"]
+    assert (shown["name"], shown["pinned"]) == (None, False)
+    assert "'good'" in run.ok("redo", "1", "--dry-run").out
+    run.ok("redo", "1", "-y")
+    assert run.ok("--json", "checkpoints", "show", first).document["checkpoint"]["name"] == "good"
