@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+from unittest import mock
 
 import click
 
@@ -68,6 +69,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
     "doctor": ("", "--repair --yes"),
+    "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),
     "completion": ("bash",),
     "help": ("", "prune"),
 }
@@ -123,8 +125,10 @@ def say_to_nobody(*words: str) -> int:
 
 def _run(words: Sequence[str], out: TextIO, err: TextIO) -> int:
     thresholds = gc.get_threshold()
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     try:
         with (
+            mock.patch.dict(os.environ, environ, clear=True),  # test processes have a width
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             _no_input(),

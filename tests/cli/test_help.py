@@ -49,7 +49,8 @@ def test_help(machine: Machine, command: str) -> None:
     examples = _examples(result.out)
     assert examples
     for example in examples:
-        assert machine.run(*example, "--help").code == 0, example
+        ours = example[: example.index("--")] if "--" in example else example
+        assert machine.run(*ours, "--help").code == 0, example
 
 
 def _listed(text: str) -> list[str]:

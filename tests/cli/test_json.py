@@ -46,7 +46,7 @@ _RUNS: list[tuple[str, int, set[str]]] = [
     ("config show", 0, {"path", "settings"}),
     ("config check", 0, {"path", "exists", "ok"}),
     ("config path", 0, {"path", "exists"}),
-    ("config init", 0, {"path", "created"}),
+    ("config init", 0, {"path", "created", "applied"}),
     ("completion bash", 0, {"shell", "script"}),
     ("completion tcsh", 2, _ERROR),
     ("nonsense", 2, _ERROR),

@@ -135,6 +135,8 @@ def _wrong(words: str) -> str | None:
     options = _options(command, context)
     rest = iter(shlex.split(words.replace('"', "").replace("'", "")))
     for word in rest:
+        if word == "--":  # what follows belongs to another command
+            return None
         if word.startswith("-") and word != "-":  # a lone dash is standard input
             option = options.get(word.partition("=")[0])
             if option is None:

@@ -33,6 +33,7 @@ _WITHOUT = {
     "sessions export",  # writes a file, not the home
     "checkpoints watch",
     "config edit",
+    "run",  # does what the command after -- does
 }
 
 

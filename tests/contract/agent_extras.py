@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.stores.sqlite.foreign import add_newer_functions
-from tests.contract.agents import openclaw, vibe
+from tests.contract.agents import openclaw, openhands, vibe
 
 Extra = Callable[[Path], object]
 
@@ -81,8 +81,19 @@ _CHILD = (
 )
 _KEY = "agent:main:explicit:lab-"
 
+
 #: By the agent and the column of the table of agents.
+def _subagent_of_droid(root: Path) -> None:
+    """The head of a session names the one that asked it."""
+    asked, other = sorted(root.glob("sessions/*/*.jsonl"))[:2]
+    head, *rest = asked.read_text().splitlines(keepends=True)
+    said = {**json.loads(head), "callingSessionId": other.stem}
+    asked.write_text("".join([json.dumps(said) + "\n", *rest]))
+
+
 EXTRAS: dict[tuple[str, str], Extra] = {
+    ("droid", "subagents"): _subagent_of_droid,
+    ("openhands", "subagents"): openhands.add_subagent,
     ("claude-code", "title"): _line("projects/*/*.jsonl", {"type": "ai-title", "aiTitle": "It"}),
     ("continue", "title"): _text(
         "sessions/*-*.json", '"title": "Untitled Session"', '"title": "It"'

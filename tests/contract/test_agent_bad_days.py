@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from holdfast.errors import HoldfastError, SchemaError
+from holdfast.errors import HoldfastError, SchemaError, StorageError
 from holdfast.homes import claude_code, format_sessions, gemini, life, message_counts
 from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
@@ -550,8 +550,8 @@ def test_what_a_link_leads_out_to_is_left_alone(tmp_path: Path) -> None:
         assert len(found.sessions) == 5
         assert any("outside the home" in each.reason for each in found.problems)
         assert [*home.sessions.messages(found.sessions[0].id)]
-        done = home.plan_delete([found.sessions[0].id]).apply()
-        assert not [each for each in done.outcomes if each.result is Result.REMOVED]
+        with pytest.raises(StorageError, match=r"cannot be removed: .* lies outside"):
+            home.plan_delete([found.sessions[0].id])
     assert files_and_rows(outside) == before
 
 

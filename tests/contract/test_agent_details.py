@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -19,7 +20,17 @@ from holdfast.homes.life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
 from tests.contract.agent_homes import NOW
-from tests.contract.agents import goose, kimi_code, openclaw, vibe
+from tests.contract.agents import (
+    continue_cli,
+    droid,
+    goose,
+    gptme,
+    kimi_code,
+    openclaw,
+    openhands,
+    vibe,
+)
+from tests.contract.agents.home import AgentHome
 
 
 def opened(root: Path) -> Home:
@@ -52,8 +63,9 @@ def _delegate_of_openclaw(root: Path) -> None:
     [
         (openclaw.HOME, _delegate_of_openclaw, "agent.main.explicit.lab-two"),
         (vibe.HOME, vibe.add_subagent, "child-ae909952595d7c9794382cd6"),
+        (openhands.HOME, openhands.add_subagent, openhands.CHILD),
     ],
-    ids=("openclaw", "vibe"),
+    ids=("openclaw", "vibe", "openhands"),
 )
 def test_a_subagent_goes_and_returns_with_its_session(  # type: ignore[no-untyped-def]
     agent, marry, child: str, tmp_path: Path
@@ -65,6 +77,7 @@ def test_a_subagent_goes_and_returns_with_its_session(  # type: ignore[no-untype
             agent.whole,
             "delegate",
         )
+        assert [each.role for each in home.sessions.messages(child)].count("user")
         report = home.delete([agent.whole])
         assert child not in {each.id for each in home.sessions.find()}
         assert not report.undo().failed
@@ -95,6 +108,90 @@ def test_a_dead_process_that_nobody_collected_is_dead() -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays listed
         assert Path(f"/proc/{process.pid}").exists()
         assert start_ticks(process.pid) is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (continue_cli.HOME, "node /opt/x/bin/cn --resume"),  # it goes on with any session
+        (droid.HOME, "droid exec --output-format acp"),
+        (gptme.HOME, "/opt/x/bin/python /opt/x/bin/gptme-server"),
+        (kimi_code.HOME, "node /opt/x/bin/kimi web"),
+        (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands acp"),
+        (openhands.HOME, "/opt/x/bin/python /opt/x/bin/openhands-acp"),
+    ],
+    ids=("continue", "droid", "gptme", "kimi-code", "openhands", "openhands-acp"),
+)
+def test_a_server_protects_sessions_of_any_folder(
+    agent: AgentHome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has them open for an editor or a browser, and works in a folder of its own."""
+    agent.make(tmp_path / "home")
+    with opened(tmp_path / "home") as home:
+        monkeypatch.setattr(life, "_processes", lambda: iter([(1, words.split(), "/elsewhere")]))
+        assert not home.plan_prune(older_than="0s").apply().removed
+        monkeypatch.setattr(life, "_processes", lambda: iter(()))
+        assert home.plan_prune(older_than="0s").apply().removed
+
+
+@pytest.mark.parametrize("dashes", [False, True], ids=("as it is", "with dashes"))
+def test_a_session_that_a_process_was_started_with_stays(
+    dashes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`openhands --resume ID`, in another folder: it reads the session at the first message, and
+    until then nothing else tells which one it has."""
+    openhands.HOME.make(tmp_path / "home")
+    name = openhands.HOME.whole
+    words = ["/x/bin/python", "/x/bin/openhands", "--resume", str(UUID(name)) if dashes else name]
+    monkeypatch.setattr(life, "_processes", lambda: iter([(1, words, "/elsewhere")]))
+    with opened(tmp_path / "home") as home:
+        gone = home.plan_prune(older_than="0s").apply().removed
+        assert gone
+        assert {each.id for each in home.sessions.find()} == {name}
+
+
+def test_an_editor_protects_sessions_of_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its extension is no process of its own; the editor has its databases open."""
+    monkeypatch.setattr(life, "_processes", lambda: iter(()))  # a Continue of this machine
+    continue_cli.make(tmp_path / "home")
+    index = tmp_path / "home" / "index" / "index.sqlite"
+    index.parent.mkdir(exist_ok=True)
+    index.touch()
+    with opened(tmp_path / "home") as home:
+        with index.open() as file:
+            editor = subprocess.Popen(["sleep", "60"], stdin=file)
+        try:
+            assert not home.plan_prune(older_than="0s").apply().removed
+        finally:
+            editor.kill()
+            editor.wait()
+        assert home.plan_prune(older_than="0s").apply().removed
+
+
+def test_traces_of_a_droid_session_go_and_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Search keeps an entry by the path of a session, and a list of subagents names who asked."""
+    monkeypatch.setattr(life, "_processes", lambda: iter(()))  # a droid of this machine
+    root = tmp_path / "home"
+    droid.make(root)
+    [path] = root.glob(f"sessions/*/{droid.HOME.whole}.jsonl")
+    asked = [{"parentSessionId": name, "description": "look"} for name in (path.stem, "another")]
+    search, tasks = root / "cache/search/manifest.json", root / "task-invocations.json"
+    search.parent.mkdir()
+    found = {str(path): {"sessionId": path.stem}, "/another.jsonl": {"sessionId": "another"}}
+    search.write_text(json.dumps({"schemaVersion": 3, "sessions": found}, indent=2))
+    tasks.write_text(json.dumps({"invocations": asked}, indent=2))
+    before = search.read_bytes(), tasks.read_bytes()
+    with opened(root) as home:
+        report = home.delete([path.stem])
+        assert path.stem not in search.read_text() + tasks.read_text()
+        assert "another" in search.read_text()
+        assert "another" in tasks.read_text()
+        report.undo()
+    assert (search.read_bytes(), tasks.read_bytes()) == before
 
 
 def test_logs_of_goose_go_and_return(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,9 +270,12 @@ class RunningMarmot(MarmotFormat):
         return Signs(rewrites="Marmot is running, and may write it back from memory")
 
 
-def test_what_stays_of_a_removed_session_is_said(root: Path) -> None:
+@pytest.mark.parametrize("undoable", [True, False])
+def test_what_stays_of_a_removed_session_is_said(root: Path, undoable: bool) -> None:
     home = FormatHome(root, RunningMarmot(), clock=clock)
-    report = apply(removing(home, "aa01"), home, clock=clock)
+    items = [item for item in home.scan(NOW).items if item.id == "aa01"]
+    made = plan_all(items, str(root), NOW, command="t", reason="asked", undoable=undoable)
+    report = apply(made, home, clock=clock)
     assert [(each.result, each.reason) for each in report.outcomes] == [
         (
             Result.REMOVED,

@@ -19,8 +19,10 @@ FEWEST_KILLS = 20
 
 
 def harness(*arguments: str, module: str) -> dict[str, int]:
+    # One word more before the arguments: a process with the name of an agent among its first words
+    # would count as that agent, and keep what a running agent writes back.
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.crash.{module}", *arguments],
+        [sys.executable, "-u", "-m", f"tests.crash.{module}", *arguments],
         cwd=ROOT,
         check=False,
         capture_output=True,

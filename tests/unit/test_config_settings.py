@@ -131,6 +131,7 @@ def test_default_entries() -> None:
         ("notify.command", "", "default"),
         ("notify.near_percent", 90, "default"),
         ("notify.timeout_seconds", 10, "default"),
+        ("mcp.changes", "ask", "default"),
         ("guard.max_tokens", 0, "default"),
         ("guard.max_tokens_in", 0, "default"),
         ("guard.max_tokens_out", 0, "default"),

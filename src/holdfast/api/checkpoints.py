@@ -243,10 +243,11 @@ class Checkpoints(Capture):
         *,
         stopped: Callable[[], bool],
         settle: Duration | None = None,
+        session: SessionRef | None = None,
         told: Callable[[WatchStep], None] = lambda _: None,
     ) -> Watched:
         """Watch a directory until `stopped` returns True, and take a checkpoint after each change,
-        once nothing has changed for `settle`.
+        once nothing has changed for `settle`. With `session`, they belong to that session.
 
         `told` is called for every attempt. One process at a time may watch a directory; in a second
         one this raises `BusyError`. The home is created if it does not exist.
@@ -256,12 +257,22 @@ class Checkpoints(Capture):
             quiet = seconds(settle, "settle")
             pace = Pace(settle=quiet, longest=max(pace.longest, quiet))
         writer, clock = self.writer(), self._place.clock
-        first = writer.take(workdir, reason="watch: the first look", now=clock())
+        belongs_to = session_id(session) or None
+        first = writer.take(
+            workdir, reason="watch: the first look", now=clock(), session=belongs_to
+        )
         if first.id is None:
             raise HoldfastError(f"{workdir} cannot be watched. {first.reason}.")
         with following(writer.layout, workdir) as follower:
             return watch(
-                writer, workdir, follower, clock=clock, stopped=stopped, told=told, pace=pace
+                writer,
+                workdir,
+                follower,
+                clock=clock,
+                stopped=stopped,
+                told=told,
+                pace=pace,
+                session=belongs_to,
             )
 
     # --- Changing ---------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ COMMANDS = {
     ),
     "sessions": Lazy("holdfast.cli.commands.sessions", "List, search and limit sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
+    "run": Lazy("holdfast.cli.commands.run", "Run an agent with checkpoints and limits."),
+    "mcp": Lazy("holdfast.cli.commands.mcp", "Serve sessions and checkpoints to an agent."),
     "maintain": Lazy("holdfast.cli.commands.maintain", "Run maintenance, once or continuously."),
     "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),
     "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),

@@ -33,6 +33,7 @@ CHANGING = frozenset(
         "checkpoints prune",
         "checkpoints clear",
         "checkpoints clear-legacy",
+        "run",
         "maintain",
         "apply",
         "undo",

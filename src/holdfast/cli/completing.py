@@ -6,8 +6,9 @@ middle of a line helps nobody.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,56 +22,55 @@ if TYPE_CHECKING:
     from holdfast.api.offers import Offer
 
 
-def session_ids(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
+_Offers = Callable[[Invocation, str], Iterable["Offer"]]
+
+
+def _completer(offered: _Offers) -> Callable[..., Sequence[CompletionItem]]:
+    """What click asks, for a function that offers words of a home. What fails offers none."""
+
+    @functools.wraps(offered)
+    def complete(
+        ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> Sequence[CompletionItem]:
+        invocation = ctx.find_root().ensure_object(Invocation)
+        with suppress(Exception):
+            try:
+                return _items(offered(invocation, incomplete))
+            finally:
+                invocation.close()
+        return []
+
+    return complete
+
+
+@_completer
+def session_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Sessions of the chosen home, or of all."""
-    with suppress(Exception):
-        from holdfast.api import offers
+    from holdfast.api import offers
 
-        return _items(offers.sessions(_homes(_invocation(ctx)), incomplete))
-    return []
+    return offers.sessions(_homes(invocation), incomplete)
 
 
-def sources(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
-    with suppress(Exception):
-        from holdfast.api import offers
+@_completer
+def sources(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
+    from holdfast.api import offers
 
-        return _items(
-            each for root in _homes(_invocation(ctx)) for each in offers.sources(root, incomplete)
-        )
-    return []
+    return (each for root in _homes(invocation) for each in offers.sources(root, incomplete))
 
 
-def checkpoint_ids(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
-    with suppress(Exception):
-        from holdfast.api import offers
+@_completer
+def checkpoint_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
+    from holdfast.api import offers
 
-        invocation = _invocation(ctx)
-        try:
-            return _items(offers.checkpoints(invocation.open_place(), incomplete, here()))
-        finally:
-            invocation.close()
-    return []
+    return offers.checkpoints(invocation.open_place(), incomplete, here())
 
 
-def operations(
-    ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
+@_completer
+def operations(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Numbers of operations; of the one home that was named, or of our own."""
-    with suppress(Exception):
-        from holdfast.api import offers
+    from holdfast.api import offers
 
-        invocation = _invocation(ctx)
-        try:
-            return _items(offers.operations(invocation.open_place(), incomplete))
-        finally:
-            invocation.close()
-    return []
+    return offers.operations(invocation.open_place(), incomplete)
 
 
 def command_words(
@@ -126,10 +126,6 @@ def sections(
     from holdfast.config.settings import TABLES
 
     return _items(Offer(each) for each in TABLES if each.startswith(incomplete))
-
-
-def _invocation(ctx: click.Context) -> Invocation:
-    return ctx.find_root().ensure_object(Invocation)
 
 
 def _homes(invocation: Invocation) -> Sequence[Path]:

@@ -15,6 +15,7 @@ from holdfast.config.storage import (
     ArchiveSettings,
     CheckpointSettings,
     MaintenanceSettings,
+    McpSettings,
     NotifySettings,
 )
 from holdfast.errors import UsageError
@@ -88,6 +89,7 @@ class Settings:
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
+    mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     own: tuple[Own, ...] = ()
     origins: Mapping[str, str] = field(
@@ -245,6 +247,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
     "archive": keys_of(ArchiveSettings, "archive"),
     "notify": keys_of(NotifySettings, "notify"),
+    "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),
     PRICES: {},
 }

@@ -1,4 +1,5 @@
-"""[checkpoints], [archive], [maintenance] and [notify]: what else a home keeps, and its upkeep."""
+"""[checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
+and who may ask for changes."""
 
 from __future__ import annotations
 
@@ -218,3 +219,15 @@ class NotifySettings:
     @property
     def near_share(self) -> float:
         return self.near_percent / 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings:
+    """[mcp]."""
+
+    changes: str = key(
+        Choice("ask", "allow", "refuse"),
+        "ask",
+        "What an agent may change through `holdfast mcp`. With ask, the user confirms a restore.",
+        "With refuse, it can only read, and takes no checkpoints.",
+    )

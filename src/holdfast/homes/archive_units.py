@@ -162,7 +162,8 @@ class UnitArchiveMover(IntoArchive):
             self._units.discard([removal])
             return failed(in_a_word(error))
         self._clear(removal)
-        return Moved(copied=True, bytes=max(0, left - made.archive_bytes))
+        freed = max(0, left - made.archive_bytes)
+        return Moved(reason=moved.reason, copied=True, bytes=freed)
 
     def _pack(
         self,

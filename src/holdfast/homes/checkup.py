@@ -291,10 +291,16 @@ def _log(view: LogView) -> Finding:
     if missing:
         return _damage(
             "operation log",
-            f"the record of operation {', '.join(missing)} is gone; it cannot be undone",
+            f"{_records(missing)} gone; what that removed cannot be undone",
             "If you have a backup of the home, copy its operations folder from there.",
         )
     return Finding(check="operation log")
+
+
+def _records(missing: Sequence[str]) -> str:
+    if len(missing) == 1:
+        return f"the record of operation {missing[0]} is"
+    return f"the records of {len(missing):,} operations, first {missing[0]}, are"
 
 
 def _unfinished(view: LogView) -> Finding:

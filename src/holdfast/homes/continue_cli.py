@@ -2,9 +2,12 @@
 
 sessions/ID.json         a session as one document, written whole each time
 sessions/sessions.json   the list of all sessions, by which it finds them
+index/*.sqlite           what an extension knows of the code, open as long as its editor is
 logs/                    what it logged
 
-It leaves no sign of life. No message has a time, so the file's own tells the last use.
+Its command line leaves no sign of life. As long as a process of it runs, no entry leaves the list,
+and so no session goes: it goes on with sessions of any folder. No message has a time, so the file's
+own tells the last use.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.homes import life
 from holdfast.homes.blocks import tokens_in, tool_call, used
 from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
@@ -92,7 +96,11 @@ class Continue:
         return spoken(transcript_of(unit))
 
     def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # the processes of the agent are all there is to see
+        """An extension runs inside a process of its editor, which has another name."""
+        for path in sorted(root.glob("index/*.sqlite")):
+            for process in life.holders_of(path):
+                return Signs(home=f"process {process} has {path.name} open")
+        return Signs()
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         said = _document(path)

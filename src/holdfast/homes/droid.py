@@ -3,9 +3,11 @@
 sessions/-CWD/ID.jsonl               a session: its head, then messages, appended
 sessions/-CWD/ID.settings.json       its model and what it used, with a copy beside it
 cache/session-discovery-index.json   what its list shows of each session, made again when missing
+cache/search/manifest.json           what it knows of each for a search, made again when missing
+task-invocations.json                who asked which subagent, with a copy beside it
 logs/, bin/                          logs, and a program that it copied here
 
-It leaves no sign of life at all.
+It leaves no sign of life at all. A session that goes on elsewhere notes the folder in its head.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from holdfast.homes import life
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import block_messages, tokens_in, used
 from holdfast.homes.leftovers import leftover, matching
@@ -50,6 +53,8 @@ _HEAD = {"type", "id", "version", "cwd"}
 _LEFTOVERS = (("log", "logs/*"), ("program", "bin/rg"))
 #: How the id of a message begins that the agent itself wrote.
 _CONTEXT = "context-"
+#: Words of a process that speaks with an editor, a browser or another computer.
+_SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 
 class Droid:
@@ -99,7 +104,8 @@ class Droid:
         return Appended(path=transcript_of(unit), spoken=_said)
 
     def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # the processes of the agent are all there is to see
+        """A process that serves an editor has sessions of any folder open."""
+        return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         for head in filter(_is_head, opening(path)[:1]):
@@ -132,15 +138,15 @@ def _read(path: Path) -> Unit:
         started = moment(said.get("timestamp"))
         if started:
             break
-    parent = str(head.get("callingSessionId") or "")
+    caller, origin = head.get("callingSessionId"), head.get("parent")
     return Unit(
         id=path.stem,
         active=updated or path.stat().st_mtime,
         parts=(),
         started=started,
-        parent=parent,
-        relation=Relation.DELEGATE if parent else None,
-        cwd=str(head.get("cwd") or ""),
+        parent=str(caller or origin or ""),
+        relation=Relation.DELEGATE if caller else Relation.BRANCH if origin else None,
+        cwd=str(head.get("lastCwd") or head.get("cwd") or ""),
         title=str(head.get("title") or ""),
         model=str(model or ""),
         transcript=path,
@@ -149,11 +155,20 @@ def _read(path: Path) -> Unit:
 
 def _parts(root: Path, path: Path) -> tuple[Part, ...]:
     beside = (path.with_suffix(end) for end in (".settings.json", ".settings.json.bak"))
-    index = root / "cache" / "session-discovery-index.json"
+    cache = root / "cache"
+    traces = (
+        (cache / "session-discovery-index.json", "entries", None, path.stem),
+        (cache / "search" / "manifest.json", "sessions", None, str(path)),
+        (root / "task-invocations.json", "invocations", "parentSessionId", path.stem),
+        (root / "task-invocations.json.bak", "invocations", "parentSessionId", path.stem),
+    )
     return (
         FilePart(path=path, role=Role.REFERENCE),
         *(FilePart(path=each) for each in beside),
-        LinePart(path=index, at=("entries",), value=path.stem, role=Role.TRACE),
+        *(
+            LinePart(path=where, at=(place,), key=key, value=value, role=Role.TRACE)
+            for where, place, key, value in traces
+        ),
     )
 
 
@@ -183,9 +198,11 @@ def _head(path: Path) -> Record:
 
 
 def _files(root: Path) -> list[Path]:
+    """In a folder for each project, and older ones beside those folders."""
+    sessions = root / "sessions"
     return [
         folder / name
-        for folder in sorted((root / "sessions").glob("*/"))
+        for folder in (sessions, *sorted(sessions.glob("*/")))
         for name in sorted(names_in(folder))
         if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
     ]

@@ -481,7 +481,7 @@ class Census:
         if not processes:
             return signs
         return Signs(
-            units=signs.units,
+            units={**processes.named, **signs.units},
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
             rewrites=signs.rewrites

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.one_look import once
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 _PROC = Path("/proc")
 #: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.
@@ -21,10 +21,12 @@ _TELLING = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Processes of an agent under this user: the folders they work in, with the evidence.
-    `unreadable` says that a process did not show its folder."""
+    """Processes of an agent under this user: the folders they work in, with the evidence. `named`
+    are the words they were started with, and one of them may be the id of a session, with dashes
+    or without. `unreadable` says that a process did not show its folder."""
 
     folders: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
     unreadable: str | None = None
 
     def __bool__(self) -> bool:
@@ -44,14 +46,19 @@ def running(programs: Sequence[str]) -> Running:
                 unreadable = f"process {number} hides its working directory"
             else:
                 found.folders[folder] = f"process {number} works there"
-    return Running(folders=found.folders, unreadable=unreadable)
+            for word in words:
+                name = word.rpartition("=")[2]
+                found.named[name] = found.named[name.replace("-", "")] = (
+                    f"process {number} was started with it"
+                )
+    return replace(found, unreadable=unreadable)
 
 
 def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
-    server, a daemon, an editor's helper."""
+    server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
     for number, said, _ in _seen_processes():
-        if _is_one_of(said, programs) and set(said) & set(words):
+        if _is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
             return f"process {number} serves sessions of any folder"
     return None
 

@@ -2,6 +2,7 @@
 
 conversations/ID/base_state.json           what the conversation is: model, folder, usage, status
 conversations/ID/events/event-N-UUID.json  what happened, a file for each event
+conversations/ID/subagents/ID/             a subagent: a conversation of its own, of the same form
 cache/                                     compiled templates, and a lock for skills
 
 The status says `running` for ever after a crash, and the lock beside the events is never held: the
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from holdfast.homes import life
 from holdfast.homes.blocks import tokens_in, tool_call, used
 from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import INJECTED, Record, names_in, newest, text_of, whole_records
@@ -29,10 +31,16 @@ from holdfast.model.part import (
     Transcript,
     Unit,
 )
-from holdfast.model.session import Json, Message
+from holdfast.model.session import Json, Message, Relation
 from holdfast.model.usage import Usage
+from holdfast.value import replace
 
 _STATE = "base_state.json"
+_SUBAGENTS = "subagents"
+#: Commands that have conversations of any folder open: for editors, and for browsers.
+_SERVERS = ("acp", "openhands-acp", "serve", "web")
+#: How models are named in a conversation's usage that its subagents asked.
+_DELEGATED = ("task:", "delegate:")
 _KNOWN = {"id", "agent", "workspace", "execution_status"}
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 
@@ -43,7 +51,7 @@ class OpenHands:
         agent="OpenHands",
         folder=".openhands",
         environment="OPENHANDS_PERSISTENCE_DIR",
-        processes=("openhands",),
+        processes=("openhands", "openhands-acp"),
         versions=("1.16.0",),
     )
 
@@ -51,7 +59,7 @@ class OpenHands:
         return (root / "conversations").is_dir()
 
     def doubt(self, root: Path) -> str | None:
-        path = newest(each / _STATE for each in _folders(root))
+        path = newest(each / _STATE for each in _folders(root / "conversations"))
         said = _document(path) if path else {}
         if path and said and not said.keys() >= _KNOWN:
             return f"{path.parent.name}/{_STATE} is not what Holdfast knows"
@@ -61,19 +69,23 @@ class OpenHands:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        for folder in _folders(root):
+        for folder in _folders(root / "conversations"):
             yield _read(folder)
+            yield from _subagents(folder, known)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         for kind, path in matching(root, (("cache", "cache/jinja/*"),)):
             yield from leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        for path in _events(root / "conversations" / unit.id):
+        """A subagent's folder is its transcript; nobody else's names one."""
+        for path in _events(unit.transcript or root / "conversations" / unit.id):
             yield from _messages(_document(path))
 
     def signs(self, root: Path, now: float) -> Signs:
-        return Signs()
+        """An editor that speaks to it names a folder for each conversation, whatever folder the
+        process itself works in."""
+        return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         return None  # no file of it has a whole conversation
@@ -150,15 +162,18 @@ def _read(folder: Path) -> Unit:
         started=times[0] if times else None,
         cwd=str(place.get("working_dir") or "") if isinstance(place, dict) else "",
         model=str(llm.get("model") or "") if isinstance(llm, dict) else "",
-        used=_used(said.get("stats")),
+        used=_used(said.get("stats"), alone=(folder / _SUBAGENTS).is_dir()),
     )
 
 
-def _used(stats: object) -> Usage | None:
-    """What each of its models used: the agent's own, and one that writes summaries."""
+def _used(stats: object, *, alone: bool) -> Usage | None:
+    """What each of its models used: the agent's own, and one that writes summaries. `alone` leaves
+    out what its subagents used, which are listed themselves."""
     metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
     total = Usage()
-    for each in metrics.values() if isinstance(metrics, dict) else ():
+    for name, each in metrics.items() if isinstance(metrics, dict) else ():
+        if not isinstance(each, dict) or (alone and name.startswith(_DELEGATED)):
+            continue
         tokens = tokens_in(
             each.get("accumulated_token_usage"),
             input=("prompt_tokens",),
@@ -185,8 +200,21 @@ def _document(path: Path) -> Record:
         return {}
 
 
-def _folders(root: Path) -> list[Path]:
-    folder = root / "conversations"
+def _subagents(folder: Path, known: Known) -> Iterator[Unit]:
+    """They lie in the folder of their conversation, and leave and return with it."""
+    for child in _folders(folder / _SUBAGENTS):
+        yield known(child) or replace(
+            _read(child),
+            parent=folder.name,
+            relation=Relation.DELEGATE,
+            parts=(),
+            transcript=child,
+        )
+        yield from _subagents(child, known)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Conversations."""
     found = [folder / name for name in sorted(names_in(folder))]
     return [each for each in found if (each / _STATE).exists() or (each / "events").is_dir()]
 

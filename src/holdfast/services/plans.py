@@ -196,7 +196,8 @@ def _check_all_can_leave(
             )
         why = next((p for p in inventory.problems if p.reason.endswith(each.id)), None)
         if why is not None:
-            raise StorageError(f"{each.id} cannot leave: {why.path} {why.reason}.")
+            reason = why.reason.removesuffix(f": {each.id}")
+            raise StorageError(f"{each.id} cannot be removed: {why.path} {reason}.")
 
 
 def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:

@@ -70,9 +70,11 @@ def watch(
     stopped: Stopped,
     told: Told,
     pace: Pace = USUAL_PACE,
+    session: str | None = None,
 ) -> Watched:
-    """Watch a directory until told to stop. What changed by then is captured before it ends."""
-    watching = _Watch(store, workdir, clock, pace)
+    """Watch a directory until told to stop. What changed by then is captured before it ends. The
+    checkpoints belong to `session`, if one is given."""
+    watching = _Watch(store, workdir, clock, pace, session)
     # The watches are there already: what changes from here on is told.
     told(watching.take(ChangedPaths(lost="the first look")))
     while not stopped():
@@ -99,12 +101,20 @@ def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
 class _Watch:
     """The state of a watch: what it did, and when it last looked at everything."""
 
-    def __init__(self, store: CheckpointTaker, workdir: Path, clock: Clock, pace: Pace) -> None:
+    def __init__(
+        self,
+        store: CheckpointTaker,
+        workdir: Path,
+        clock: Clock,
+        pace: Pace,
+        session: str | None,
+    ) -> None:
         self.done = Watched()
         self._store = store
         self._workdir = workdir
         self._clock = clock
         self._pace = pace
+        self._session = session
         self._looked = time.monotonic()
         self._failed = False
 
@@ -134,6 +144,7 @@ class _Watch:
                 self._workdir,
                 reason=_reason(seen.paths, look),
                 now=at,
+                session=self._session,
                 paths=None if look else sorted(seen.paths),
             )
         except HoldfastError as error:

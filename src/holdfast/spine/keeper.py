@@ -22,6 +22,7 @@ from holdfast.spine.outcomes import (
     judge_removal,
     judge_return,
 )
+from holdfast.value import replace
 
 _Judge = Callable[[Removal, Presence], Verdict]
 _Act = Callable[[Sequence[Removal]], Sequence[Moved]]
@@ -124,7 +125,11 @@ class _Run:
             and self._moved[each].done
             and self._moved[each].copied
         ]
-        self._act(self._mover.discard, gone)
+        notes = {each: self._moved[each].reason for each in gone}
+        for each in self._act(self._mover.discard, gone):
+            moved = self._moved[each]
+            if moved.done and notes[each]:  # what stayed behind, stayed all the same
+                self._moved[each] = replace(moved, reason=notes[each])
 
     def outcomes(self, *, kept: bool) -> Sequence[Outcome]:
         ended = zip(self._batch, self._verdicts, self._moved, strict=True)

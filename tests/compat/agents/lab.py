@@ -42,12 +42,17 @@ class Lab(ABC):
     patience: float = 120
     #: What of an answer a terminal shows in one piece.
     drawn: str = "Noted."
+    #: What a terminal shows that has a session open; empty where that is what was said in it.
+    shown: str = ""
+    #: Whether it goes on with a session in another folder than the one it began in.
+    anywhere: bool = False
 
     def __init__(self, place: Path, model: ModelServer) -> None:
         self.program = self.installed()
         self.place = place
         self.user = place / "user"
         self.project = place / "project"
+        self.working_in = self.project
         self.model = model
         self.said: dict[str, str] = {}
 
@@ -113,7 +118,7 @@ class Lab(ABC):
         self.before_start()
         return subprocess.Popen(
             [str(self.program), *self.resuming(session, prompt)],
-            cwd=self.project,
+            cwd=self.working_in,
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -425,6 +430,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait(timeout=20)
     if process.stdout is not None:
         process.stdout.close()
+
+
+def answers_in(transcript: Path, having: str) -> int:
+    """How often the model's line stands in the lines of a transcript that have this text. Some
+    agents print no answer when they go on with a session after a crash."""
+    lines = transcript.read_text().splitlines()
+    return sum(having in line and LINE in line for line in lines)
 
 
 def copied(source: Path, target: Path) -> None:

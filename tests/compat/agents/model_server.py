@@ -273,11 +273,19 @@ class _Conversation(BaseHTTPRequestHandler):
         def chunk(delta: dict[str, Any], end: str | None = None) -> None:
             self._send({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]})
 
+        reason = "tool_calls" if answer.tool else "stop"
+        if not body.get("stream"):
+            self._pause(answer)
+            message = {"role": "assistant", "content": None, **delta}
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            whole = {**head, "object": "chat.completion", "created": 1, "usage": usage}
+            self._json({**whole, "choices": [choice]})
+            return
         with self._stream():
             chunk({"role": "assistant", "content": ""})
             self._pause(answer)
             chunk(delta)
-            chunk({}, "tool_calls" if answer.tool else "stop")
+            chunk({}, reason)
             self._send({**head, "choices": [], "usage": usage})
             self._send("[DONE]")
 

@@ -62,6 +62,7 @@ def lab(made: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
         pytest.skip(f"NOT DECIDED ON THE REAL AGENT: {why}")
     copied(made.place.with_name("saved"), made.place)
     made.configure()
+    made.working_in = made.project
     made.model.released.clear()
     yield made
     made.model.released.set()
@@ -259,18 +260,24 @@ def attack(lab: Lab, session: str) -> None:
 
 
 def test_a_working_agent_is_never_touched(lab: Lab) -> None:
+    """Wherever it works: it may go on with a session that began in another folder."""
     [session] = (name for name, word in lab.said.items() if word == "bananas")
-    process = lab.start(session, "WAIT, then say something about bananas")
-    try:
-        assert lab.model.waiting.wait(timeout=60)
-        attack(lab, session)
-        lab.model.released.set()
-        said, _ = process.communicate(timeout=60)
-        assert process.returncode == 0, said
-        assert LINE in said.decode()
-    finally:
-        end(process)
-    assert session in lab.listed()
+    elsewhere = lab.place / "elsewhere"
+    elsewhere.mkdir()
+    for folder in (lab.project, elsewhere) if lab.anywhere else (lab.project,):
+        lab.model.released.clear()
+        lab.working_in = folder
+        process = lab.start(session, "WAIT, then say something about bananas")
+        try:
+            assert lab.model.waiting.wait(timeout=60)
+            attack(lab, session)
+            lab.model.released.set()
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode == 0, said
+            assert LINE in said.decode()
+        finally:
+            end(process)
+        assert session in lab.listed()
     lab.resume(session)
     check_whole(lab)
 
@@ -281,12 +288,12 @@ def test_an_agent_that_shows_a_session_is_never_touched(lab: Lab) -> None:
         pytest.skip(f"THE TERMINAL OF {lab.name} WAS NOT TRIED: its sessions here have none")
     terminal = lab.terminal(*lab.showing(session))
     try:
-        terminal.wait(lambda drawn: "bananas" in drawn)
-        terminal.settled()
+        terminal.wait(lambda drawn: (lab.shown or "bananas") in drawn)
+        before = terminal.settled().count(lab.drawn)
         attack(lab, session)
         terminal.type("One more thing about bananas")
         terminal.wait(lambda _: any(b"One more thing" in each for each in lab.model.heard))
-        terminal.wait(lambda drawn: drawn.count(lab.drawn) > 1)
+        terminal.wait(lambda drawn: drawn.count(lab.drawn) > before)
         terminal.settled()
     finally:
         terminal.close()

@@ -15,6 +15,18 @@ def make(root: Path) -> None:
     unpack("openhands", ".openhands", root)
 
 
+#: The conversation that `add_subagent` makes one of a subagent.
+CHILD = "9766ae2a9ff1496a96a281cfbd92fa52"
+
+
+def add_subagent(root: Path) -> None:
+    """A conversation in the folder of the one that asked it, as the real agent leaves it."""
+    old = root / "conversations" / CHILD
+    inside = root / "conversations" / HOME.whole / "subagents"
+    inside.mkdir()
+    old.rename(inside / CHILD)
+
+
 def _touch(home: Home, name: str) -> None:
     path = home.path / "conversations" / name / "base_state.json"
     status = path.stat()

@@ -9,8 +9,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from tests.compat.agents.installed import node
-from tests.compat.agents.lab import Lab
-from tests.compat.agents.model_server import LINE
+from tests.compat.agents.lab import Lab, answers_in
 
 
 class Copilot(Lab):
@@ -48,12 +47,10 @@ class Copilot(Lab):
 
     def resume_with(self, session: str, prompt: str) -> None:
         """After a crash it prints no answer; it stands in its events all the same."""
-        self.run(*self.resuming(session, f"{prompt}, about {self.said.get(session)}"))
         events = self.home / "session-state" / session / "events.jsonl"
-        answers = [
-            line for line in events.read_text().splitlines() if '"assistant.message"' in line
-        ]
-        assert LINE in answers[-1]
+        before = answers_in(events, '"assistant.message"')
+        self.run(*self.resuming(session, f"{prompt}, about {self.said.get(session)}"))
+        assert answers_in(events, '"assistant.message"') > before
 
     def listed(self) -> set[str]:
         """From its server, which is what editors ask: its terminal redraws only what changed of a

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from tests.compat.agents.installed import node
-from tests.compat.agents.lab import Lab
+from tests.compat.agents.lab import Lab, answers_in
 
 
 class Qwen(Lab):
@@ -48,6 +48,13 @@ class Qwen(Lab):
 
     def showing(self, session: str) -> Sequence[str]:
         return ("--yolo", "--resume", session)
+
+    def resume_with(self, session: str, prompt: str) -> None:
+        """After a crash it may print no answer; it stands in its transcript all the same."""
+        [chat] = self.home.glob(f"projects/*/chats/{session}.jsonl")
+        before = answers_in(chat, '"type":"assistant"')
+        self.run(*self.resuming(session, f"{prompt}, about {self.said.get(session)}"))
+        assert answers_in(chat, '"type":"assistant"') > before
 
     def listed(self) -> set[str]:
         opened = self.terminal("--resume")

@@ -1,0 +1,57 @@
+"""`holdfast mcp`: sessions and checkpoints as tools for an agent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import Machine
+
+
+@click.command(
+    "mcp",
+    cls=Command,
+    example="holdfast mcp\nclaude mcp add holdfast -- holdfast mcp\n"
+    "codex mcp add holdfast -- holdfast mcp",
+)
+@click.pass_obj
+def mcp(invocation: Invocation, /) -> int:
+    """Serve sessions and checkpoints to an agent, over the Model Context Protocol.
+
+    The agent starts this command and talks to it on stdin and stdout. It can search and read past
+    sessions of every agent here, with secrets blanked out; list, compare and take checkpoints; and
+    see budgets. Before a restore the user is asked; [mcp] in config.toml can allow or refuse it.
+    """
+    try:
+        from holdfast.mcp.server import server
+    except ImportError as error:
+        raise UsageError(
+            f"`holdfast mcp` needs a package that is not installed: {error.name}.",
+            hint="Install it with: pip install 'holdfast[mcp]'",
+        ) from error
+    from holdfast.api.machine import Machine
+    from holdfast.mcp.tools import Tools
+
+    place = invocation.checked_place(invocation.home_path)
+
+    def machine(agents: Sequence[str] | None) -> Machine:
+        return Machine(
+            invocation.user_home,
+            environ=os.environ,
+            overrides=os.environ,
+            clock=invocation.clock,
+            command="holdfast mcp",
+            agents=agents,
+        )
+
+    tools = Tools(home=place.root, machine=machine, clock=invocation.clock)
+    server(tools, changes=place.settings.mcp.changes).run("stdio")
+    return 0

@@ -1,0 +1,203 @@
+"""`holdfast run`: any agent with a lease, checkpoints and limits around it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Choice, Command
+from holdfast.cli.invocation import Invocation, here, resolved
+from holdfast.cli.output import note, print_json
+from holdfast.cli.show_checkpoints import short
+from holdfast.errors import UsageError
+from holdfast.model.text import format_cost, format_count, format_duration, one_line, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from holdfast.api.run import ProcessGroup, RunLimits, RunReport
+
+_MONEY = r"\$?(\d+(?:\.\d+)?)\s*(?:usd|\$)?"
+_TOKENS = r"(\d+(?:\.\d+)?)\s*([km]?)\s*(?:tokens?|tok)"
+_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+@click.command(
+    "run",
+    cls=Command,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    example="holdfast run -- claude\n"
+    "holdfast run --budget 5USD --max-time 2h -- codex exec 'fix the tests'\n"
+    "holdfast run --budget 500ktokens --name nightly -- gemini -p 'update the docs'",
+)
+@click.argument("command", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--budget",
+    "budgets",
+    metavar="AMOUNT",
+    multiple=True,
+    help="Stop it when its agent has used this much: 5USD, 500ktokens. May be given for both.",
+)
+@click.option("--max-time", metavar="DURATION", help="Stop it after this long: 30m, 2h.")
+@click.option("--name", metavar="TEXT", help="What the run is called in `sessions list`.")
+@click.option("--path", metavar="DIR", help="The directory to run it in [the current one].")
+@click.option("--no-checkpoints", is_flag=True, help="Take no checkpoints while it works.")
+@click.option(
+    "--on-failure",
+    type=Choice(["stop", "allow"]),
+    default="stop",
+    help="What to do when the budget cannot be checked, such as for a model without a price "
+    "[stop].",
+)
+@click.pass_obj
+def run(
+    invocation: Invocation,
+    /,
+    command: tuple[str, ...],
+    *,
+    budgets: tuple[str, ...],
+    max_time: str | None,
+    name: str | None,
+    path: str | None,
+    no_checkpoints: bool,
+    on_failure: str,
+) -> int:
+    """Run an agent, or any other command, with checkpoints and limits around it.
+
+    A checkpoint is taken before it starts and after each change that it makes. What it uses is
+    read from the sessions that agents write while it works in this directory. Over a limit it is
+    stopped with everything it started: SIGINT, then SIGTERM, then SIGKILL. The exit code is that
+    of the command; when it was stopped, never 0. The summary goes to stderr. With --json the
+    document has stdout to itself, and what the command prints goes to stderr.
+    """
+    from holdfast.api.checkpoints import Checkpoints
+    from holdfast.api.run import Runner
+
+    limits = _limits(budgets, max_time, on_failure)
+    if not command:
+        raise UsageError("Say which command to run.", hint="Example: holdfast run -- claude")
+    place = invocation.checked_place(invocation.home_path)
+    checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
+    with _passing_signals() as passing:
+        report = Runner(place, checkpoints, invocation.machine).run(
+            command,
+            workdir=resolved(path),
+            environ=os.environ,
+            limits=limits,
+            name=name,
+            checkpoints=not no_checkpoints,
+            told=lambda message: note(f"holdfast: {message}"),
+            stdout=sys.stderr.fileno() if invocation.json else None,
+            started=passing.append,
+        )
+    _summarise(invocation, command, report)
+    if invocation.json:
+        print_json(_document(report))
+    return report.exit_code
+
+
+def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> RunLimits:
+    from holdfast.api.run import RunLimits
+
+    cost: float | None = None
+    tokens: int | None = None
+    for each in budgets:
+        compact = each.strip().lower()
+        if match := re.fullmatch(_TOKENS, compact):
+            tokens = round(float(match[1]) * _TIMES[match[2]])
+        elif (match := re.fullmatch(_MONEY, compact)) and match[0] != match[1]:
+            cost = float(match[1])
+        elif match:
+            raise UsageError(
+                f"{each!r} has no unit: it could mean {each} US dollars or {each} tokens.",
+                hint=f"Write {each}USD or {each}tokens.",
+            )
+        else:
+            raise UsageError(f"{each!r} is not a budget.", hint="Write 5USD or 500ktokens.")
+    return RunLimits(
+        cost=cost,
+        tokens=tokens,
+        seconds=None if max_time is None else parse_duration(max_time),
+        strict=on_failure == "stop",
+    )
+
+
+@contextmanager
+def _passing_signals() -> Iterator[list[ProcessGroup]]:
+    """SIGINT, SIGTERM and SIGHUP go to the command: when it ends, so do we, with a summary."""
+    groups: list[ProcessGroup] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if not groups:
+            raise KeyboardInterrupt
+        groups[0].signal(number)
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.signal(each, pass_on) for each in signals}
+    try:
+        yield groups
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunReport) -> None:
+    ending, spent = report.ending, report.ending.spent
+    ran = format_duration(ending.seconds)
+    how = (
+        f"was stopped after {ran}: {ending.stopped}"
+        if ending.stopped
+        else (f"ended with {ending.code} after {ran}")
+    )
+    note(f"holdfast: {one_line(command[0])} {how}.")
+    if ending.left:
+        note("warning: something that it started could not be ended.")
+    if spent.tokens or spent.cost:
+        cost = "an unknown amount" if spent.cost is None else format_cost(spent.cost)
+        used = format_count(spent.tokens, "token")
+        note(f"  Used {used}, {cost}, in {format_count(len(spent.sessions), 'session')}.")
+    if report.before is None:
+        return
+    if report.no_checkpoints:
+        note(f"warning: some checkpoints are missing: {report.no_checkpoints}")
+    if not report.changes:
+        note("  It changed no files.")
+        return
+    kinds = Counter(each.kind.value for each in report.changes)
+    parts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    note(f"  Files that differ from before: {parts}. {_taken(report)}")
+    flag = invocation.home_flag
+    note(f"  See them:  holdfast {flag}checkpoints diff {short(report.before)}")
+    note(f"  Go back:   holdfast {flag}checkpoints restore {short(report.before)}")
+
+
+def _taken(report: RunReport) -> str:
+    taken = report.watched.taken
+    return f"{format_count(taken, 'checkpoint')} on the way." if taken else ""
+
+
+def _document(report: RunReport) -> dict[str, object]:
+    ending, spent = report.ending, report.ending.spent
+    return {
+        "session": report.session,
+        "workdir": str(report.workdir),
+        "exit_code": report.exit_code,
+        "command_code": ending.code,
+        "seconds": round(ending.seconds, 3),
+        "stopped": ending.stopped or None,
+        "tokens": spent.tokens,
+        "cost": spent.cost,
+        "agent_sessions": list(spent.sessions),
+        "before": report.before,
+        "no_checkpoints": report.no_checkpoints or None,
+        "checkpoints_taken": report.watched.taken,
+        "changes": [{"path": each.path, "kind": each.kind.value} for each in report.changes],
+    }

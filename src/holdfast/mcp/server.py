@@ -1,0 +1,129 @@
+"""The MCP server: which tools there are, and who is asked before one of them changes files.
+
+Annotations are evaluated here: the package reads from them what to ask for.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Annotated, ParamSpec
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.mcp.tools import Answer, Tools, restore_question, restored, words_of
+
+ASK, ALLOW, REFUSE = "ask", "allow", "refuse"
+_P = ParamSpec("_P")
+_ABOUT = (
+    "Holdfast keeps what AI agents leave on this machine. Use it to look up what was said or done "
+    "in earlier sessions of any agent, to see what changed in a directory since a checkpoint, and "
+    "to go back to one."
+)
+
+
+class _Agreed(BaseModel):
+    """What a person answers to a question."""
+
+    go_ahead: bool = Field(description="Do it?")
+
+
+def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
+    """The server with its tools. `changes` decides about what changes something: a restore is
+    asked for, allowed, or refused; with "refuse" no checkpoint is taken either."""
+    made = MCPServer("holdfast", instructions=_ABOUT, version=__version__)
+    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    for each in (
+        tools.search_sessions,
+        tools.list_sessions,
+        tools.read_session,
+        tools.list_checkpoints,
+        tools.diff_checkpoint,
+        tools.show_budgets,
+    ):
+        made.add_tool(_in_words(each), annotations=reading)
+
+    def take_checkpoint(
+        directory: str, reason: str = "by an agent", session: str | None = None
+    ) -> Answer:
+        if changes == REFUSE:
+            raise _refused("holdfast checkpoints take")
+        return tools.take_checkpoint(directory, reason, session)
+
+    take_checkpoint.__doc__ = tools.take_checkpoint.__doc__
+    made.add_tool(
+        _in_words(take_checkpoint),
+        annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False),
+    )
+
+    def agreed(
+        ctx: Context, checkpoint: str, paths: list[str] | None = None
+    ) -> Elicit[_Agreed] | _Agreed:
+        """Whether a person says yes; asked only if a restore would change something."""
+        by_hand = f"holdfast checkpoints restore {checkpoint}"
+        if changes == REFUSE:
+            raise ToolError(words_of(_refused(by_hand)))
+        with _as_answer(), tools.plan_restore(checkpoint, paths) as plan:
+            if changes == ALLOW or plan.changes_nothing:
+                return _Agreed(go_ahead=True)
+            _need_a_user(ctx, by_hand)
+            return Elicit(restore_question(plan), _Agreed)
+
+    def restore_checkpoint(
+        checkpoint: str,
+        agreed: Annotated[ElicitationResult[_Agreed], Resolve(agreed)],
+        paths: list[str] | None = None,
+    ) -> Answer:
+        """Bring a directory back to a checkpoint, byte for byte: all of it, or the given paths. A
+        person is asked first. `holdfast undo` takes it back."""
+        if not isinstance(agreed, AcceptedElicitation) or not agreed.data.go_ahead:
+            raise ToolError("The user declined. Nothing was changed.")
+        with _as_answer(), tools.plan_restore(checkpoint, paths) as plan:
+            if plan.changes_nothing:
+                return {"written": [], "deleted": [], "operation": None}
+            return restored(plan)
+
+    made.add_tool(
+        restore_checkpoint,
+        annotations=ToolAnnotations(destructive_hint=True, open_world_hint=False),
+    )
+    return made
+
+
+def _need_a_user(ctx: Context, by_hand: str) -> None:
+    """A client that cannot ask its user is a no."""
+    capabilities = ctx.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        raise UsageError(
+            "This changes files, and your client cannot ask its user.",
+            hint=f'The user can run `{by_hand}`, or set `changes = "allow"` in [mcp].',
+        )
+
+
+def _refused(by_hand: str) -> UsageError:
+    return UsageError(
+        "The configuration refuses changes through MCP.", hint=f"The user can run `{by_hand}`."
+    )
+
+
+@contextmanager
+def _as_answer() -> Iterator[None]:
+    """An error of ours is an answer that the model can read, not a stack trace."""
+    try:
+        yield
+    except HoldfastError as error:
+        raise ToolError(words_of(error)) from error
+
+
+def _in_words(tool: Callable[_P, Answer]) -> Callable[_P, Answer]:
+    @wraps(tool)
+    def told(*args: _P.args, **kwargs: _P.kwargs) -> Answer:
+        with _as_answer():
+            return tool(*args, **kwargs)
+
+    return told

@@ -1,0 +1,313 @@
+"""What the tools of the MCP server answer. Each call opens what it needs and closes it again.
+
+Texts of sessions go through the redactor: an agent that reads what another one was told must not
+learn its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from holdfast.api.checkpoints import CheckpointRestorePlan
+from holdfast.api.home import Home
+from holdfast.api.machine import FoundSession, Machine
+from holdfast.api.place import Place
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.checkpoint import Checkpoint
+from holdfast.model.session import Json, Message, Search, SessionFilter
+from holdfast.model.text import format_count, parse_moment
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.value import dataclass
+
+Answer: TypeAlias = dict[str, Any]
+#: An answer has to fit into what a model can read.
+_MOST_SESSIONS = 100
+_MOST_MESSAGES = 200
+_MOST_TEXT = 4_000
+_MOST_PATCH = 40_000
+_MOST_PATHS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """`home` is where checkpoints are; `machine` makes the homes of all agents, anew each time."""
+
+    home: Path
+    machine: Callable[[Sequence[str] | None], Machine]
+    clock: Callable[[], float]
+
+    # --- Sessions of all agents -------------------------------------------------------------------
+
+    def search_sessions(
+        self,
+        query: str,
+        agent: str | None = None,
+        directory: str | None = None,
+        since: str | None = None,
+        limit: int = 10,
+    ) -> Answer:
+        """Find what was said in past sessions of every agent on this machine, by its words.
+        `agent` and `directory` narrow it down; `since` is like 2d, 3w or 2026-03-25."""
+        now, redact = self.clock(), Redactor()
+        asked = Search(
+            text=query,
+            wanted=SessionFilter(cwd=directory),
+            since=None if since is None else parse_moment(since, now=now),
+            limit=_within(limit, _MOST_SESSIONS),
+        )
+        with self._machine(agent) as machine:
+            found = machine.search_sessions(asked)
+            return {
+                "hits": [
+                    {
+                        "agent": home.agent,
+                        "session": hit.session.id,
+                        "title": _shown(redact, hit.session.title),
+                        "role": hit.message.role,
+                        "time": hit.message.timestamp,
+                        "message": hit.message.number,
+                        "text": redact.text(hit.snippet),
+                    }
+                    for home, hit in found.hits
+                ],
+                **_unread(found.looked.unread),
+            }
+
+    def list_sessions(
+        self,
+        agent: str | None = None,
+        directory: str | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> Answer:
+        """List past sessions of every agent on this machine, the last active first."""
+        redact = Redactor()
+        with self._machine(agent) as machine:
+            page = machine.list_sessions(
+                SessionFilter(cwd=directory),
+                limit=_within(limit, _MOST_SESSIONS),
+                offset=_at_least_0(offset),
+                openings=True,
+            )
+            return {
+                "sessions": [_session(redact, each) for each in page.found],
+                "total": page.total,
+                **_unread(page.looked.unread),
+            }
+
+    def read_session(self, session: str, last: int = 30, before: int | None = None) -> Answer:
+        """Read the messages of a session: the last ones, or those before a message's number.
+        `session` is its id, or the start of it."""
+        redact, most = Redactor(), _within(last, _MOST_MESSAGES)
+        with self._machine(None) as machine:
+            found = machine.resolve(session)
+            sessions = machine.open(found.home).sessions
+            messages = list(sessions.messages(found.id, last=most, before=before))
+            about = sessions.get(found.id)
+            return {
+                "agent": found.home.agent,
+                "session": found.id,
+                "title": _shown(redact, about.title),
+                "directory": about.cwd,
+                "message_count": about.message_count,
+                "messages": [_message(redact, each) for each in messages],
+            }
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    def list_checkpoints(
+        self, directory: str | None = None, session: str | None = None, limit: int = 20
+    ) -> Answer:
+        """List checkpoints, the newest first: of a directory, of a session, or all."""
+        with self._home() as home:
+            found = home.checkpoints.list(
+                directory, session=session, limit=_within(limit, _MOST_PATHS)
+            )
+        return {"checkpoints": [_checkpoint(each) for each in found]}
+
+    def diff_checkpoint(
+        self,
+        checkpoint: str,
+        other: str | None = None,
+        paths: list[str] | None = None,
+        patch: bool = False,
+    ) -> Answer:
+        """What changed since a checkpoint: until now, or until another one. With `patch`, also the
+        lines."""
+        with self._home() as home:
+            found = home.checkpoints.diff(checkpoint, other, paths or ())
+            text = b"".join(found.patch()).decode("utf-8", "replace") if patch else None
+        answer: Answer = {
+            "checkpoint": _checkpoint(found.old),
+            "changes": [
+                {"path": each.path, "kind": each.kind.value} for each in found.changes[:_MOST_PATHS]
+            ],
+            "total": len(found.changes),
+        }
+        if text is not None:
+            answer["patch"] = _cut(Redactor().text(text), _MOST_PATCH)
+        return answer
+
+    def take_checkpoint(
+        self, directory: str, reason: str = "by an agent", session: str | None = None
+    ) -> Answer:
+        """Take a checkpoint of a directory as it is now. Nothing is taken when nothing changed."""
+        with self._home() as home:
+            taking = home.checkpoints.take(directory, reason=reason, session=session)
+        return {
+            "outcome": taking.outcome.value,
+            "checkpoint": taking.id,
+            "reason": taking.reason,
+            "not_captured": [
+                {"path": each.path, "reason": each.reason}
+                for each in taking.not_captured[:_MOST_PATHS]
+            ],
+        }
+
+    @contextmanager
+    def plan_restore(
+        self, checkpoint: str, paths: list[str] | None
+    ) -> Iterator[CheckpointRestorePlan]:
+        """What a restore would do. Applying it does exactly that."""
+        with self._home() as home:
+            yield home.checkpoints.plan_restore(checkpoint, paths or ())
+
+    # --- Budgets ----------------------------------------------------------------------------------
+
+    def show_budgets(self) -> Answer:
+        """The configured limits on tokens, cost and time, and what each agent used lately."""
+        limits: Mapping[str, Any] = {}
+        with self._home() as home:
+            if home.config_file.exists():
+                budgets = home.settings.guard_options().everywhere
+                limits = {budget.value: limit for budget, limit in budgets.limits()}
+        with self._machine(None) as machine:
+            costs = machine.costs()
+            return {
+                "limits": dict(limits),
+                "agents": [
+                    {"agent": each.agent, "home": str(each.path), **totals.to_json()}
+                    for each, totals in costs.seen
+                ],
+                **_unread(costs.unread),
+            }
+
+    # --- What they work on ------------------------------------------------------------------------
+
+    @contextmanager
+    def _machine(self, agent: str | None) -> Iterator[Machine]:
+        with self.machine(None if agent is None else (agent,)) as machine:
+            yield machine
+
+    @contextmanager
+    def _home(self) -> Iterator[Home]:
+        with Home(Place(self.home, clock=self.clock, command="holdfast mcp")) as home:
+            yield home
+
+
+def restore_question(plan: CheckpointRestorePlan) -> str:
+    """What a person is asked before a restore."""
+    written, deleted = len(plan.preview.written), len(plan.preview.deleted)
+    return (
+        f"Restore {plan.checkpoint.workdir} to the checkpoint {plan.checkpoint.id[:12]} "
+        f"({plan.checkpoint.reason})? It writes {format_count(written, 'path')} and deletes "
+        f"{format_count(deleted, 'path')}. `holdfast undo` takes it back."
+    )
+
+
+def restored(plan: CheckpointRestorePlan) -> Answer:
+    """Do what the plan shows."""
+    done = plan.apply()
+    return {
+        "written": list(done.written),
+        "deleted": list(done.deleted),
+        "left_alone": [{"path": each.path, "reason": each.reason} for each in done.kept],
+        "safety_checkpoint": done.safety_checkpoint,
+        "operation": done.operation,
+        "undo": None if done.operation is None else f"holdfast undo {done.operation}",
+    }
+
+
+def _session(redact: Redactor, found: FoundSession) -> Answer:
+    session = found.session
+    return {
+        "agent": found.home.agent,
+        "session": session.id,
+        "title": _shown(redact, session.title or found.opening or None),
+        "directory": session.cwd,
+        "started_at": session.started_at,
+        "last_active_at": session.last_active_at,
+        "messages": session.message_count,
+        "model": session.model,
+    }
+
+
+def _message(redact: Redactor, message: Message) -> Answer:
+    safe = redact.message(message)
+    answer: Answer = {
+        "message": message.number,
+        "role": message.role,
+        "time": message.timestamp,
+        "text": _cut(_text(safe.content), _MOST_TEXT),
+    }
+    if message.tool_name:
+        answer["tool"] = message.tool_name
+    if safe.tool_calls:
+        answer["tool_calls"] = _cut(str(safe.tool_calls), _MOST_TEXT)
+    return answer
+
+
+def _text(content: Json) -> str:
+    """What was said, whichever way the agent wrote it down."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_text(each) for each in content)
+    if isinstance(content, dict):
+        inner = content.get("text", content.get("content", ""))
+        return _text(inner)
+    return "" if content is None else str(content)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Answer:
+    return {
+        "checkpoint": checkpoint.id,
+        "time": checkpoint.time,
+        "reason": checkpoint.reason,
+        "directory": checkpoint.workdir,
+        "session": checkpoint.session,
+        "turn": checkpoint.turn,
+        "files_changed": checkpoint.files_changed,
+    }
+
+
+def _unread(homes: Sequence[Any]) -> Answer:
+    """Homes that could not be read, so that nobody takes silence for absence."""
+    return {"not_read": [str(each.path) for each in homes]} if homes else {}
+
+
+def _shown(redact: Redactor, text: str | None) -> str | None:
+    return None if text is None else redact.text(text)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def _within(limit: int, most: int) -> int:
+    if limit < 1:
+        raise UsageError("A limit must be 1 or more.")
+    return min(limit, most)
+
+
+def _at_least_0(offset: int) -> int:
+    if offset < 0:
+        raise UsageError("An offset must be 0 or more.")
+    return offset
+
+
+def words_of(error: HoldfastError) -> str:
+    return error.message if error.hint is None else f"{error.message} {error.hint}"

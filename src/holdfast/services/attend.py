@@ -1,0 +1,155 @@
+"""Attend a command that runs: stop it when it used up what it may use.
+
+What it used is read from the sessions that its agent writes, so it is known as soon as the agent
+has written it down. Reading has a price: the next look waits ten times as long as the last took.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.errors import UsageError
+from holdfast.model.text import format_cost, format_duration
+from holdfast.ports import Clock
+from holdfast.value import dataclass
+
+_LOOK_EVERY = 1.0
+_SHARE_OF_TIME = 10
+#: Each signal, and how long to wait for everything to end before the next one.
+_STOPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
+_STEP = 0.05
+#: What sums of costs may be off by: three times 0.1 is more than 0.3.
+_ROUNDING = 1e-9
+
+
+class Attended(Protocol):
+    """A command with all that it started."""
+
+    def wait(self, seconds: float) -> int | None: ...
+
+    def signal(self, number: int) -> None: ...
+
+    def alive(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What the agents of a run used. `cost` is None when a part of it is unknown: then `unpriced`
+    names the models without a price. `unread` says what could not be counted."""
+
+    tokens: int = 0
+    cost: float | None = 0.0
+    sessions: tuple[str, ...] = ()
+    unpriced: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """What a run may use; None for no limit. `strict` stops it when a limit cannot be checked."""
+
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    strict: bool = True
+
+    def __post_init__(self) -> None:
+        for what, limit in (
+            ("budget of tokens", self.tokens),
+            ("budget", self.cost),
+            ("time limit", self.seconds),
+        ):
+            if limit is not None and not 0 < limit < float("inf"):
+                raise UsageError(
+                    f"A {what} must be more than 0.", hint="Leave it out for no limit."
+                )
+
+    @property
+    def on_spending(self) -> bool:
+        return self.tokens is not None or self.cost is not None
+
+    def exceeded(self, spent: Spent, ran: float) -> str | None:
+        """Why a run has to stop; None while it may go on."""
+        if self.seconds is not None and ran >= self.seconds:
+            return (
+                f"it ran for {format_duration(ran)}, the limit is {format_duration(self.seconds)}"
+            )
+        if self.tokens is not None and spent.tokens >= self.tokens:
+            return f"it used {spent.tokens:,} tokens, the budget is {self.tokens:,}"
+        if self.cost is None:
+            return self._unchecked(spent) if self.tokens is not None else None
+        if spent.cost is not None and spent.cost >= self.cost * (1 - _ROUNDING):
+            return f"it cost {format_cost(spent.cost)}, the budget is {format_cost(self.cost)}"
+        return self._unchecked(spent)
+
+    def _unchecked(self, spent: Spent) -> str | None:
+        doubt = self.doubt(spent)
+        return f"its budget cannot be checked: {doubt}" if self.strict and doubt else None
+
+    def doubt(self, spent: Spent) -> str | None:
+        """Why the budget cannot be checked; None when it can."""
+        if self.cost is not None and spent.unpriced:
+            models = ", ".join(spent.unpriced)
+            return f"{models} {'has' if len(spent.unpriced) == 1 else 'have'} no price"
+        return f"{spent.unread[0]} cannot be read" if self.on_spending and spent.unread else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended. `stopped` says why we ended it, "" when it ended by itself."""
+
+    code: int
+    seconds: float
+    spent: Spent
+    stopped: str = ""
+    left: bool = False
+
+
+def attend(
+    group: Attended,
+    limits: RunLimits,
+    spent: Callable[[], Spent],
+    *,
+    told: Callable[[str], None] = lambda _: None,
+    monotonic: Clock = time.monotonic,
+) -> Ending:
+    """Wait for a command, and stop it over its limits. `told` hears what a person should know."""
+    began = monotonic()
+    used, pause, warned = Spent(), _LOOK_EVERY, ""
+    while True:
+        left = None if limits.seconds is None else limits.seconds - (monotonic() - began)
+        code = group.wait(max(0.0, pause if left is None else min(pause, left)))
+        looked = monotonic()
+        if code is not None or limits.on_spending:
+            used = spent()
+            pause = max(_LOOK_EVERY, _SHARE_OF_TIME * (monotonic() - looked))
+        ran = monotonic() - began
+        if code is not None:
+            return Ending(code=code, seconds=ran, spent=used)
+        if why := limits.exceeded(used, ran):
+            told(f"stopping it: {why}")
+            ended, left_over = _stop(group, monotonic)
+            return Ending(code=ended, seconds=ran, spent=spent(), stopped=why, left=left_over)
+        doubt = limits.doubt(used) or ""
+        if doubt and doubt != warned:
+            told(f"the budget cannot be checked, and it goes on: {doubt}")
+            warned = doubt
+
+
+def _stop(group: Attended, monotonic: Clock) -> tuple[int, bool]:
+    """End it with everything it started. Returns its code, and whether something outlived even
+    SIGKILL."""
+    code: int | None = None
+    for number, patience in _STOPS:
+        group.signal(number)
+        until = monotonic() + patience
+        while monotonic() < until:
+            code = group.wait(_STEP) if code is None else code
+            if code is not None and not group.alive():
+                return code, False
+            if code is not None:
+                time.sleep(_STEP)
+    return 128 + signal.SIGKILL if code is None else code, True

@@ -1,0 +1,199 @@
+"""A command in a process group of its own, which can be stopped with everything it started.
+
+On a terminal the group is in the foreground, as a shell would have it: keys such as Ctrl-C and
+Ctrl-Z reach the command, not us. A process that left the group (a server that a tool started in
+the background) is still found, because on Linux orphans below us become our children.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import UsageError
+
+_LINUX = sys.platform == "linux"
+_PROC = Path("/proc")
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+_PARENT_FIELD = 1  # of /proc/PID/stat after the name
+#: A stop by Ctrl-Z has no descriptor to wait on.
+_LOOK_EVERY = 0.2
+_SHELL_SIGNAL = 128
+
+
+class ProcessGroup:
+    """A running command. `wait` says how it ended, `signal` reaches all of it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        terminal: int | None,
+        stdout: int | None = None,
+    ) -> None:
+        self._terminal = terminal
+        self._ours = os.getpgrp()
+        self._code: int | None = None
+        _adopt_orphans()
+        try:
+            self._child = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=dict(environ),
+                stdout=stdout,
+                preexec_fn=self._lead,  # noqa: PLW1509 - no other thread runs yet
+            )
+        except OSError as error:
+            raise UsageError(
+                f"Cannot run {command[0]}: {error.strerror}.",
+                hint="The command and each of its arguments are separate words.",
+            ) from error
+        self._ended = os.pidfd_open(self._child.pid) if hasattr(os, "pidfd_open") else None
+
+    @property
+    def leader(self) -> int:
+        return self._child.pid
+
+    def _lead(self) -> None:
+        """In the new process, before the command: a group of its own, and the terminal with it."""
+        os.setpgid(0, 0)
+        self._to_foreground(os.getpid())
+
+    def _to_foreground(self, group: int) -> None:
+        if self._terminal is None:
+            return
+        # Whoever is not in the foreground is stopped when it changes that, unless it ignores it.
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        with suppress(OSError):  # the terminal may be gone
+            os.tcsetpgrp(self._terminal, group)
+        signal.signal(signal.SIGTTOU, before)
+
+    def wait(self, seconds: float) -> int | None:
+        """How the command ended, as a shell says it; None if it still runs after so long."""
+        until = time.monotonic() + seconds
+        while self._code is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            self._sleep(min(left, _LOOK_EVERY))
+            self._look()
+        return self._code
+
+    def _sleep(self, seconds: float) -> None:
+        if self._ended is None:
+            time.sleep(min(seconds, _LOOK_EVERY / 4))
+        else:
+            select.select([self._ended], [], [], seconds)
+
+    def _look(self) -> None:
+        process, status = os.waitpid(self._child.pid, os.WNOHANG | os.WUNTRACED)
+        if not process:
+            return
+        if os.WIFSTOPPED(status):
+            self._stop_with_it()
+            return
+        code = os.waitstatus_to_exitcode(status)
+        self._code = code if code >= 0 else _SHELL_SIGNAL - code
+        self._child.returncode = code  # so that it is not waited for twice
+        self._to_foreground(self._ours)
+
+    def _stop_with_it(self) -> None:
+        """Ctrl-Z: stop as well, so that the shell takes over; go on together after `fg`."""
+        self._to_foreground(self._ours)
+        if self._terminal is not None:
+            os.killpg(self._ours, signal.SIGSTOP)
+            with suppress(OSError):
+                if os.tcgetpgrp(self._terminal) == self._ours:  # after `bg` it is the shell's
+                    self._to_foreground(self._child.pid)
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGCONT)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the group, and to what left it."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+        for process in self._outside():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, number)
+
+    def alive(self) -> bool:
+        """Whether anything of it still runs: the command itself may have ended first."""
+        return self._code is None or _has_members(self._child.pid) or any(self._outside())
+
+    def _outside(self) -> Iterator[int]:
+        """What the command started and what is in another group by now.
+
+        Before it ended, what descends from it; afterwards also the orphans that came to us. Other
+        children of ours, such as git, are in our own group.
+        """
+        parents, groups = _processes()
+        below = {self._child.pid}
+        for process, parent in parents.items():
+            if parent == os.getpid() and groups[process] != self._ours:
+                below.add(process)
+        grown = True
+        while grown:
+            more = {process for process, parent in parents.items() if parent in below} - below
+            below |= more
+            grown = bool(more)
+        return (each for each in below if groups.get(each) not in (None, self._child.pid))
+
+    def close(self) -> None:
+        self._to_foreground(self._ours)
+        if self._ended is not None:
+            os.close(self._ended)
+            self._ended = None
+
+
+def _adopt_orphans() -> None:
+    if _LINUX:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def _has_members(group: int) -> bool:
+    parents, groups = _processes()
+    if not parents:  # no /proc here: a zombie counts too, and nobody waits long for it
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+    return group in groups.values()
+
+
+def _processes() -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """The parent and the group of every process that lives, as far as the system tells."""
+    parents: dict[int, int] = {}
+    groups: dict[int, int] = {}
+    if not _LINUX:
+        return parents, groups
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError, ValueError, IndexError):  # it may end while we look
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+            if fields[0] not in (b"Z", b"X"):
+                parents[int(entry.name)] = int(fields[_PARENT_FIELD])
+                groups[int(entry.name)] = int(fields[_PARENT_FIELD + 1])
+    return parents, groups
+
+
+def foreground_terminal() -> int | None:
+    """The terminal that this process has to itself; None when it has none, or is in the
+    background."""
+    with suppress(OSError, ValueError):
+        terminal = sys.stdin.fileno()
+        if os.isatty(terminal) and os.tcgetpgrp(terminal) == os.getpgrp():
+            return terminal
+    return None
