@@ -75,13 +75,16 @@ class Loop:
         nothing."""
         rules, state = self._rules(), self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
-        today = self.book.day(self._today())
         return LoopStanding(
             state=metered,
-            measures=measured(rules, metered, _with(today, _use_of(metered, self._today()))),
+            measures=measured(rules, metered, self.used_today(metered)),
             errors=errors,
             undecided=missing,
         )
+
+    def used_today(self, state: LoopState) -> Sequence[DayUse]:
+        """What all sessions used today, this one as it is now. Changes nothing."""
+        return _with(self.book.day(self._today()), _use_of(state, self._today()))
 
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
         """The calls of tools in a session, each with the checkpoint from before it."""
