@@ -145,10 +145,8 @@ def test_a_delegate_inside_its_parent(machine: Machine, inside: Inside) -> None:
     assert "in parent" in row.split("\t")
     assert "2 messages, in the files of its parent" in inside.ok("sessions", "show", delegate).out
     stays = inside.run("sessions", "delete", delegate, "--yes")
-    assert (stays.code, stays.err) == (
-        1,
-        f"note: {delegate} stays: it is a part of session {parent}.\n",
-    )
+    assert stays.code != 0
+    assert parent in stays.err
 
 
 # --- In use, and why ------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,16 +24,13 @@ from holdfast.cli.removal import (
     trash_options,
 )
 from holdfast.cli.session_options import ended_options, session_filter
-from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.session import Relation
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
-    from holdfast.api.home import Home
     from holdfast.model.plan import Plan, PlanItem
-    from holdfast.model.session import Session
 
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
@@ -280,30 +276,14 @@ def delete(
     """
 
     def delete_here(here: Invocation, ids: Sequence[str]) -> int:
-        home = here.open_home()
-        planned = home.plan_delete(ids, use_trash=not skip_trash)
+        planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
         refused = _refused(planned.plan)
         _tell(refused, here.home_flag)
-        inside = [] if planned.plan.items else [*_inside(home, ids)]
-        for each in inside:
-            note(f"note: {each.id} stays: it is a part of session {each.parent_id}.")
         code = remove(here, planned, how)
         # A session that was named and stays is no success.
-        return max(code, HoldfastError.exit_code) if refused or inside else code
+        return max(code, HoldfastError.exit_code) if refused else code
 
     return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
-
-
-def _inside(home: Home, ids: Sequence[str]) -> Iterator[Session]:
-    """Delegates in the files of their parents: they go with those, and not alone."""
-    store = home.session_store
-    if store is None:
-        return
-    for each in ids:
-        with contextlib.suppress(UnknownSessionError):  # what is only in the archive
-            found = store.get(home.resolve(each))
-            if found.relation is Relation.DELEGATE and not found.bytes:
-                yield found
 
 
 def _refused(plan: Plan) -> Sequence[PlanItem]:
