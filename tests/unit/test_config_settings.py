@@ -146,6 +146,11 @@ def test_default_entries() -> None:
         ("guard.same_call", (3, 6, 9), "default"),
         ("guard.same_tool", (20, 40, 0), "default"),
         ("guard.idle_minutes", 5, "default"),
+        ("hooks.checkpoints", True, "default"),
+        ("hooks.on_failure", "allow", "default"),
+        ("hooks.helper", True, "default"),
+        ("hooks.project_daily_tokens", 0, "default"),
+        ("hooks.project_daily_cost", 0, "default"),
     ]
 
 

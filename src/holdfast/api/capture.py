@@ -47,6 +47,11 @@ class Capture:
         self._here = here
         self._user_home = user_home
 
+    @property
+    def root(self) -> Path:
+        """The home that the checkpoints are in."""
+        return self._place.root
+
     def take(
         self,
         path: StrPath,

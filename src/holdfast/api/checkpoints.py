@@ -39,6 +39,7 @@ from holdfast.services.rollback import rollback
 from holdfast.services.watch import Pace, watch
 from holdfast.services.watch import Step as WatchStep
 from holdfast.stores.checkpoints.watch import following
+from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
@@ -152,13 +153,18 @@ class Checkpoints(Capture):
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
         """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
-        session or its id, only those that belong to it."""
+        session or its id, only those that belong to it, or that a tool of a connected agent started
+        from in that session."""
         wanted = session_id(session) or None
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
-        return [each for each in listed if wanted in (None, each.session)][:limit]
+        if wanted is not None:
+            calls = FileLoopBook(self._place.state).calls(wanted)
+            started = {each.checkpoint for each in calls}
+            listed = [each for each in listed if each.session == wanted or each.id in started]
+        return [*listed[:limit]]
 
     def get(self, which: Which) -> Checkpoint:
         """One checkpoint, by its id or the start of one.

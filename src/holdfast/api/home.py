@@ -23,6 +23,7 @@ from holdfast.api.place import Place, find_home, open_place
 from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
+from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
@@ -38,6 +39,7 @@ from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -345,6 +347,13 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
             dry_run=dry_run,
             progress=progress or Silent(),
         )
+
+    # --- Other programs ---------------------------------------------------------------------------
+
+    def plan_rewrites(self, rewrites: Sequence[Rewrite], *, source: str, reason: str) -> HomePlan:
+        """Changes to files of another program, such as the settings of an agent: `source` says
+        whose they are. Applied, they are an operation of this home, which undo takes back."""
+        return plan_rewrites(self._place, rewrites, source=source, reason=reason, name="rewrite")
 
     # --- Maintenance ------------------------------------------------------------------------------
 

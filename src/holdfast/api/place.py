@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.config import VARIABLE_PREFIX, is_default
+from holdfast.config import VARIABLE_PREFIX
+from holdfast.config import is_default as is_unconfigured
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
@@ -117,6 +118,14 @@ def has_checkpoints_to_import(path: Path) -> bool:
     return kind is not None and kind.import_checkpoints is not None
 
 
+def has_own_home(path: Path) -> bool:
+    """Whether a folder is a home of Holdfast's own, with checkpoints in it."""
+    with suppress(OSError):
+        kind = kind_of(path) if (path / "checkpoints").is_dir() else None
+        return kind is not None and kind.name == KIND
+    return False
+
+
 class Place:
     """One home as a caller opened it. Making a `Place` reads and creates nothing."""
 
@@ -150,31 +159,32 @@ class Place:
 
     def check_settings(self) -> None:
         """Raise `ConfigError` when anything in the configuration is wrong."""
-        if not self._is_default():
+        if not self.is_default():
             _ = self.settings
 
     def overrides(self, variable: str) -> bool:
         """Whether this variable outranks what config.toml says."""
         return bool(self._environ.get(variable))
 
-    def _is_default(self) -> bool:
-        return "settings" not in self.__dict__ and is_default(self.config_file, self._environ)
+    def is_default(self) -> bool:
+        """Whether nothing is configured: then the settings need not be loaded."""
+        return "settings" not in self.__dict__ and is_unconfigured(self.config_file, self._environ)
 
     # Most homes are not configured. These three then do without loading all settings.
 
     def capturing(self) -> Capturing:
         """What checkpoints capture, and the bounds that hold while they are taken."""
-        return BY_DEFAULT if self._is_default() else self.settings.checkpoints.capturing()
+        return BY_DEFAULT if self.is_default() else self.settings.checkpoints.capturing()
 
     def options(self) -> HomeOptions:
         """How the home is opened."""
-        return UNCONFIGURED if self._is_default() else HomeOptions.of(self.settings)
+        return UNCONFIGURED if self.is_default() else HomeOptions.of(self.settings)
 
     def prices(self) -> Prices:
         """What tokens cost."""
         from holdfast.policy.prices import Prices  # noqa: PLC0415 - no take needs it
 
-        return Prices() if self._is_default() else self.settings.prices()
+        return Prices() if self.is_default() else self.settings.prices()
 
     @property
     def config_file(self) -> Path:

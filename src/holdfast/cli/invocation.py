@@ -305,6 +305,15 @@ class Invocation:
 
         return Checkpoints(self.open_place(), here=here(), user_home=self.user_home)
 
+    def own_checkpoints(self) -> Checkpoints | None:
+        """The checkpoints in Holdfast's own home, into which connected agents take theirs, whatever
+        home was chosen; None when there is no such home."""
+        from holdfast.api.checkpoints import Checkpoints
+        from holdfast.api.place import has_own_home
+
+        root = self.user_home / DEFAULT_HOME
+        return Checkpoints(self.place(root).checked()) if has_own_home(root) else None
+
     def close(self) -> None:
         """Close every home that was opened."""
         if "machine" in self.__dict__:

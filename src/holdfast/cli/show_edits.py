@@ -24,12 +24,7 @@ def show_edits(items: Sequence[PlanItem], brings: str) -> bool:
         return False
     takes = brings.replace("bring", "take")
     say(f"{takes} back {format_count(len(items), 'change')}:")
-    _list(
-        [
-            f"{_which(item)} {_said(item, item.target)} → {_said(item, item.version)}"
-            for item in items
-        ]
-    )
+    _list([_change(item, item.target, item.version) for item in items])
     return True
 
 
@@ -37,12 +32,7 @@ def plan_edits(items: Sequence[PlanItem]) -> None:
     """What a redo would change."""
     if items:
         say(f"The plan changes {format_count(len(items), 'item')}:")
-        _list(
-            [
-                f"{_which(item)} {_said(item, item.version)} → {_said(item, item.target)}"
-                for item in items
-            ]
-        )
+        _list([_change(item, item.version, item.target) for item in items])
 
 
 def tell_edits(items: Sequence[PlanItem]) -> None:
@@ -56,6 +46,13 @@ def _list(lines: Sequence[str], indent: str = "  ") -> None:
         say(name(indent + line))
     if len(lines) > _FEW:
         say(f"{indent}… and {len(lines) - _FEW:,} more.")
+
+
+def _change(item: PlanItem, old: str, new: str) -> str:
+    """`Session x 'one' → 'two'`; of a file, which one: what changes in it is too long."""
+    if item.action is Action.REWRITE:
+        return item.id
+    return f"{_which(item)} {_said(item, old)} → {_said(item, new)}"
 
 
 def _which(item: PlanItem) -> str:
@@ -74,6 +71,8 @@ def _said(item: PlanItem, value: str) -> str:
 def _again(item: PlanItem) -> str:
     if item.action is Action.END:
         return "is open again"
+    if item.action is Action.REWRITE:
+        return "is as it was before"
     meant = json.loads(item.version)
     if item.action is Action.PIN:
         return "is pinned again" if meant else "is no longer pinned"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
@@ -21,6 +22,7 @@ from holdfast.config.storage import (
 from holdfast.errors import UsageError
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
+from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.rules import ANY_SOURCE, DAY, HOUR, CheckpointPolicy, GcRules, Policy, Rules
 from holdfast.value import dataclass, field, replace
@@ -91,6 +93,7 @@ class Settings:
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
+    hooks: HookSettings = field(default_factory=HookSettings)
     own: tuple[Own, ...] = ()
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
@@ -216,6 +219,16 @@ class Settings:
             {own.name: own.over(undated).budgets() for own in self._own(GUARD)}
         )
 
+    def loop_rules(self) -> LoopRules:
+        """What holds for agents that Holdfast is connected to."""
+        return LoopRules(
+            options=self.guard_options(),
+            prices=self.prices(),
+            project_daily_tokens=self.hooks.project_daily_tokens,
+            project_daily_cost=self.hooks.project_daily_cost,
+            blocks_on_failure=self.hooks.on_failure == BLOCK,
+        )
+
     def prices(self) -> Prices:
         """What tokens cost; empty unless prices are set."""
         lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
@@ -249,6 +262,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),
+    "hooks": keys_of(HookSettings, "hooks"),
     PRICES: {},
 }
 TABLES = tuple(table for table in BY_TABLE if table != TOP)

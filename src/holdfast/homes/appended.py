@@ -138,14 +138,19 @@ class Appended:
             return False
 
     def _check(self, offset: int) -> str:
-        with self.path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_size < offset:
-                return ""
-            seen = blake2b(f"{status.st_ino}/{offset}/".encode(), digest_size=16)
-            seen.update(_block(file, 0, min(_BLOCK, offset)))
-            seen.update(_block(file, max(0, offset - _BLOCK), min(_BLOCK, offset)))
-        return seen.hexdigest()
+        return check_of(self.path, offset)
+
+
+def check_of(path: Path, offset: int) -> str:
+    """What proves that a file is still the same up to a place; "" if it is shorter now."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_size < offset:
+            return ""
+        seen = blake2b(f"{status.st_ino}/{offset}/".encode(), digest_size=16)
+        seen.update(_block(file, 0, min(_BLOCK, offset)))
+        seen.update(_block(file, max(0, offset - _BLOCK), min(_BLOCK, offset)))
+    return seen.hexdigest()
 
 
 def _block(file: BinaryIO, start: int, size: int) -> bytes:

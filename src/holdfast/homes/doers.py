@@ -13,6 +13,7 @@ from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_sessions import stored_archive
 from holdfast.homes.checkpoint_movers import RollBack
 from holdfast.homes.edits import edits
+from holdfast.homes.rewriter import Rewriter
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
 from holdfast.model.item import (
@@ -20,6 +21,7 @@ from holdfast.model.item import (
     PROJECT,
     REQUEST_DUMP,
     SESSION,
+    SETTING,
     SPACE,
     TRANSCRIPT,
     TRASH,
@@ -68,6 +70,7 @@ def doers_of(
         **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
         (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
         (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
+        (SETTING, Action.REWRITE): Rewriter(),
         (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
         **edits(sessions, checkpoints.store),
         **changes.doers,

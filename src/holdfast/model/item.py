@@ -24,6 +24,8 @@ LEGACY = "legacy_checkpoints"
 CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
 #: A working directory that has checkpoints.
 PROJECT = "project"
+#: A file of another program that has entries of ours.
+SETTING = "setting"
 #: What an agent left that no session owns: logs, caches, temporary files. Its source says which.
 LEFTOVER = "leftover"
 #: What the rules for sessions and their files can be limited to.

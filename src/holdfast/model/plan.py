@@ -18,7 +18,7 @@ OVER_THE_CAP = "over the cap of"
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
     back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
-    session or a checkpoint in its place."""
+    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -28,10 +28,11 @@ class Action(StrEnum):
     ROLL_BACK = "roll_back"
     RENAME = "rename"
     PIN = "pin"
+    REWRITE = "rewrite"
 
 
 #: They change one value of an item. The log has the value before and after: `version`, `target`.
-EDITS = (Action.RENAME, Action.PIN)
+EDITS = (Action.RENAME, Action.PIN, Action.REWRITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

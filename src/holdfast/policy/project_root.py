@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-#: Files and folders that mark the top of a project.
-SIGNS = (
+#: Files and folders that mark the top of a project: of a repository, or of a package.
+VERSION_CONTROL = (
     ".git",
     ".hg",
     ".svn",
@@ -16,6 +16,9 @@ SIGNS = (
     "_darcs",
     ".pijul",
     ".fslckout",
+)
+SIGNS = (
+    *VERSION_CONTROL,
     "pyproject.toml",
     "setup.py",
     "package.json",
@@ -39,7 +42,11 @@ SIGNS = (
 
 
 def project_root(
-    directory: Path, *, exists: Callable[[Path], bool], known: Iterable[Path] = ()
+    directory: Path,
+    *,
+    exists: Callable[[Path], bool],
+    known: Iterable[Path] = (),
+    signs: Collection[str] = SIGNS,
 ) -> Path:
     """The innermost `known` directory that contains this one; else the nearest one with the sign of
     a project in it; else the directory itself. `exists` looks at the file system."""
@@ -49,6 +56,6 @@ def project_root(
         if place in named:
             return place
     for place in around:
-        if any(exists(place / sign) for sign in SIGNS):
+        if any(exists(place / sign) for sign in signs):
             return place
     return directory

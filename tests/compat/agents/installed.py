@@ -32,6 +32,14 @@ def program(package: str, version: str, name: str, *, path: Sequence[Path] = ())
     return _checked(found)
 
 
+def package(name: str, version: str) -> Path:
+    """The folder into which a package from npm is installed, with everything that it needs."""
+    with _alone(_folder(name, version)) as folder:
+        if not folder.exists():
+            _npm(folder, f"{name}@{version}", ())
+    return folder
+
+
 def python_program(package: str, version: str, name: str, python: str) -> Path:
     """The same from PyPI, in an environment of its own with this version of Python. Such an
     environment works at no other place than where it was made, so a mark says that it is whole."""

@@ -5,7 +5,7 @@ completions, and Gemini's generateContent, each as a stream. It says the same li
 except when the last thing that a user said has one of these words:
 
     WAIT              the answer stops in the middle until the server is released or closed
-    CALL name {json}  a call of that tool, then the line
+    CALL name {json}  a call of that tool, then the line; of several, one after another
 """
 
 from __future__ import annotations
@@ -40,19 +40,36 @@ def answer_to(turns: Sequence[tuple[str, str]], tools: Sequence[str]) -> Answer:
     """`turns` are roles and texts, in order. Agents put words of their own around a prompt, and
     some ask with the same prompt but without tools for a title: such a question never waits."""
     said: list[str] = []
+    results = 0
     for role, text in reversed(turns):
-        if role in ("assistant", "model"):
-            break
         if role == "tool":
-            return Answer()
-        said.append(text)
+            results += 1
+        elif role not in ("assistant", "model"):
+            said.append(text)
+        elif not results or any(_CALL.search(each) for each in said):
+            break  # some agents say a word of their own after the result of a tool
     for text in said:
-        text = text.replace('\\"', '"')  # noqa: PLW2901 - OpenCode quotes what it was given
-        called = _CALL.search(text)
-        if called is not None and called[1] in tools:
-            arguments, _ = json.JSONDecoder().raw_decode(text, called.end())
-            return Answer(tool=called[1], arguments=arguments)
-    return Answer(waits=bool(tools) and any("WAIT" in text for text in said))
+        calls = _calls_in(text, tools)
+        if results < len(calls):
+            return calls[results]
+    waits = bool(tools) and not results and any("WAIT" in text for text in said)
+    return Answer(waits=waits)
+
+
+def _calls_in(text: str, tools: Sequence[str]) -> list[Answer]:
+    """A call in the arguments of another is for a subagent. OpenCode quotes what it was given."""
+    found = []
+    end = 0
+    while (called := _CALL.search(text, end)) is not None:
+        end = called.end()
+        try:
+            arguments, end = json.JSONDecoder(strict=False).raw_decode(text, end)
+        except ValueError:
+            plain = text.replace('\\"', '"').replace("\\\\", "\\")
+            return [] if plain == text else _calls_in(plain, tools)
+        if called[1] in tools:
+            found.append(Answer(tool=called[1], arguments=arguments))
+    return found
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -230,6 +247,9 @@ class _Conversation(BaseHTTPRequestHandler):
             }
             if answer.tool in spaces:
                 item["namespace"] = spaces[answer.tool]
+            if answer.tool in [each.get("name") for each in offered if each["type"] == "custom"]:
+                item |= {"type": "custom_tool_call", "input": answer.arguments["input"]}
+                del item["arguments"]
         read, written = _USED
         whole = {
             "id": _id("resp_"),

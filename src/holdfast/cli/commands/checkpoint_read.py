@@ -171,7 +171,7 @@ def _figures(found: CheckpointStatus) -> str:
     "--session",
     metavar="ID",
     shell_complete=session_ids,
-    help="Only checkpoints of this session.",
+    help="Only checkpoints of this session; without a directory, in all projects.",
 )
 @click.option(
     "--limit",
@@ -198,11 +198,12 @@ def list_(
     """
     if all_projects and directory is not None:
         raise UsageError("--all-projects lists every project; leave out the directory.")
+    all_projects = all_projects or (session is not None and directory is None)
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
-    matching = [each for each in everything if session in (None, each.session)]
+        matching = everything if session is None else checkpoints.list(workdir, session=session)
     found = in_order(matching, _LIST_KEYS, sort)[:limit]
     elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:

@@ -107,7 +107,7 @@ def _show(
         life = None if found.ended else home.sign_of_life(found)
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
-    marks = home.checkpoints.list(session=found.id)[::-1]
+    marks = _marked_in(invocation, home, found.id)
     if invocation.json:
         print_json(
             {
@@ -118,7 +118,7 @@ def _show(
                 "taken_back": said.taken_back,
                 "checkpoints": [
                     {"id": each.id, "time": each.time, "reason": each.reason, "turn": each.turn}
-                    for each in marks
+                    for _, each in marks
                 ],
             }
         )
@@ -130,10 +130,22 @@ def _show(
             say(name(f"in use: {life}", "dim"))
         # In a pipe somebody searches for a phrase: it is there, wherever it stands.
         whole = whole or plain.is_piped()
-        _show_messages(_Marks(marks, invocation.home_flag, begun=begun), messages, whole=whole)
+        _show_messages(_Marks(marks, begun=begun), messages, whole=whole)
         if said.taken_back and not taken_back:
             _tell_taken_back(said.taken_back)
     return 0
+
+
+def _marked_in(
+    invocation: Invocation, home: Home, session: str
+) -> Sequence[tuple[str, Checkpoint]]:
+    """The checkpoints of a session, the first one first: those in its own home, and those that
+    hooks of its agent took into Holdfast's."""
+    found = [(invocation.home_flag, each) for each in home.checkpoints.list(session=session)]
+    own = invocation.own_checkpoints()
+    if own is not None and own.root != home.path:
+        found += [("", each) for each in own.list(session=session)]
+    return sorted(found, key=lambda each: each[1].time)
 
 
 class _Said:
@@ -211,25 +223,24 @@ def _end(session: Session) -> str:
 
 
 class _Marks:
-    """Checkpoints between messages, by their time."""
+    """Checkpoints between messages, by their time, each with the flag that names its home."""
 
-    def __init__(self, checkpoints: Sequence[Checkpoint], home_flag: str, *, begun: bool) -> None:
+    def __init__(self, checkpoints: Sequence[tuple[str, Checkpoint]], *, begun: bool) -> None:
         self._left = list(checkpoints)
-        self._home_flag = home_flag
         self._begun = begun
 
     def show_until(self, moment: float | None) -> None:
         """Those that were taken before a message, or, without a moment, after the last one."""
-        due = [each for each in self._left if moment is None or each.time <= moment]
+        due = [each for each in self._left if moment is None or each[1].time <= moment]
         self._left = self._left[len(due) :]
         # Of what came before the first message that is shown, only the last is about that one.
-        for each in due[-1:] if self._begun else due:
-            self._show(each, "before this" if moment is not None else "after this")
+        for flag, each in due[-1:] if self._begun else due:
+            self._show(flag, each, "before this" if moment is not None else "after this")
         self._begun = False
 
-    def _show(self, checkpoint: Checkpoint, where: str) -> None:
+    def _show(self, flag: str, checkpoint: Checkpoint, where: str) -> None:
         known = short(checkpoint.id)
-        show = f"holdfast {self._home_flag}checkpoints restore {known}"
+        show = f"holdfast {flag}checkpoints restore {known}"
         say()
         say(name(f"checkpoint {known} {where}: {show}", "dim"))
 

@@ -1,0 +1,288 @@
+"""In the loop of another agent: what its hooks, `holdfast run` and the MCP server ask.
+
+`Loop.decide` takes one event of an agent, counts it, takes a checkpoint when a tool is about to
+change files, and says whether the tool may run. It never raises: what it cannot decide it says, and
+the user's setting (`hooks.on_failure`) decides whether the tool runs then.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from holdfast.api.capture import Capture
+from holdfast.api.place import Place
+from holdfast.errors import HoldfastError
+from holdfast.homes.meters import METERED, read_meter, transcript_paths
+from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
+from holdfast.model.text import one_line
+from holdfast.policy.advice import fingerprint
+from holdfast.policy.budgets import ticked
+from holdfast.policy.loop_guard import LoopState, advice_key, judge, measured, with_prompt
+from holdfast.policy.loop_rules import LoopRules
+from holdfast.policy.project_root import VERSION_CONTROL, project_root
+from holdfast.policy.spending import Measure
+from holdfast.stores.loop_book import FileLoopBook
+from holdfast.stores.processes import this_process
+from holdfast.value import dataclass, replace
+
+#: How long notes about a session are kept after its last event, in seconds.
+NOTES_KEPT = 90 * 86_400.0
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStanding:
+    """How a session of an agent stands to its budgets. `undecided` says what could not be read."""
+
+    state: LoopState
+    measures: Sequence[Measure]
+    errors: int = 0
+    undecided: str = ""
+
+
+class Loop:
+    """The loop of every agent that keeps its checkpoints and budgets in one home."""
+
+    def __init__(self, place: Place, *, here: Path | None = None) -> None:
+        self._place = place
+        self._capture = Capture(place, here=here)
+
+    @property
+    def book(self) -> FileLoopBook:
+        return FileLoopBook(self._place.state)
+
+    def decide(self, event: LoopEvent) -> Decision:
+        """What Holdfast says to an event."""
+        try:
+            rules = self._rules()
+        except (HoldfastError, OSError) as error:
+            return _on_failure(f"its configuration cannot be used: {_words(error)}", blocks=False)
+        try:
+            if event.moment is Moment.PROMPT:
+                return self._prompt(event, rules)
+            if event.moment is Moment.BEFORE_TOOL:
+                return self._before_tool(event, rules)
+        except (HoldfastError, OSError) as error:
+            return _on_failure(_words(error), blocks=rules.blocks_on_failure)
+        return Decision()
+
+    def standing(self, agent: str, session: str) -> LoopStanding:
+        """How a session stands to its budgets, as far as its agent has written it down. Changes
+        nothing."""
+        rules, state = self._rules(), self.book.look(agent, session)
+        metered, errors, missing = self._metered(state, rules)
+        today = self.book.day(self._today())
+        return LoopStanding(
+            state=metered,
+            measures=measured(rules, metered, _with(today, _use_of(metered, self._today()))),
+            errors=errors,
+            undecided=missing,
+        )
+
+    def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
+        """The calls of tools in a session, each with the checkpoint from before it."""
+        return self.book.calls(session, agent)
+
+    # --- Events -----------------------------------------------------------------------------------
+
+    def _prompt(self, event: LoopEvent, rules: LoopRules) -> Decision:
+        """The user speaks. Over a budget nothing more is sent to the model; a subagent is stopped
+        at its first tool."""
+        book = self.book
+        with book.session(event.agent, event.session) as before:
+            state, errors, missing = self._metered(self._seen(before, event), rules)
+            if not event.subagent:
+                state = with_prompt(state, errors)
+                state = replace(state, turn=event.turn or str(state.turns))
+            book.keep(state)
+        decision = judge(rules, state, self._used_today(state, rules), errors=errors, tool="")
+        return _settled(decision, missing, rules)
+
+    def _before_tool(self, event: LoopEvent, rules: LoopRules) -> Decision:
+        book = self.book
+        with book.session(event.agent, event.session) as before:
+            state, errors, missing = self._metered(self._seen(before, event), rules)
+            state = replace(state, run=state.run.after(event.tool, fingerprint(event.arguments)))
+            today = self._used_today(state, rules)
+            decision = judge(rules, state, today, errors=errors, tool=event.tool)
+            if decision.passes:
+                state = replace(state, work=state.work.with_iteration())
+            if decision.advice:
+                state = replace(state, told=(*state.told, advice_key(decision.advice)))
+            book.keep(state)
+        decision = _settled(decision, missing, rules)
+        if not decision.passes:
+            return decision
+        return self._with_checkpoint(event, state, decision, rules)
+
+    def _seen(self, state: LoopState, event: LoopEvent) -> LoopState:
+        """The state after the clock was looked at, with what the event says about the session."""
+        options = self._rules().options
+        files = (
+            tuple(dict.fromkeys((*state.transcripts, event.transcript))) if event.transcript else ()
+        )
+        work = ticked(
+            state.work,
+            boot=this_process().boot,
+            at=time.monotonic(),
+            messages=0,
+            in_flight=False,
+            idle_after=options.idle_after,
+        )
+        return replace(
+            state,
+            work=work,
+            transcripts=files or state.transcripts,
+            project=state.project or str(self._projects(event)[0]),
+            turn=state.turn if event.subagent and state.turn else event.turn or state.turn,
+        )
+
+    def _metered(self, state: LoopState, rules: LoopRules) -> tuple[LoopState, int, str]:
+        """The state with what the agent wrote since, tool errors in a row, and what is missing."""
+        if state.agent not in METERED or not rules.reads_records(state.agent):
+            return state, 0, ""
+        paths = transcript_paths(state.transcripts)
+        reading, marks = read_meter(state.agent, paths, state.marks, session=state.session)
+        used = reading.metered.by_day
+        missing = ""
+        if rules.bounds_use(state.agent) and (reading.missing or not paths) and state.used:
+            missing = f"the transcript of the session cannot be read ({reading.missing})"
+        return replace(state, marks=marks, used=used or state.used), reading.errors, missing
+
+    def _used_today(self, state: LoopState, rules: LoopRules) -> Sequence[DayUse]:
+        if not rules.bounds_days(state.agent):
+            return ()
+        return self.book.note_day(self._today(), _use_of(state, self._today()))
+
+    def _today(self) -> str:
+        return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
+
+    def _rules(self) -> LoopRules:
+        return LoopRules() if self._place.is_default() else self._place.settings.loop_rules()
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    def _with_checkpoint(
+        self, event: LoopEvent, state: LoopState, decision: Decision, rules: LoopRules
+    ) -> Decision:
+        if event.touches is Touches.NOTHING or not self._takes_checkpoints():
+            return decision
+        missed = ""
+        for number, place in enumerate(self._projects(event)):
+            why = self._take(place, event, state)
+            missed = why if number == 0 else missed  # elsewhere than in its project is extra
+        if not missed:
+            return decision
+        said = _on_failure(f"there is no checkpoint. {missed}", blocks=rules.blocks_on_failure)
+        told = f"missed:{missed[:_LONGEST_NAME]}"
+        if said.passes and told in state.told:
+            return decision  # once is enough
+        with self.book.session(event.agent, event.session) as latest:
+            self.book.keep(replace(latest, told=(*latest.told, told)))
+        return replace(said, advice=decision.advice)
+
+    def _takes_checkpoints(self) -> bool:
+        return self._place.is_default() or self._place.settings.hooks.checkpoints
+
+    def _take(self, place: Path, event: LoopEvent, state: LoopState) -> str:
+        """Take a checkpoint and write down that it is there; says why there is none."""
+        turn = state.turn or None
+        missed, found, workdir = "", "", str(place)
+        for attempt in _candidates(place, event):
+            try:
+                taking = self._capture.take(
+                    attempt, reason=_reason(event), session=event.session, turn=turn
+                )
+            except (HoldfastError, OSError) as error:
+                missed = _words(error)
+                break
+            found, workdir = taking.id or "", str(attempt)
+            missed = "" if found else f"{taking.reason}."
+            if found:
+                break
+        call = ToolCall(
+            at=self._place.clock(),
+            turn=state.turn,
+            call=event.call,
+            tool=event.tool,
+            workdir=workdir,
+            checkpoint=found,
+            missed=missed,
+            subagent=event.subagent,
+        )
+        self.book.add_call(event.agent, event.session, call)
+        return missed
+
+    def _projects(self, event: LoopEvent) -> Sequence[Path]:
+        """The project that the agent works in, and others that the tool names files of."""
+        cwd = Path(os.path.realpath(event.cwd))
+        found = [_project(cwd)]
+        for name in event.paths:
+            path = Path(os.path.realpath(cwd / name))
+            if not any(path.is_relative_to(each) for each in found):
+                around = _project(path.parent)
+                if any(os.path.lexists(around / sign) for sign in VERSION_CONTROL):
+                    found.append(around)
+        return found
+
+
+def _project(directory: Path) -> Path:
+    """A repository is one project, whatever packages lie in it."""
+    return project_root(
+        project_root(directory, exists=os.path.lexists, signs=VERSION_CONTROL),
+        exists=os.path.lexists,
+    )
+
+
+def _candidates(place: Path, event: LoopEvent) -> Sequence[Path]:
+    """A home directory may be a repository of its own: then the project in it, or the directory
+    that the agent works in."""
+    cwd = Path(os.path.realpath(event.cwd))
+    if not cwd.is_relative_to(place):
+        return [place]
+    return list(dict.fromkeys((place, project_root(cwd, exists=os.path.lexists), cwd)))
+
+
+def _use_of(state: LoopState, day: str) -> DayUse:
+    return DayUse(
+        agent=state.agent,
+        session=state.session,
+        project=state.project,
+        by_model={model: usage for (on, model), usage in state.used.items() if on == day},
+    )
+
+
+def _with(today: Sequence[DayUse], use: DayUse) -> Sequence[DayUse]:
+    others = [e for e in today if (e.agent, e.session) != (use.agent, use.session)]
+    return [*others, use]
+
+
+def _reason(event: LoopEvent) -> str:
+    names = ", ".join(Path(each).name for each in event.paths[:3])
+    return one_line(f"before {event.tool} {names}".strip())[: 2 * _LONGEST_NAME]
+
+
+def _settled(decision: Decision, missing: str, rules: LoopRules) -> Decision:
+    """What follows from what could not be told."""
+    undecided = decision.undecided or missing
+    if not decision.passes or not undecided:
+        return decision
+    said = _on_failure(undecided, blocks=rules.blocks_on_failure)
+    return replace(said, advice=decision.advice)
+
+
+def _on_failure(why: str, *, blocks: bool) -> Decision:
+    if blocks:
+        reason = f"Holdfast could not do its work, and hooks.on_failure is block: {why}"
+        return Decision(verdict=Verdict.BLOCK, reason=reason, undecided=why)
+    return Decision(notice=f"Holdfast: {why}", undecided=why)
+
+
+def _words(error: HoldfastError | OSError) -> str:
+    if isinstance(error, HoldfastError):
+        return error.message if error.hint is None else f"{error.message} {error.hint}"
+    return str(error)

@@ -1,0 +1,59 @@
+# The same as client.py where Perl is installed, which starts in a fifth of the time:
+#   perl client.pl AGENT CLOSED HOME PYTHON
+# It asks the helper. When there is none, Python does the work, with the same input.
+use strict;
+my ($agent, $closed, $home, $python) = @ARGV;
+my $run = $ENV{XDG_RUNTIME_DIR} // '';
+my $folder = $run =~ m{^/} ? "$run/holdfast" : "/tmp/holdfast-$<";
+(my $client = $0) =~ s/\.pl$/.py/;
+my $raw = '';
+my @it = lstat $folder;
+if (@it && ($it[2] & 0170000) == 0040000 && $it[4] == $< && !($it[2] & 077)) {
+    my $path = "$folder/hooks.sock";
+    my $address = $^O eq 'linux' ? pack('S a108', 1, $path) : pack('C C a104', 106, 1, $path);
+    my $peer;
+    if (socket($peer, 1, 1, 0) && connect($peer, $address)) {
+        1 while sysread STDIN, $raw, 65536, length $raw;
+        my $said = '';
+        if (put($peer, "holdfast1 $agent $closed " . length($home) . ' ' . length($raw) . "\n$home$raw")) {
+            my $bits = '';
+            vec($bits, fileno $peer, 1) = 1;
+            my $ready;
+            while (select($ready = $bits, undef, undef, 60)) {
+                last unless sysread $peer, $said, 65536, length $said;
+            }
+        }
+        if ($said =~ /^(\d+) (\d+) (\d+)\n/ && length($said) == $+[0] + $2 + $3) {
+            my ($code, $out, $err) = ($1, substr($said, $+[0], $2), substr($said, $+[0] + $2));
+            put(\*STDOUT, $out);
+            put(\*STDERR, $err);
+            exit $code;
+        }
+    }
+}
+my @words = ($python, '-I', '-S', $client, $agent, $closed, $home);
+if (!length $raw) {
+    exec @words;
+    failed("$python cannot be started: $!");
+}
+# The helper died in the middle of its answer. What was read has to be given on.
+open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
+put($other, $raw);
+close $other;
+exit($? >> 8);
+
+sub put {
+    my ($where, $data) = @_;
+    local $SIG{PIPE} = 'IGNORE';
+    while (length $data) {
+        my $done = syswrite $where, $data;
+        return 0 unless defined $done;
+        substr($data, 0, $done) = '';
+    }
+    return 1;
+}
+
+sub failed {
+    print STDERR "Holdfast: the hook failed: $_[0]\n";
+    exit($closed eq 'closed' ? 2 : 1);
+}

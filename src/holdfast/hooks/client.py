@@ -1,0 +1,162 @@
+"""The program that an agent starts for each hook: python -I -S client.py AGENT CLOSED HOME
+
+It asks the helper. Without one it starts one for the next hook, and does the work itself. Nothing
+is imported at first but what the interpreter has built in: an agent waits for this.
+
+CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is Holdfast's home.
+With `alone` behind it asks nobody. With the one word `helper` it becomes the helper.
+"""
+
+import posix
+import sys
+
+#: A hook about one of these changes nothing and is not worth starting Holdfast for.
+_READING = {
+    "claude-code": (b"Read", b"Glob", b"Grep", b"TodoWrite", b"WebFetch", b"WebSearch"),
+    "gemini": (b"read_file", b"glob", b"list_directory", b"grep_search", b"read_many_files"),
+    "codex": (b"view_image", b"update_plan"),
+    "opencode": (),
+}
+_TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
+_TYPE, _FOLDER = 0o170000, 0o040000
+_HEAD_WORDS = 3
+_ANSWER_SECONDS = 60.0
+_FULL = 65_536
+
+
+def runtime_folder() -> str:
+    """Where the socket of the helper is: a folder that nobody else can enter."""
+    given = posix.environ.get(b"XDG_RUNTIME_DIR", b"").decode("utf-8", "surrogateescape")
+    return (
+        f"{given}/holdfast" if given.startswith("/") else f"{_TEMPORARY}/holdfast-{posix.getuid()}"
+    )
+
+
+def is_private(folder: str) -> bool:
+    try:
+        status = posix.lstat(folder)
+    except OSError:
+        return False
+    is_folder = status.st_mode & _TYPE == _FOLDER
+    return is_folder and status.st_uid == posix.getuid() and not status.st_mode & 0o077
+
+
+def _read_all(number: int) -> bytes:
+    found = b""
+    while some := posix.read(number, _FULL):
+        found += some
+    return found
+
+
+def _write_all(number: int, data: bytes) -> None:
+    while data:
+        data = data[posix.write(number, data) :]
+
+
+def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, bytes] | None":
+    """What the helper says; None when there is none, or when it does not answer."""
+    folder = runtime_folder()
+    if not is_private(folder):
+        return None
+    import _socket
+
+    peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        peer.settimeout(_ANSWER_SECONDS)
+        peer.connect(f"{folder}/hooks.sock")
+        place = home.encode("utf-8", "surrogateescape")
+        head = f"holdfast1 {agent} {closed} {len(place)} {len(raw)}\n".encode()
+        peer.sendall(head + place + raw)
+        found = b""
+        while some := peer.recv(_FULL):
+            found += some
+    except OSError:
+        return None
+    finally:
+        peer.close()
+    head, _, rest = found.partition(b"\n")
+    words = head.split()
+    if len(words) != _HEAD_WORDS or len(rest) != int(words[1]) + int(words[2]):
+        return None  # it was killed in the middle
+    return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
+
+
+def start_helper() -> None:
+    """Start the helper, which is nobody's child: the agent must not wait for it."""
+    if posix.fork():
+        posix.wait()
+        return
+    try:
+        posix.setsid()
+        if posix.fork():
+            posix._exit(0)
+        nothing = posix.open("/dev/null", posix.O_RDWR)
+        for number in (0, 1, 2):
+            posix.dup2(nothing, number)
+        posix.chdir("/")
+        posix.execv(sys.executable, [sys.executable, "-I", "-S", __file__, "helper"])
+    finally:
+        posix._exit(1)
+
+
+def _changes_nothing(agent: str, raw: bytes) -> bool:
+    names = _READING.get(agent, ())
+    return any(b'"tool_name":"%s"' % name in raw for name in names)
+
+
+def _is_configured(home: str) -> bool:
+    try:
+        posix.lstat(f"{home}/config.toml")
+    except OSError:
+        return False
+    return True
+
+
+def _load() -> None:
+    """Make Holdfast importable: this file lies in its package."""
+    sys.path.insert(0, __file__.rpartition("/holdfast/hooks/")[0])
+
+
+def main(words: "list[str]") -> int:
+    if words == ["helper"]:
+        _load()
+        from holdfast.hooks.helper import run
+
+        return run()
+    agent, closed, home = words[:3]
+    raw = _read_all(0)
+    found = None if words[3:] == ["alone"] else ask(agent, closed, home, raw)
+    if found is None:
+        quick = not _is_configured(home)
+        if quick or _wants_helper(home):
+            start_helper()
+        if quick and _changes_nothing(agent, raw):
+            return 0
+        _load()
+        from pathlib import Path
+
+        from holdfast.hooks.serve import serve
+
+        reply = serve(agent, Path(home), raw, fails_closed=closed == "closed")
+        found = reply.code, reply.out.encode(), reply.err.encode()
+    _write_all(1, found[1])
+    _write_all(2, found[2])
+    return found[0]
+
+
+def _wants_helper(home: str) -> bool:
+    """Whether the configuration lets a helper run; one that is wrong is reported elsewhere."""
+    with open(f"{home}/config.toml", "rb") as file:
+        text = file.read()
+    return b"helper" not in text or b"helper = false" not in text.replace(b"=", b" = ").replace(
+        b"  ", b" "
+    )
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except Exception as error:
+        _write_all(2, f"Holdfast: the hook failed: {type(error).__name__}: {error}\n".encode())
+        code = 2 if "closed" in sys.argv[2:3] else 1
+    posix._exit(code)

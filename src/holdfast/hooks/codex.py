@@ -1,0 +1,100 @@
+"""Hooks of Codex, as 0.166 has them.
+
+A hook cannot end a run: `continue: false`, even with a denial, makes the answer invalid, and the
+tool runs. So every further tool is denied, and the next prompt is blocked. A subagent has the
+session of its parent, a transcript of its own and turns of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.hooks.reply import Reply, said, text
+from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
+
+NAME = "codex"
+EVENTS = ("PreToolUse", "UserPromptSubmit")
+_MOMENTS = {
+    "SessionStart": Moment.SESSION_START,
+    "UserPromptSubmit": Moment.PROMPT,
+    "PreToolUse": Moment.BEFORE_TOOL,
+    "PostToolUse": Moment.AFTER_TOOL,
+    "Stop": Moment.STOP,
+    "SubagentStop": Moment.STOP,
+    "SessionEnd": Moment.SESSION_END,
+}
+_PATCH = "apply_patch"
+_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
+_READING = frozenset(
+    (
+        "close_agent",
+        "list_agents",
+        "list_mcp_resource_templates",
+        "list_mcp_resources",
+        "read_mcp_resource",
+        "request_user_input",
+        "resume_agent",
+        "send_input",
+        "send_message",
+        "spawn_agent",
+        "update_plan",
+        "view_image",
+        "wait",
+        "wait_agent",
+        "web_search",
+    )
+)
+
+
+def parse(data: Mapping[str, Any]) -> LoopEvent:
+    event, tool = text(data, "hook_event_name"), text(data, "tool_name")
+    arguments = data.get("tool_input")
+    return LoopEvent(
+        agent=NAME,
+        event=event,
+        moment=_MOMENTS.get(event, Moment.OTHER),
+        session=text(data, "session_id"),
+        cwd=text(data, "cwd"),
+        turn=text(data, "turn_id"),
+        call=text(data, "tool_use_id"),
+        tool=tool,
+        arguments=arguments,
+        touches=touches(tool),
+        paths=_patched(arguments) if tool == _PATCH else (),
+        transcript=text(data, "transcript_path"),
+        subagent=text(data, "agent_id"),
+        model=text(data, "model"),
+        again=data.get("stop_hook_active") is True,
+    )
+
+
+def touches(tool: str) -> Touches:
+    if not tool or tool in _READING:
+        return Touches.NOTHING
+    return Touches.NAMED if tool == _PATCH else Touches.ANYTHING
+
+
+def _patched(arguments: object) -> tuple[str, ...]:
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return tuple(_PATCHED.findall(command)) if isinstance(command, str) else ()
+
+
+def answer(event: LoopEvent, decision: Decision) -> Reply:
+    if event.moment is Moment.BEFORE_TOOL and not decision.passes:
+        denied = {
+            "hookEventName": event.event,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": decision.reason,
+        }
+        return said({"hookSpecificOutput": denied})
+    if event.moment is Moment.PROMPT and not decision.passes:
+        return said({"decision": "block", "reason": decision.reason})
+    added = {"hookEventName": event.event, "additionalContext": decision.advice}
+    return said(
+        {
+            "systemMessage": decision.notice,
+            "hookSpecificOutput": added if decision.advice else {},
+        }
+    )

@@ -1,0 +1,166 @@
+"""The helper: one process a user that answers hooks, so that no hook has to start Holdfast.
+
+A client starts it, and it ends when nobody asked for a while. It keeps nothing that is not on the
+disk: killed at any moment, the client that waits for it does the work itself. One that runs an
+older Holdfast than is installed ends after its next answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+import holdfast
+from holdfast.hooks.client import is_private, runtime_folder
+from holdfast.hooks.reply import Reply
+from holdfast.hooks.serve import Answerer
+
+IDLE_SECONDS = 900.0
+SOCKET = "hooks.sock"
+_LOCK = "hooks.lock"
+_MOST_BYTES = 64 * 1024**2
+_HEAD_WORDS = 5
+_SLOW_CLIENT = 10.0
+_PEER = struct.Struct("3i")
+
+
+class Helper:
+    """Answers at a socket until it is idle or outdated."""
+
+    def __init__(self, folder: Path, *, idle: float = IDLE_SECONDS) -> None:
+        self._folder = folder
+        self._idle = idle
+        self._answerer = Answerer()
+        self._release = _release()
+        self._busy = 0
+        self._last = time.monotonic()
+        self._turn = threading.Lock()
+
+    def run(self) -> int:
+        """0 when it ended by itself, 1 when there is another one."""
+        with contextlib.ExitStack() as stack:
+            lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return 1
+            path = self._folder / SOCKET
+            path.unlink(missing_ok=True)  # a helper that was killed left it
+            server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            server.bind(str(path))
+            path.chmod(0o600)
+            server.listen(64)
+            server.settimeout(min(1.0, self._idle))
+            self._answerer.prepare()
+            self._accept(server)
+            path.unlink(missing_ok=True)
+            self._drain(server)
+        return 0
+
+    def _accept(self, server: socket.socket) -> None:
+        while not self._is_over():
+            try:
+                peer, _ = server.accept()
+            except TimeoutError:
+                continue
+            with self._turn:
+                self._busy += 1
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _drain(self, server: socket.socket) -> None:
+        """Those who connected before the name was gone are answered."""
+        server.settimeout(0.0)
+        while True:
+            try:
+                peer, _ = server.accept()
+            except OSError:
+                break
+            with self._turn:
+                self._busy += 1
+            self._serve(peer)
+        until = time.monotonic() + _SLOW_CLIENT
+        while self._busy and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def _is_over(self) -> bool:
+        if self._busy:
+            return False
+        return time.monotonic() - self._last > self._idle or _release() != self._release
+
+    def _serve(self, peer: socket.socket) -> None:
+        try:
+            with peer, contextlib.suppress(OSError, ValueError):
+                peer.settimeout(_SLOW_CLIENT)
+                if not _is_ours(peer):
+                    return
+                reply = self._answer(peer)
+                out, err = reply.out.encode(), reply.err.encode()
+                peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
+        finally:
+            with self._turn:
+                self._busy -= 1
+                self._last = time.monotonic()
+
+    def _answer(self, peer: socket.socket) -> Reply:
+        head, rest = _head(peer)
+        words = head.split()
+        if len(words) != _HEAD_WORDS or words[0] != b"holdfast1":
+            raise ValueError("not a client of ours")
+        agent, closed = words[1].decode(), words[2] == b"closed"
+        place, size = int(words[3]), int(words[4])
+        if place + size > _MOST_BYTES:
+            raise ValueError("too long")
+        while len(rest) < place + size:
+            some = peer.recv(1 << 20)
+            if not some:
+                raise ValueError("it went away")
+            rest += some
+        home = Path(os.fsdecode(rest[:place]))
+        return self._answerer.serve(agent, home, rest[place:], fails_closed=closed)
+
+
+def _head(peer: socket.socket) -> tuple[bytes, bytes]:
+    found = b""
+    while b"\n" not in found:
+        some = peer.recv(65_536)
+        if not some or len(found) > _MOST_BYTES:
+            raise ValueError("it went away")
+        found += some
+    head, _, rest = found.partition(b"\n")
+    return head, rest
+
+
+def _is_ours(peer: socket.socket) -> bool:
+    """Whether the same user asks. The folder keeps others out; this is the second lock."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # other systems: the folder is all there is
+    said = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return bool(_PEER.unpack(said)[1] == os.getuid())
+
+
+def _release() -> tuple[int, int]:
+    """What changes when another Holdfast is installed."""
+    try:
+        status = os.stat(holdfast.__file__)  # noqa: PTH116 - asked often
+    except OSError:
+        return (0, 0)
+    return status.st_mtime_ns, status.st_size
+
+
+def run() -> int:
+    """Be the helper. 2 when there is no private folder for its socket."""
+    folder = runtime_folder()
+    with contextlib.suppress(OSError):
+        os.mkdir(folder, 0o700)  # noqa: PTH102 - its parent is there, or nothing works
+    if not is_private(folder):
+        sys.stderr.write(f"{folder} is not a private folder of this user.\n")
+        return 2
+    return Helper(Path(folder)).run()

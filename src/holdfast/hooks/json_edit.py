@@ -1,0 +1,196 @@
+"""Entries added to and taken out of a JSON file that people write: everything else stays byte for
+byte, comments, order and blanks included.
+
+Comments and a comma after the last member are accepted, as Claude Code and Gemini CLI accept them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from holdfast.errors import UsageError
+from holdfast.model.session import Json
+from holdfast.value import dataclass, field
+
+_GAP = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_WORD = re.compile(r"true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A value and where it stands: `start` and `end` in the text. Members of an object have keys,
+    and their own `at`: where the key begins."""
+
+    kind: str
+    start: int
+    end: int
+    members: Sequence[tuple[str, int, Node]] = field(default_factory=tuple)
+
+    def get(self, name: str) -> Node | None:
+        return next((node for key, _, node in self.members if key == name), None)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self) -> UsageError:
+        line = self.text.count("\n", 0, self.at) + 1
+        return UsageError(f"It is not valid JSON in line {line}.")
+
+    def gap(self) -> None:
+        found = _GAP.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+
+    def take(self, word: str) -> bool:
+        self.gap()
+        if not self.text.startswith(word, self.at):
+            return False
+        self.at += len(word)
+        return True
+
+    def matched(self, pattern: re.Pattern[str]) -> str:
+        self.gap()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.fail()
+        self.at = found.end()
+        return found[0]
+
+    def value(self) -> Node:
+        self.gap()
+        start = self.at
+        if self.take("{"):
+            return self._members("object", start, "}")
+        if self.take("["):
+            return self._members("array", start, "]")
+        is_text = self.text.startswith('"', self.at)
+        self.matched(_STRING if is_text else _WORD)
+        return Node(kind="string" if is_text else "word", start=start, end=self.at)
+
+    def _members(self, kind: str, start: int, closing: str) -> Node:
+        found: list[tuple[str, int, Node]] = []
+        while not self.take(closing):
+            if found and not self.take(","):
+                raise self.fail()
+            if found and self.take(closing):  # a comma after the last one
+                break
+            self.gap()
+            at, key = self.at, ""
+            if kind == "object":
+                key = json.loads(self.matched(_STRING))
+                if not self.take(":"):
+                    raise self.fail()
+            found.append((key, at, self.value()))
+        return Node(kind=kind, start=start, end=self.at, members=tuple(found))
+
+
+def parse(text: str) -> Node:
+    """The tree of a text; raises `UsageError` when it is not JSON."""
+    reader = _Reader(text)
+    found = reader.value()
+    reader.gap()
+    if reader.at != len(text):
+        raise reader.fail()
+    return found
+
+
+def value_of(text: str, node: Node) -> Json:
+    """What a node says, without comments."""
+    match node.kind:
+        case "object":
+            return {key: value_of(text, each) for key, _, each in node.members}
+        case "array":
+            return [value_of(text, each) for _, _, each in node.members]
+        case _:
+            said: Json = json.loads(text[node.start : node.end])
+            return said
+
+
+def add(text: str, path: Sequence[str], entry: Json) -> str:
+    """The text with one more element in the list at a path; objects on the way are made."""
+    root = parse(text)
+    if root.kind != "object":
+        raise UsageError("It is not a JSON object.")
+    node, names = root, list(path)
+    while names and (inner := node.get(names[0])) is not None:
+        if inner.kind != ("object" if len(names) > 1 else "array"):
+            raise UsageError(f"{'.'.join(path)} is not what an agent would write there.")
+        node = inner
+        names.pop(0)
+    depth = len(path) - len(names)
+    made: Json = entry
+    if names:
+        made = [entry]
+        for name in reversed(names[1:]):
+            made = {name: made}
+        return _insert(text, node, depth, made, key=names[0])
+    return _insert(text, node, depth, made)
+
+
+def remove(text: str, path: Sequence[str], ours: Callable[[Json], bool]) -> str:
+    """The text without the elements of the list at a path that are ours, and without the list and
+    the objects around it that are empty then."""
+    nodes = [parse(text)]
+    for name in path:
+        inner = nodes[-1].get(name)
+        if inner is None:
+            return text
+        nodes.append(inner)
+    listed = nodes[-1]
+    if listed.kind != "array":
+        return text
+    gone = [n for n, (_, _, each) in enumerate(listed.members) if ours(value_of(text, each))]
+    if not gone:
+        return text
+    if len(gone) < len(listed.members):
+        for number in reversed(gone):
+            text = _cut(text, listed, number)
+            listed = _at(parse(text), path)
+        return text
+    depth = len(path)
+    while depth > 1 and len(nodes[depth - 1].members) == 1:
+        depth -= 1
+    around = nodes[depth - 1]
+    number = next(n for n, (key, _, _) in enumerate(around.members) if key == path[depth - 1])
+    return _cut(text, around, number)
+
+
+def _at(node: Node, path: Sequence[str]) -> Node:
+    for name in path:
+        node = next(inner for key, _, inner in node.members if key == name)
+    return node
+
+
+def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") -> str:
+    """One more member at the end of an object or a list, in the style of the file."""
+    unit = _unit(text)
+    inner = "\n" + unit * (depth + 1)
+    written = json.dumps(value, indent=unit or None, ensure_ascii=False)
+    written = written.replace("\n", inner)
+    member = f"{json.dumps(key)}: {written}" if key else written
+    if not node.members:
+        close = node.end - 1
+        return f"{text[: node.start + 1]}{inner}{member}\n{unit * depth}{text[close:]}"
+    last = node.members[-1][2].end
+    return f"{text[:last]},{inner}{member}{text[last:]}"
+
+
+def _cut(text: str, node: Node, number: int) -> str:
+    """Without one member and the comma that tied it to the others."""
+    _, at, member = node.members[number]
+    if number:
+        return text[: node.members[number - 1][2].end] + text[member.end :]
+    if len(node.members) > 1:
+        return text[:at] + text[node.members[1][1] :]
+    return text[: node.start + 1] + text[node.end - 1 :]
+
+
+def _unit(text: str) -> str:
+    """How far the file indents, from its first indented line; two blanks in one without any."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "

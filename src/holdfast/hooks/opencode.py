@@ -1,0 +1,78 @@
+"""Hooks of OpenCode 1.18: functions of a plugin, which is the file `opencode_plugin.js` here.
+
+The plugin sends what it was called with, the directory, the database and the session at the top:
+a subagent has a session of its own. It throws where a tool must not run, and aborts the session
+first where the run must end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.hooks.reply import Reply, paths_in, said, text
+from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
+
+NAME = "opencode"
+EVENTS = ("tool.execute.before", "chat.message")
+_MOMENTS = {
+    "chat.message": Moment.PROMPT,
+    "tool.execute.before": Moment.BEFORE_TOOL,
+    "tool.execute.after": Moment.AFTER_TOOL,
+}
+_NAMED = frozenset(("edit", "multiedit", "write"))
+_READING = frozenset(
+    (
+        "glob",
+        "grep",
+        "list",
+        "lsp",
+        "question",
+        "read",
+        "skill",
+        "task",
+        "todoread",
+        "todowrite",
+        "webfetch",
+        "websearch",
+    )
+)
+
+
+def parse(data: Mapping[str, Any]) -> LoopEvent:
+    event = text(data, "event")
+    given, made = _object(data.get("input")), _object(data.get("output"))
+    tool, own = text(given, "tool"), text(given, "sessionID")
+    top = text(data, "session") or own
+    arguments = made.get("args", given.get("args"))
+    return LoopEvent(
+        agent=NAME,
+        event=event,
+        moment=_MOMENTS.get(event, Moment.OTHER),
+        session=top,
+        cwd=text(data, "directory"),
+        turn=text(_object(made.get("message")), "id") or text(data, "turn"),
+        call=text(given, "callID"),
+        tool=tool,
+        arguments=arguments,
+        touches=touches(tool),
+        paths=paths_in(arguments, "filePath") if tool in _NAMED else (),
+        transcript=text(data, "database"),
+        subagent=own if own != top else "",
+    )
+
+
+def touches(tool: str) -> Touches:
+    if not tool or tool in _READING:
+        return Touches.NOTHING
+    return Touches.NAMED if tool in _NAMED else Touches.ANYTHING
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def answer(_: LoopEvent, decision: Decision) -> Reply:
+    if decision.passes:
+        return said({"notice": "\n".join(filter(None, (decision.notice, decision.advice)))})
+    return said({"verdict": decision.verdict.value, "reason": decision.reason})

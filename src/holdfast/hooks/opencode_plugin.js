@@ -1,0 +1,70 @@
+// Holdfast in the loop of OpenCode. `holdfast disconnect opencode` removes this file.
+import { spawn } from "node:child_process"
+import os from "node:os"
+import path from "node:path"
+
+const COMMAND = /*COMMAND*/ []
+const FAILS_CLOSED = /*CLOSED*/ false
+
+const data = process.env.XDG_DATA_HOME || path.join(os.homedir(), ".local", "share")
+const database = process.env.OPENCODE_DB || path.join(data, "opencode", "opencode.db")
+
+function ask(input) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "pipe"] })
+    let out = ""
+    let err = ""
+    child.stdout.on("data", (some) => (out += some))
+    child.stderr.on("data", (some) => (err += some))
+    child.stdin.on("error", () => {})
+    child.on("error", reject)
+    child.on("close", (code) => {
+      if (code === 2) return resolve({ verdict: "block", reason: err.trim() })
+      if (code !== 0) return reject(new Error(err.trim() || `exit code ${code}`))
+      try {
+        resolve(out ? JSON.parse(out) : {})
+      } catch (error) {
+        reject(error)
+      }
+    })
+    child.stdin.end(JSON.stringify(input))
+  })
+}
+
+export const Holdfast = async ({ client, directory }) => {
+  const parents = new Map()
+  const turns = new Map()
+  const top = (session) => {
+    for (let steps = 0; parents.has(session) && steps < 20; steps++) session = parents.get(session)
+    return session
+  }
+  const decide = async (event, input, output) => {
+    const session = top(input.sessionID)
+    let answer = {}
+    try {
+      answer = await ask({ event, input, output, directory, database, session, turn: turns.get(session) })
+    } catch (error) {
+      if (FAILS_CLOSED) throw new Error(`Holdfast: the hook failed: ${error.message}`)
+      return
+    }
+    if (answer.verdict === "stop") {
+      // The run ends first: a tool that is only refused is tried again.
+      await client.session.abort({ path: { id: session } }).catch(() => {})
+    }
+    if (answer.verdict) throw new Error(answer.reason)
+  }
+  return {
+    event: async ({ event }) => {
+      const info = event?.properties?.info
+      if (event?.type === "session.created" && info?.parentID) parents.set(info.id, info.parentID)
+    },
+    "chat.message": async (input, output) => {
+      const session = top(input.sessionID)
+      if (session === input.sessionID) turns.set(session, output?.message?.id)
+      await decide("chat.message", input, { message: { id: output?.message?.id } })
+    },
+    "tool.execute.before": async (input, output) => {
+      await decide("tool.execute.before", input, { args: output?.args })
+    },
+  }
+}

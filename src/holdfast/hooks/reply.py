@@ -1,0 +1,44 @@
+"""What a hook gives back to its agent: text on two streams, and an exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.value import dataclass
+
+#: The exit code by which Claude Code, Codex and Gemini CLI know that a tool must not run. Codex
+#: needs a word on the standard error as well.
+BLOCKED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """Nothing at all lets an agent go on as if there were no hook."""
+
+    out: str = ""
+    err: str = ""
+    code: int = 0
+
+
+SILENT = Reply()
+
+
+def said(document: Mapping[str, Any]) -> Reply:
+    """An answer as JSON; fields without a value are left out, and an empty answer is silence."""
+    found = {name: value for name, value in document.items() if value not in (None, "", {})}
+    return Reply(out=json.dumps(found)) if found else SILENT
+
+
+def text(data: Mapping[str, Any], name: str) -> str:
+    """A text that an agent may have left out, or may say in another way one day."""
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def paths_in(data: Any, *names: str) -> tuple[str, ...]:
+    """The paths that the arguments of a tool name."""
+    if not isinstance(data, dict):
+        return ()
+    return tuple(value for name in names if isinstance(value := data.get(name), str) and value)

@@ -1,0 +1,71 @@
+"""One hook from beginning to end: what the agent said, what Holdfast decides, what the agent needs.
+
+The helper and the client both come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.api.loop import Loop
+from holdfast.api.place import Place
+from holdfast.errors import HoldfastError
+from holdfast.hooks.agents import AGENTS, parsed
+from holdfast.hooks.reply import BLOCKED, SILENT, Reply
+from holdfast.model.loop import Moment
+
+
+def serve(agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> Reply:
+    """Answer one hook. It never raises."""
+    return _serve(agent, raw, lambda: Loop(Place(home)), fails_closed=fails_closed)
+
+
+class Answerer:
+    """Answers many hooks: what it read of a home's configuration holds until that changes."""
+
+    def __init__(self) -> None:
+        self._loops: dict[Path, tuple[object, Loop]] = {}
+
+    def serve(self, agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> Reply:
+        return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
+
+    def prepare(self) -> None:
+        """Load what the first answer would load."""
+        import holdfast.stores.checkpoints.writer  # noqa: PLC0415 - loaded with the first take
+
+        _ = holdfast.stores.checkpoints.writer
+
+    def _loop(self, home: Path) -> Loop:
+        place = Place(home)
+        stamp = _stamp(place.config_file)
+        known = self._loops.get(home)
+        if known is None or known[0] != stamp:
+            known = self._loops[home] = (stamp, Loop(place))
+        return known[1]
+
+
+def _stamp(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _serve(agent: str, raw: bytes, loop: Callable[[], Loop], *, fails_closed: bool) -> Reply:
+    try:
+        event = parsed(agent, raw)
+        if event.moment in (Moment.BEFORE_TOOL, Moment.PROMPT):
+            return AGENTS[agent].answer(event, loop().decide(event))
+    except HoldfastError as error:
+        return failed(error.message, closed=fails_closed)
+    except Exception as error:  # noqa: BLE001 - an agent must not stumble over a bug of ours
+        return failed(f"{type(error).__name__}: {error}", closed=fails_closed)
+    return SILENT
+
+
+def failed(why: str, *, closed: bool) -> Reply:
+    """What is said when there is no decision: the agent goes on, or does not."""
+    text = f"Holdfast: the hook failed: {why}\n"
+    return Reply(err=text, code=BLOCKED if closed else 1)

@@ -1,0 +1,145 @@
+"""In the loop of an agent: what an agent is about to do, and what Holdfast says to it.
+
+Each agent tells it in its own words and wants its own answer; `holdfast.hooks` translates. These
+values are the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from holdfast.model.session import Json, Tokens
+from holdfast.model.usage import Usage
+from holdfast.value import dataclass, field
+
+
+class Moment(StrEnum):
+    """Where in its loop an agent is. `OTHER` is every event that nothing depends on."""
+
+    SESSION_START = "session_start"
+    PROMPT = "prompt"
+    BEFORE_TOOL = "before_tool"
+    AFTER_TOOL = "after_tool"
+    STOP = "stop"
+    SESSION_END = "session_end"
+    OTHER = "other"
+
+
+class Touches(StrEnum):
+    """What a tool may change: nothing, the files that it names, or anything at all. A tool that we
+    do not know may change anything."""
+
+    NOTHING = "nothing"
+    NAMED = "named"
+    ANYTHING = "anything"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopEvent:
+    """One event of an agent's loop. `event` is the agent's own name for it.
+
+    `call` identifies one call of a tool. `turn` is "" where the agent does not count its turns.
+    `paths` are the files that the tool names, as the agent wrote them. `subagent` is the id of the
+    subagent that acts, "" for the agent itself: it works for the same session. `failed` says how a
+    call ended, None before it did. `again` says that the agent goes on only because a hook told it
+    not to stop.
+    """
+
+    agent: str
+    event: str
+    moment: Moment
+    session: str
+    cwd: str
+    turn: str = ""
+    call: str = ""
+    tool: str = ""
+    arguments: Json = None
+    touches: Touches = Touches.NOTHING
+    paths: tuple[str, ...] = ()
+    transcript: str = ""
+    subagent: str = ""
+    model: str = ""
+    failed: bool | None = None
+    again: bool = False
+
+
+class Verdict(StrEnum):
+    """What becomes of a tool. `STOP` asks the agent to end its run as well, where it can."""
+
+    PASS = "pass"  # noqa: S105 - a tool passes
+    BLOCK = "block"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What Holdfast says. `reason` is why a tool is blocked, for the model and its user. `advice`
+    is for the model, `notice` for the user; both leave the tool alone. `undecided` says why a guard
+    could not tell: what follows from that is the user's setting."""
+
+    verdict: Verdict = Verdict.PASS
+    reason: str = ""
+    advice: str = ""
+    notice: str = ""
+    undecided: str = ""
+
+    @property
+    def passes(self) -> bool:
+        return self.verdict is Verdict.PASS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool that Holdfast saw, and the checkpoint that was there before it ran. If
+    nothing had changed, that is an earlier checkpoint. `missed` says why there is none."""
+
+    at: float
+    turn: str
+    call: str
+    tool: str
+    workdir: str = ""
+    checkpoint: str = ""
+    missed: str = ""
+    subagent: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "turn": self.turn,
+            "call": self.call,
+            "tool": self.tool,
+            "workdir": self.workdir,
+            "checkpoint": self.checkpoint,
+            "missed": self.missed,
+            "subagent": self.subagent,
+        }
+
+
+#: What was used on each UTC day with each model.
+DayModels = Mapping[tuple[str, str], Usage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """What a session has used so far, as the agent itself recorded it."""
+
+    by_day: DayModels = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> Tokens:
+        total = Tokens()
+        for usage in self.by_day.values():
+            total = total.plus(usage.tokens)
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayUse:
+    """What one session used on one UTC day, by model."""
+
+    agent: str
+    session: str
+    project: str
+    by_model: Mapping[str, Usage]

@@ -1,0 +1,52 @@
+"""What holds for agents that Holdfast is only connected to: the rules alone, quick to load."""
+
+from __future__ import annotations
+
+from holdfast.policy.budgets import Budget, GuardOptions
+from holdfast.policy.prices import Prices
+from holdfast.value import dataclass, field
+
+#: The budgets that need the agent's records.
+_FROM_RECORDS = {
+    Budget.TOKENS,
+    Budget.TOKENS_IN,
+    Budget.TOKENS_OUT,
+    Budget.COST,
+    Budget.DAILY_TOKENS,
+    Budget.DAILY_COST,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopRules:
+    """What holds for connected agents. The two for a project bound what all sessions use in it on
+    one UTC day; 0 is no limit. With `blocks_on_failure`, a tool does not run when Holdfast cannot
+    tell whether it may."""
+
+    options: GuardOptions = field(default_factory=GuardOptions)
+    prices: Prices = field(default_factory=Prices)
+    project_daily_tokens: int = 0
+    project_daily_cost: float = 0.0
+    blocks_on_failure: bool = False
+
+    def reads_records(self, agent: str) -> bool:
+        """Whether anything depends on what the agent wrote down."""
+        session = self.options.budgets_of(agent)
+        set_ = {
+            budget for each in (session, self.options.everywhere) for budget, _ in each.limits()
+        }
+        steps = self.options.breaker
+        project = self.project_daily_tokens or self.project_daily_cost
+        breaks = steps.nudge or steps.strong_nudge or steps.stop
+        return bool(set_ & _FROM_RECORDS or project or breaks)
+
+    def bounds_days(self, agent: str) -> bool:
+        either = (self.options.everywhere, self.options.budgets_of(agent))
+        days = any(each.daily_tokens or each.daily_cost for each in either)
+        return bool(days or self.project_daily_tokens or self.project_daily_cost)
+
+    def bounds_use(self, agent: str) -> bool:
+        """Whether a budget depends on the agent's records."""
+        either = (self.options.everywhere, self.options.budgets_of(agent))
+        limits = {budget for each in either for budget, _ in each.limits()}
+        return bool(limits & _FROM_RECORDS or self.bounds_days(agent))

@@ -1,0 +1,255 @@
+"""What Holdfast remembers of sessions whose agents it is connected to, between two hooks.
+
+loop/AGENT/SESSION.json    what was counted, and where its transcripts were read to
+loop/AGENT/SESSION.calls   a line for each call of a tool, with the checkpoint before it
+loop/days/DAY.json         what each session used on that UTC day
+
+Everything here can be lost without harm but for the budgets: a session without a note is read from
+its transcript again. So nothing waits for the disk; a file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import BusyError
+from holdfast.model.guard import Guarded, Work
+from holdfast.model.loop import DayUse, ToolCall
+from holdfast.model.session import Tokens
+from holdfast.model.usage import Usage
+from holdfast.policy.advice import Run
+from holdfast.policy.loop_guard import LoopState
+from holdfast.stores.files import make_private_dir, open_regular, read_file, write_all
+
+FOLDER = "loop"
+_FORMAT = 1
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PAUSE = 0.002
+_WAIT = 5.0
+#: A larger note is not ours.
+_LARGEST = 64 * 1024**2
+_UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)
+
+
+class FileLoopBook:
+    """The notes of one home. Safe for many processes and threads."""
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / FOLDER
+
+    @contextlib.contextmanager
+    def session(self, agent: str, session: str) -> Iterator[LoopState]:
+        """The note of a session, for nobody else until the block is left. `keep` in it."""
+        make_private_dir(self._folder / agent)
+        with _alone(self._path(agent, session, "lock")):
+            yield self.look(agent, session)
+
+    def look(self, agent: str, session: str) -> LoopState:
+        """The note of a session as it is now; an empty one if there is none."""
+        try:
+            said = json.loads(read_file(self._path(agent, session, "json"), _LARGEST))
+            return _state(agent, session, said)
+        except _UNREADABLE:
+            return LoopState(agent=agent, session=session)
+
+    def keep(self, state: LoopState) -> None:
+        """Write a note. Inside `session` only."""
+        _write(self._path(state.agent, state.session, "json"), _state_json(state))
+
+    def add_call(self, agent: str, session: str, call: ToolCall) -> None:
+        """One line, added in one step: two tools of one session may run at once."""
+        make_private_dir(self._folder / agent)
+        path = self._path(agent, session, "calls")
+        fd = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            write_all(fd, json.dumps(call.to_json(), ensure_ascii=False).encode() + b"\n")
+        finally:
+            os.close(fd)
+
+    def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
+        """The calls of a session, the first one first. Without an agent, of any that has it."""
+        agents = [agent] if agent is not None else sorted(_names(self._folder))
+        return [
+            call
+            for each in agents
+            if each != "days"
+            for call in _calls(self._path(each, session, "calls"))
+        ]
+
+    # --- Days -------------------------------------------------------------------------------------
+
+    def note_day(self, day: str, use: DayUse) -> Sequence[DayUse]:
+        """Write down what a session used on a day, and give what all sessions used on it."""
+        folder = self._folder / "days"
+        make_private_dir(folder)
+        with _alone(folder / "lock"):
+            known = {(each.agent, each.session): each for each in self.day(day)}
+            if known.get((use.agent, use.session)) != use:
+                known[use.agent, use.session] = use
+                said = {"format": _FORMAT, "uses": [_use_json(each) for each in known.values()]}
+                _write(folder / f"{day}.json", said)
+        return tuple(known.values())
+
+    def day(self, day: str) -> Sequence[DayUse]:
+        try:
+            said = json.loads(read_file(self._folder / "days" / f"{day}.json", _LARGEST))
+            return [_use(each) for each in said["uses"]]
+        except _UNREADABLE:
+            return ()
+
+    def sweep(self, before: float) -> int:
+        """Drop notes that nobody has touched since; gives how many files."""
+        gone = 0
+        for folder, _, names in os.walk(self._folder):
+            for name in names:
+                path = Path(folder, name)
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+                        gone += 1
+        return gone
+
+    def _path(self, agent: str, session: str, ending: str) -> Path:
+        """An id from an agent is a name, and never a path."""
+        plain = _PLAIN.fullmatch(session) and _PLAIN.fullmatch(agent)
+        digest = blake2b(f"{agent}/{session}".encode(errors="surrogateescape"), digest_size=16)
+        name = session if plain else digest.hexdigest()
+        folder = agent if _PLAIN.fullmatch(agent) else "other"
+        return self._folder / folder / f"{name}.{ending}"
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    fd = open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        until = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise BusyError(f"{path} is locked by another process.") from None
+                time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _write(path: Path, said: Mapping[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        write_all(fd, json.dumps(said, separators=(",", ":")).encode())
+    finally:
+        os.close(fd)
+    temporary.replace(path)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
+    except OSError:
+        return []
+
+
+def _calls(path: Path) -> Iterator[ToolCall]:
+    try:
+        lines = read_file(path).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        with contextlib.suppress(*_UNREADABLE):
+            said = json.loads(line)
+            yield ToolCall(**{key: said[key] for key in _CALL_FIELDS})
+
+
+_CALL_FIELDS = ("at", "turn", "call", "tool", "workdir", "checkpoint", "missed", "subagent")
+
+
+def _state_json(state: LoopState) -> dict[str, Any]:
+    work, run = state.work, state.run
+    return {
+        "format": _FORMAT,
+        "project": state.project,
+        "transcripts": list(state.transcripts),
+        "turns": state.turns,
+        "turn": state.turn,
+        "forgiven": state.forgiven,
+        "told": list(state.told),
+        "work": [work.guarded.iterations, work.guarded.seconds, work.boot, work.ticked],
+        "warned": list(work.warned),
+        "run": [run.tool, run.arguments, run.same_tool, run.same_call],
+        "marks": state.marks,
+        "used": [[day, model, *_use_counts(use)] for (day, model), use in state.used.items()],
+    }
+
+
+def _state(agent: str, session: str, said: Any) -> LoopState:
+    if said["format"] != _FORMAT:
+        raise ValueError(f"its format is {said['format']!r}")
+    iterations, seconds, boot, ticked = said["work"]
+    tool, arguments, same_tool, same_call = said["run"]
+    return LoopState(
+        agent=agent,
+        session=session,
+        project=str(said["project"]),
+        transcripts=tuple(map(str, said["transcripts"])),
+        turns=int(said["turns"]),
+        turn=str(said["turn"]),
+        forgiven=int(said["forgiven"]),
+        told=tuple(map(str, said["told"])),
+        work=Work(
+            guarded=Guarded(iterations=int(iterations), seconds=float(seconds)),
+            boot=boot,
+            ticked=ticked,
+            warned=tuple(map(str, said["warned"])),
+        ),
+        run=Run(
+            tool=str(tool),
+            arguments=str(arguments),
+            same_tool=int(same_tool),
+            same_call=int(same_call),
+        ),
+        marks=dict(said["marks"]),
+        used={(day, model): _usage(counts) for day, model, *counts in said["used"]},
+    )
+
+
+def _use_json(use: DayUse) -> list[Any]:
+    models = [[model, *_use_counts(usage)] for model, usage in use.by_model.items()]
+    return [use.agent, use.session, use.project, models]
+
+
+def _use(said: Any) -> DayUse:
+    agent, session, project, models = said
+    return DayUse(
+        agent=agent,
+        session=session,
+        project=project,
+        by_model={model: _usage(counts) for model, *counts in models},
+    )
+
+
+def _use_counts(usage: Usage) -> list[float]:
+    tokens, rest = usage.tokens, usage.unpriced
+    counts = (tokens.input, tokens.output, tokens.cached, rest.input, rest.output, rest.cached)
+    return [usage.cost, *counts]
+
+
+def _usage(counts: Sequence[Any]) -> Usage:
+    cost, *tokens = counts
+    return Usage(
+        cost=float(cost),
+        tokens=Tokens(input=tokens[0], output=tokens[1], cached=tokens[2]),
+        unpriced=Tokens(input=tokens[3], output=tokens[4], cached=tokens[5]),
+    )

@@ -1,0 +1,209 @@
+"""`holdfast connect` and `disconnect`: entries of ours in settings of others, and back."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.hooks import json_edit
+from holdfast.hooks.connect import trust_hash
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine
+
+SETTINGS = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "gemini": ".gemini/settings.json",
+}
+THEIRS = """{
+    // what the user wrote
+    "model": "opus",   "theme": "dark",
+    "hooks": {
+        "PreToolUse": [ {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]} ],
+        "BeforeTool": [ {"matcher": "x", "hooks": [{"type": "command", "command": "true"}]} ]
+    },
+}
+"""
+#: Where what was done is written down: agents have homes too.
+OWN = ("--home", "holdfast")
+AGENTS = ("claude-code", "codex", "gemini", "opencode")
+
+
+def files(machine: Machine) -> dict[str, tuple[int, bytes]]:
+    """Everything in the home directory but Holdfast's home, with modes."""
+    return {
+        str(path.relative_to(machine.user)): (
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in machine.user.rglob("*")
+        if ".holdfast" not in path.relative_to(machine.user).parts
+    }
+
+
+def given(machine: Machine, agent: str) -> None:
+    if agent in SETTINGS:
+        path = machine.user / SETTINGS[agent]
+        path.parent.mkdir(parents=True)
+        path.write_text(THEIRS)
+        path.chmod(0o640)
+    if agent == "codex":
+        config = machine.user / ".codex" / "config.toml"
+        theirs = f'[hooks.state."{machine.user}/.codex/hooks.json:pre_tool_use:0:0"]'
+        config.write_text(f'model = "x"  # mine\n{theirs}\ntrusted_hash = "sha256:1"\n')
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["nothing there", "their settings"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_connect_undo_redo_and_disconnect_are_exact(
+    agent: str, made: bool, machine: Machine, inside: Inside
+) -> None:
+    if made:
+        given(machine, agent)
+    before = files(machine)
+    inside.ok("connect", agent, "--yes")
+    after = files(machine)
+    assert after != before
+    assert "Nothing to do" in inside.ok("connect", agent, "--yes").out
+    assert files(machine) == after
+    inside.ok(*OWN, "undo", "--yes")
+    assert files(machine) == before
+    inside.ok(*OWN, "redo", "--yes")
+    assert files(machine) == after
+    inside.ok("disconnect", agent, "--yes")
+    assert files(machine) == before
+    assert "Nothing to do" in inside.ok("disconnect", agent, "--yes").out
+
+
+@pytest.mark.parametrize("agent", SETTINGS)
+def test_what_came_later_stays_when_ours_leave(
+    agent: str, machine: Machine, inside: Inside
+) -> None:
+    given(machine, agent)
+    inside.ok("connect", agent, "--yes")
+    path = machine.user / SETTINGS[agent]
+    path.write_text(path.read_text().replace('"dark"', '"light"'))
+    result = inside.run(*OWN, "undo", "--yes")
+    assert result.code == 1
+    assert "holdfast disconnect" in result.out + result.err
+    inside.ok("disconnect", agent, "--yes")
+    assert path.read_text() == THEIRS.replace('"dark"', '"light"')
+
+
+def test_a_settings_file_that_is_a_link_stays_one(machine: Machine, inside: Inside) -> None:
+    dotfiles = machine.user / "dotfiles" / "claude.json"
+    dotfiles.parent.mkdir()
+    dotfiles.write_text("{}\n")
+    link = machine.user / ".claude" / "settings.json"
+    link.parent.mkdir()
+    link.symlink_to(dotfiles)
+    inside.ok("connect", "claude-code", "--yes")
+    assert link.is_symlink()
+    assert "PreToolUse" in dotfiles.read_text()
+
+
+def test_codex_trusts_our_hooks_and_goes_on_trusting_theirs(
+    machine: Machine, inside: Inside
+) -> None:
+    given(machine, "codex")
+    inside.ok("connect", "codex", "--yes")
+    config = machine.user / ".codex" / "config.toml"
+    said = tomllib.loads(config.read_text())["hooks"]["state"]
+    start = f"{machine.user}/.codex/hooks.json"
+    assert said[f"{start}:pre_tool_use:0:0"] == {"trusted_hash": "sha256:1"}
+    assert said.keys() == {
+        f"{start}:pre_tool_use:0:0",
+        f"{start}:pre_tool_use:1:0",
+        f"{start}:user_prompt_submit:0:0",
+    }
+    # Somebody adds one behind ours, and trusts it.
+    hooks = machine.user / ".codex" / "hooks.json"
+    more: Any = {"hooks": [{"type": "command", "command": "false"}]}
+    hooks.write_text(json_edit.add(hooks.read_text(), ("hooks", "PreToolUse"), more))
+    with config.open("a") as file:
+        file.write(f'[hooks.state."{start}:pre_tool_use:2:0"]\ntrusted_hash = "sha256:2"\n')
+    inside.ok("disconnect", "codex", "--yes")
+    left = tomllib.loads(config.read_text())["hooks"]["state"]
+    assert {key: each["trusted_hash"] for key, each in left.items()} == {
+        f"{start}:pre_tool_use:0:0": "sha256:1",
+        f"{start}:pre_tool_use:1:0": "sha256:2",
+    }
+
+
+def test_the_hash_that_codex_trusts() -> None:
+    """As Codex 0.166 said itself, for an entry of this kind."""
+    command = "/usr/bin/python3 /tmp/lab/loop/rec.py /tmp/lab/loop/codex/events.jsonl PreToolUse"
+    entry: Any = {"hooks": [{"type": "command", "command": command, "timeout": 20}]}
+    said = "sha256:ab3a5c4696c65c3b752631f6a24deb557825b3862fc65f612f67ad7817613479"
+    assert trust_hash("pre_tool_use", entry) == said
+
+
+@pytest.mark.parametrize("agent", SETTINGS)
+def test_a_broken_file_is_refused_and_left_alone(
+    agent: str, machine: Machine, inside: Inside
+) -> None:
+    path = machine.user / SETTINGS[agent]
+    path.parent.mkdir(parents=True)
+    path.write_text('{"a": ')
+    result = inside.run("connect", agent, "--yes")
+    assert result.code == 2
+    assert "Nothing was changed" in result.err
+    assert path.read_text() == '{"a": '
+
+
+def test_a_plugin_of_somebody_else_is_left_alone(machine: Machine, inside: Inside) -> None:
+    path = machine.user / ".config" / "opencode" / "plugins" / "holdfast.js"
+    path.parent.mkdir(parents=True)
+    path.write_text("export const Mine = 1\n")
+    result = inside.run("connect", "opencode", "--yes")
+    assert (result.code, path.read_text()) == (2, "export const Mine = 1\n")
+
+
+def test_status_plan_and_no(machine: Machine, inside: Inside) -> None:
+    assert inside.json("connect", "--status")["connections"][0]["connected"] is False  # type: ignore[index]
+    shown = inside.ok("connect", "claude", "--dry-run")
+    assert "client.p" in shown.out
+    assert not (machine.user / ".claude").exists()
+    declined = inside.run("connect", "claude", answers="n\n")
+    assert declined.code == 3
+    assert not (machine.user / ".claude").exists()
+    inside.ok("connect", "claude", answers="y\n")
+    [first, *_] = inside.json("connect", "--status")["connections"]  # type: ignore[index]
+    assert (first["connected"], first["events"]) == (True, ["PreToolUse", "UserPromptSubmit"])
+    assert inside.run("connect", "nobody").code == 2
+    assert inside.run("connect").code == 2
+
+
+def test_what_fails_closed_says_so_in_the_settings(machine: Machine, inside: Inside) -> None:
+    inside.ok("config", "set", "hooks.on_failure", "block")
+    inside.ok("connect", "claude-code", "--yes")
+    said = json.loads((machine.user / ".claude" / "settings.json").read_text())
+    [handler] = said["hooks"]["PreToolUse"][0]["hooks"]
+    assert handler["onFailure"] == "block"
+    assert " closed " in handler["command"]
+
+
+def test_a_project_has_entries_of_its_own(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = machine.user / "site"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    before = files(machine)
+    inside.ok("connect", "claude-code", "--scope", "project", "--yes")
+    assert (project / ".claude" / "settings.local.json").exists()
+    inside.ok("disconnect", "claude-code", "--scope", "project", "--yes")
+    assert files(machine) == before
+
+
+def test_the_log_and_its_undo_name_the_files(machine: Machine, inside: Inside) -> None:
+    inside.ok("connect", "gemini", "--yes")
+    assert "1 changed" in inside.ok(*OWN, "log").out
+    assert "settings.json" in inside.ok(*OWN, "undo", "--dry-run", "--all").out
+    document: Any = inside.json(*OWN, "log")
+    assert document["operations"][0]["changed"] == 1
+    assert Path(machine.user, ".gemini", "settings.json").exists()

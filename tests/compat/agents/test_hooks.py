@@ -1,0 +1,126 @@
+"""Holdfast in the loop of the real agents: a checkpoint before each tool, exact rollback, budgets
+that hold, and files that are as they were afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from tests.compat.agents.connected import Connected, tree_of
+from tests.compat.agents.installed import NotInstallableError
+from tests.compat.agents.lab import Claude, Codex, Gemini, Lab, OpenCode
+from tests.compat.agents.model_server import serving
+
+pytestmark = pytest.mark.deep
+
+_STEPS = (
+    "mkdir empty && echo one > one.txt && chmod 600 one.txt",
+    "echo two >> one.txt && printf x > 'a name'",
+    "rm README.md && ln -s one.txt link",
+    "rmdir empty && chmod 755 one.txt",
+)
+
+
+@pytest.fixture(params=(Claude, Codex, Gemini, OpenCode), ids=lambda each: each.name)
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
+    with serving() as model:
+        try:
+            made: Lab = request.param(tmp_path.resolve() / "place", model)
+        except NotInstallableError as error:
+            pytest.skip(f"THE REAL AGENT WAS NOT TRIED: {error}")
+        made.set_up()
+        yield made
+
+
+def test_each_tool_has_its_checkpoint_and_comes_back_exactly(lab: Lab) -> None:
+    connected = Connected(lab)
+    try:
+        connected.connect()
+        replica = lab.place / "replica"
+        shutil.copytree(lab.project, replica, symlinks=True)
+        expected = []
+        for step in _STEPS:
+            expected.append(tree_of(replica))
+            subprocess.run(["sh", "-c", step], cwd=replica, check=True)
+        before_write = tree_of(replica)
+        prompt = [*(connected.shell(each) for each in _STEPS), connected.write("made.txt", "made")]
+        connected.say("Do this:\n" + "\n".join(prompt))
+        calls = connected.calls()
+        assert len(calls) == len(prompt)
+        assert all(call.checkpoint and call.turn and not call.missed for call in calls), calls
+        assert len({call.turn for call in calls}) == 1
+        with holdfast.open(connected.home) as home:
+            for call, tree in zip(calls, [*expected, before_write], strict=True):
+                home.checkpoints.restore(call.checkpoint)
+                assert tree_of(lab.project) == tree, call
+            [session] = {each.session for each in home.checkpoints.list() if each.turn}
+            assert session is not None
+        git = subprocess.run(
+            ["git", "-C", str(lab.project), "for-each-ref", "--format=%(refname)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert all(ref.startswith("refs/heads/") for ref in git.stdout.split())
+    finally:
+        connected.close()
+
+
+def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
+    connected = Connected(lab, "[guard]\nmax_iterations = 2\n")
+    try:
+        connected.connect()
+        prompt = [connected.shell(f"touch ran-{number}") for number in range(6)]
+        connected.say("Do this:\n" + "\n".join(prompt), check=False)
+        ran = sorted(path.name for path in lab.project.glob("ran-*"))
+        assert ran == ["ran-0", "ran-1"]
+        connected.say("And this:\n" + connected.shell("touch ran-later"), check=False)
+        # Another session has a budget of its own.
+        assert (lab.project / "ran-later").exists()
+    finally:
+        connected.close()
+
+
+def test_a_budget_of_tokens_comes_from_the_agents_own_records(lab: Lab) -> None:
+    connected = Connected(lab, "[guard]\ndaily_tokens = 400\n")
+    try:
+        connected.connect()
+        prompt = [connected.shell(f"touch ran-{number}") for number in range(12)]
+        connected.say("Do this:\n" + "\n".join(prompt), check=False)
+        ran = sorted(lab.project.glob("ran-*"))
+        assert 1 <= len(ran) <= 5, ran  # an answer uses 112 tokens
+        # The day is over for every session: not even the first tool runs.
+        connected.say("And this:\n" + connected.shell("touch ran-later"), check=False)
+        assert not (lab.project / "ran-later").exists()
+    finally:
+        connected.close()
+
+
+def test_disconnecting_leaves_the_files_as_they_were(lab: Lab) -> None:
+    connected = Connected(lab)
+    try:
+        before = _settings(lab)
+        connected.connect()
+        assert _settings(lab) != before
+        connected.connect()  # again changes nothing
+        connected.disconnect()
+        assert _settings(lab) == before
+        connected.say("Do this:\n" + connected.shell("touch ran"))
+        assert connected.calls() == []
+    finally:
+        connected.close()
+
+
+def _settings(lab: Lab) -> dict[str, bytes]:
+    wanted = ("*.json", "*.toml", "*.js")
+    return {
+        str(path): path.read_bytes()
+        for pattern in wanted
+        for path in lab.user.glob(f"**/{pattern}")
+        if "node_modules" not in path.parts and path.name != ".claude.json"
+    }

@@ -1,0 +1,362 @@
+"""In the loop of another agent: checkpoints before tools, and budgets that hold."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.api.capture import Capture
+from holdfast.api.loop import Loop
+from holdfast.api.place import Place
+from holdfast.errors import StorageError
+from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
+from tests.builders import NOW
+from tests.unit.test_meters import append, claude_answer, claude_result
+
+DAY = 86_400.0
+
+
+class Session:
+    """One session of Claude Code in a project, as hooks see it."""
+
+    def __init__(self, home: Path, project: Path, name: str = "s1", config: str = "") -> None:
+        self.home, self.project, self.name = home, project, name
+        self.transcript = project.parent / f"{name}.jsonl"
+        self.transcript.touch()
+        self.now = NOW
+        if config:
+            home.mkdir(exist_ok=True)
+            (home / "operations").mkdir(exist_ok=True)
+            (home / "config.toml").write_text(config)
+        self.calls = 0
+
+    @property
+    def loop(self) -> Loop:
+        """A new one each time: hooks are processes of their own."""
+        return Loop(Place(self.home, clock=lambda: self.now))
+
+    def tool(self, tool: str = "Bash", **fields: Any) -> Decision:
+        self.calls += 1
+        given: dict[str, Any] = {
+            "agent": "claude-code",
+            "event": "PreToolUse",
+            "moment": Moment.BEFORE_TOOL,
+            "session": self.name,
+            "cwd": str(self.project),
+            "turn": "t1",
+            "call": f"c{self.calls}",
+            "tool": tool,
+            "arguments": {"command": f"step {self.calls}"},
+            "touches": Touches.ANYTHING,
+            "transcript": str(self.transcript),
+        }
+        return self.loop.decide(LoopEvent(**given | fields))
+
+    def prompt(self) -> Decision:
+        return self.tool(
+            "", moment=Moment.PROMPT, event="UserPromptSubmit", touches=Touches.NOTHING
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = tmp_path / "site"
+    made.mkdir()
+    subprocess.run(["git", "init", "-q", str(made)], check=True)
+    (made / "a.txt").write_text("one")
+    return made
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def checkpoints(home: Path, **wanted: Any) -> list[Any]:
+    with holdfast.open(home) as opened:
+        return opened.checkpoints.list(**wanted)
+
+
+# --- Checkpoints ----------------------------------------------------------------------------------
+
+
+def test_each_tool_has_a_checkpoint_of_its_session_and_turn(home: Path, project: Path) -> None:
+    session = Session(home, project)
+    for content in ("one", "two", "three"):
+        assert session.tool() == Decision()
+        (project / "a.txt").write_text(f"{content} and more")
+    assert session.tool("Read", touches=Touches.NOTHING) == Decision()
+    found = checkpoints(home, session="s1")
+    assert len(found) == 3
+    assert {(each.turn, each.reason) for each in found} == {("t1", "before Bash")}
+    calls = session.loop.calls("s1")
+    assert [call.checkpoint for call in calls] == [each.id for each in reversed(found)]
+    with holdfast.open(home) as opened:
+        opened.checkpoints.restore(calls[0].checkpoint)
+    assert (project / "a.txt").read_text() == "one"
+
+
+def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
+    home: Path, project: Path
+) -> None:
+    first, second = Session(home, project), Session(home, project, "s2")
+    first.tool()
+    second.tool()
+    [one], [other] = first.loop.calls("s1"), second.loop.calls("s2")
+    assert one.checkpoint == other.checkpoint != ""
+    assert [each.id for each in checkpoints(home, session="s2")] == [other.checkpoint]
+
+
+def test_the_users_repository_is_left_alone(home: Path, project: Path) -> None:
+    before = sorted(path for path in (project / ".git").rglob("*"))
+    Session(home, project).tool()
+    assert sorted(path for path in (project / ".git").rglob("*")) == before
+
+
+def test_a_folder_in_a_repository_is_part_of_its_project(home: Path, project: Path) -> None:
+    inner = project / "packages" / "one"
+    inner.mkdir(parents=True)
+    (inner / "package.json").write_text("{}")
+    session = Session(home, project)
+    session.tool(cwd=str(inner))
+    assert [call.workdir for call in session.loop.calls("s1")] == [str(project)]
+
+
+def test_a_file_in_another_repository_has_a_checkpoint_too(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    (other / "b.txt").write_text("b")
+    session = Session(home, project)
+    session.tool("Write", touches=Touches.NAMED, paths=(str(other / "b.txt"),))
+    assert [call.workdir for call in session.loop.calls("s1")] == [str(project), str(other)]
+
+
+def test_a_home_directory_is_refused_in_words(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    (user / "work").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    session = Session(home, user)
+    said = session.tool()
+    assert said.passes
+    assert "it is the home directory" in said.notice
+    assert session.tool() == Decision()  # said once
+    [first, _] = session.loop.calls("s1")
+    assert (first.checkpoint, "home directory" in first.missed) == ("", True)
+
+
+def test_in_a_home_directory_that_is_a_repository_the_folder_counts(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    work = user / "work"
+    work.mkdir(parents=True)
+    (work / "a.txt").write_text("a")
+    subprocess.run(["git", "init", "-q", str(user)], check=True)
+    monkeypatch.setenv("HOME", str(user))
+    session = Session(home, work)
+    assert session.tool() == Decision()
+    assert [call.workdir for call in session.loop.calls("s1")] == [str(work)]
+
+
+def test_a_read_only_project_has_its_checkpoint(home: Path, project: Path) -> None:
+    project.chmod(0o500)
+    try:
+        session = Session(home, project)
+        assert session.tool() == Decision()
+        assert session.loop.calls("s1")[0].checkpoint
+    finally:
+        project.chmod(0o700)
+
+
+@pytest.mark.parametrize("how", ["allow", "block"])
+def test_what_cannot_be_done_is_said_and_the_user_decides(
+    how: str, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("Cannot write a checkpoint: No space left on device")
+
+    monkeypatch.setattr(Capture, "take", full)
+    session = Session(home, project, config=f'[hooks]\non_failure = "{how}"\n')
+    said = Decision()
+    for _ in range(2):
+        said = session.tool()
+        if how == "block":
+            assert said.verdict is Verdict.BLOCK
+            assert "No space left" in said.reason
+    assert len(session.loop.calls("s1")) == 2
+    if how == "allow":
+        assert said == Decision()
+        assert "No space left" in session.loop.calls("s1")[0].missed
+
+
+def test_tools_of_several_sessions_at_once(home: Path, project: Path) -> None:
+    sessions = [Session(home, project, f"s{number}") for number in range(4)]
+    said: list[Decision] = []
+
+    def work(session: Session) -> None:
+        for number in range(5):
+            said.append(session.tool())
+            (project / f"{session.name}-{number}").write_text("x")
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == [Decision()] * 20
+    for session in sessions:
+        assert all(call.checkpoint for call in session.loop.calls(session.name))
+        assert session.loop.standing("claude-code", session.name).state.work.guarded.iterations == 5
+
+
+def test_checkpoints_can_be_turned_off(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[hooks]\ncheckpoints = false\n")
+    assert session.tool() == Decision()
+    assert session.loop.calls("s1") == []
+
+
+# --- Budgets --------------------------------------------------------------------------------------
+
+
+def test_over_the_iterations_no_tool_runs(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard]\nmax_iterations = 2\n")
+    assert [session.tool().verdict for _ in range(4)] == ["pass", "pass", "stop", "stop"]
+    assert "budget of 2 iterations" in session.tool("Read", touches=Touches.NOTHING).reason
+    assert session.prompt().verdict is Verdict.STOP
+    assert Session(home, project, "s2").tool().passes  # a session of its own
+    assert len(session.loop.calls("s1")) == 2  # what does not run needs no checkpoint
+
+
+def test_tokens_come_from_the_transcript(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard.source.claude-code]\nmax_tokens = 300\n")
+    for number, verdict in enumerate(("pass", "pass", "pass", "stop")):
+        assert session.tool().verdict == verdict
+        append(session.transcript, claude_answer(number))
+    standing = session.loop.standing("claude-code", "s1")
+    assert [(each.used, each.limit) for each in standing.measures] == [(440, 300)]
+
+
+@pytest.mark.parametrize(
+    ("config", "price", "verdict"),
+    [
+        ("[guard]\nmax_cost = 0.001\n", True, "stop"),
+        ("[guard]\nmax_cost = 1.0\n", True, "pass"),
+        ("[guard]\ndaily_cost = 0.001\n", True, "stop"),
+        ("[guard]\nmax_cost = 1.0\n", False, "pass"),
+        ('[hooks]\non_failure = "block"\n[guard]\nmax_cost = 1.0\n', False, "block"),
+    ],
+)
+def test_cost(config: str, price: bool, verdict: str, home: Path, project: Path) -> None:
+    prices = '[prices."opus"]\ninput = 10\noutput = 10\n' if price else ""
+    session = Session(home, project, config=config + prices)
+    session.now = 1_774_440_000.0  # the day of the recorded answers
+    append(session.transcript, claude_answer(1))
+    said = session.tool()
+    assert said.verdict == verdict
+    if not price:
+        assert "no price for opus" in said.undecided
+
+
+def test_a_day_is_shared_by_all_sessions_and_ends(home: Path, project: Path) -> None:
+    first = Session(home, project, config="[guard]\ndaily_tokens = 300\n")
+    second = Session(home, project, "s2")
+    first.now = second.now = 1_774_440_000.0
+    for session in (first, second):
+        for number in range(2):
+            append(session.transcript, claude_answer(number))
+        session.tool()
+    assert first.tool().verdict is Verdict.STOP
+    assert second.tool().verdict is Verdict.STOP
+    second.now += DAY
+    assert second.tool().passes
+
+
+def test_a_project_has_a_budget_of_its_own(home: Path, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    session = Session(home, project, config="[hooks]\nproject_daily_tokens = 100\n")
+    session.now = 1_774_440_000.0
+    append(session.transcript, claude_answer(1))
+    said = session.tool()
+    assert said.verdict is Verdict.STOP
+    assert "in this project" in said.reason
+    elsewhere = Session(home, other, "s2")
+    elsewhere.now = session.now
+    assert elsewhere.tool().passes
+
+
+def test_wall_time(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = [1_000.0]
+    monkeypatch.setattr("holdfast.api.loop.time.monotonic", lambda: at[0])
+    session = Session(home, project, config="[guard]\nmax_minutes = 2\n")
+    assert session.tool().passes
+    at[0] += 100
+    assert session.tool().passes
+    at[0] += 30
+    assert "seconds of work" in session.tool().reason
+
+
+# --- Breaker and fixation -------------------------------------------------------------------------
+
+
+def test_errors_in_a_row_are_told_and_then_block(home: Path, project: Path) -> None:
+    session = Session(home, project)
+    said = []
+    for _ in range(9):
+        append(session.transcript, claude_result(failed=True))
+        said.append(session.tool())
+    assert [bool(each.advice) for each in said] == [
+        False, False, True, False, False, True, False, False, False,
+    ]  # fmt: skip
+    assert said[-1].verdict is Verdict.BLOCK
+    session.prompt()
+    assert session.tool().passes  # the user has spoken
+
+
+def test_the_same_call_over_and_over(home: Path, project: Path) -> None:
+    session = Session(home, project)
+    same: Mapping[str, Any] = {"arguments": {"command": "ls"}, "touches": Touches.NOTHING}
+    verdicts = [session.tool(**same).verdict for _ in range(9)]
+    assert verdicts == ["pass"] * 8 + ["block"]
+    assert session.tool().passes  # another call
+
+
+# --- Bad days -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_configuration_is_said_and_lets_the_tool_run(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[hooks]\non_failure = 7\n")
+    assert "cannot be used" in session.tool().notice
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}', b"\xff" * 100])
+def test_a_damaged_note_counts_as_none(damage: bytes, home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard]\nmax_iterations = 1\n")
+    session.tool()
+    [note] = (home / "loop").rglob("*.json")
+    note.write_bytes(damage)
+    assert session.tool().passes
+    assert not session.tool().passes
+
+
+@pytest.mark.parametrize("name", ["../../up", "a/b", "", ".", "x" * 300, "ä\n\0"])
+def test_an_id_is_never_a_path(name: str, home: Path, project: Path, tmp_path: Path) -> None:
+    session = Session(home, project)
+    session.name = name
+    before = {path for path in tmp_path.rglob("*") if "loop" not in path.parts}
+    session.tool(touches=Touches.NOTHING)
+    made = {path for path in tmp_path.rglob("*") if "loop" not in path.parts}
+    assert made - before <= {home, home / "checkpoints"}
+    assert json.loads(next((home / "loop").rglob("*.json")).read_text())["format"] == 1

@@ -1,0 +1,171 @@
+"""What a running session has used, read on from where the last look stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.homes import meters
+from holdfast.homes.meters import read_meter
+from holdfast.homes.records import parsed
+
+DAY = "2026-03-25"
+AT = f"{DAY}T12:00:00.000Z"
+
+
+def claude_answer(number: int, read: int = 100, written: int = 10) -> dict[str, Any]:
+    usage = {"input_tokens": read, "output_tokens": written, "cache_read_input_tokens": 5}
+    message = {"id": f"msg_{number}", "model": "opus", "usage": usage, "content": []}
+    return {"type": "assistant", "timestamp": AT, "message": message}
+
+
+def claude_result(*, failed: bool) -> dict[str, Any]:
+    content = [{"type": "tool_result", "content": "x", "is_error": failed}]
+    return {"type": "user", "timestamp": AT, "message": {"role": "user", "content": content}}
+
+
+def codex_answer(number: int) -> dict[str, Any]:
+    usage = {"input_tokens": 105, "cached_input_tokens": 5, "output_tokens": 10}
+    return {"type": "token_usage_record", "timestamp": AT, "payload": {"usage": usage}}
+
+
+def codex_result(*, failed: bool) -> dict[str, Any]:
+    output = f"Wall time: 0 seconds\nProcess exited with code {int(failed)}\nOutput:\n"
+    payload = {"type": "function_call_output", "output": output}
+    return {"type": "response_item", "timestamp": AT, "payload": payload}
+
+
+def gemini_answer(number: int) -> dict[str, Any]:
+    tokens = {"input": 105, "output": 10, "cached": 5, "thoughts": 0}
+    return {"type": "gemini", "id": f"m{number}", "timestamp": AT, "tokens": tokens, "model": "f"}
+
+
+def gemini_result(*, failed: bool) -> dict[str, Any]:
+    gemini_result.number += 1  # type: ignore[attr-defined]
+    number = gemini_result.number  # type: ignore[attr-defined]
+    call: dict[str, Any] = {
+        "id": f"c{number}",
+        "status": "error" if failed else "success",
+        "result": [],
+    }
+    return {"type": "gemini", "id": "tools", "timestamp": AT, "toolCalls": [call]}
+
+
+gemini_result.number = 0  # type: ignore[attr-defined]
+
+AGENTS = {
+    "claude-code": (claude_answer, claude_result),
+    "codex": (codex_answer, codex_result),
+    "gemini": (gemini_answer, gemini_result),
+}
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    return tmp_path / "session-2026-abc.jsonl"
+
+
+def append(path: Path, *records: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.writelines(f"{json.dumps(each, separators=(',', ':'))}\n" for each in records)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_it_reads_on_and_never_twice(
+    agent: str, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, _ = AGENTS[agent]
+    read: list[bytes] = []
+
+    def noted(line: bytes) -> Iterator[dict[str, Any]]:
+        read.append(line)
+        return parsed(line)
+
+    monkeypatch.setattr(meters, "parsed", noted)
+    append(transcript, *map(answer, range(50)))
+    reading, marks = read_meter(agent, [transcript], {})
+    assert (reading.metered.tokens.total, len(read)) == (50 * 110, 50)
+    append(transcript, answer(50))
+    reading, marks = read_meter(agent, [transcript], json.loads(json.dumps(marks)))
+    assert (reading.metered.tokens.total, len(read)) == (51 * 110, 51)
+    assert reading.metered.tokens.cached == 51 * 5
+    assert {day for day, _ in reading.metered.by_day} == {DAY}
+    assert read_meter(agent, [transcript], marks)[0] == reading
+    assert len(read) == 51
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_another_file_in_its_place_is_read_from_the_beginning(agent: str, transcript: Path) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, *map(answer, range(9)))
+    _, marks = read_meter(agent, [transcript], {})
+    transcript.unlink()
+    append(transcript, answer(0))
+    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == 110
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_half_written_line_waits(agent: str, transcript: Path) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, answer(0))
+    whole = transcript.read_bytes()
+    append(transcript, answer(1))
+    both = transcript.read_bytes()
+    transcript.write_bytes(both[: len(whole) + 30])
+    reading, marks = read_meter(agent, [transcript], {})
+    assert reading.metered.tokens.total == 110
+    with transcript.open("ab") as file:
+        file.write(both[len(whole) + 30 :])
+    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == 220
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_tool_errors_in_a_row(agent: str, transcript: Path) -> None:
+    _, result = AGENTS[agent]
+    marks: Any = {}
+    for failed, expected in ((True, 1), (True, 2), (False, 0), (True, 1)):
+        append(transcript, result(failed=failed))
+        reading, marks = read_meter(agent, [transcript], marks)
+        assert reading.errors == expected
+
+
+def test_an_answer_of_claude_in_several_blocks_counts_once(transcript: Path) -> None:
+    append(transcript, claude_answer(1, written=1), claude_answer(1, written=10))
+    reading, marks = read_meter("claude-code", [transcript], {})
+    assert reading.metered.tokens.output == 10
+    append(transcript, claude_answer(1, written=12))
+    assert read_meter("claude-code", [transcript], marks)[0].metered.tokens.output == 12
+
+
+def test_a_chat_of_gemini_that_is_written_again_counts_once(transcript: Path) -> None:
+    append(transcript, gemini_answer(1), gemini_answer(2))
+    _, marks = read_meter("gemini", [transcript], {})
+    append(transcript, {"$set": {"messages": [gemini_answer(1), gemini_answer(2)]}})
+    assert read_meter("gemini", [transcript], marks)[0].metered.tokens.total == 220
+
+
+@pytest.mark.parametrize(
+    ("agent", "beside", "answer"),
+    [
+        ("claude-code", "session-2026-abc/subagents/agent-1.jsonl", claude_answer),
+        ("gemini", "abc-1-2-3/worker.jsonl", gemini_answer),
+    ],
+)
+def test_subagents_count(
+    agent: str, beside: str, answer: Callable[[int], dict[str, Any]], transcript: Path
+) -> None:
+    append(transcript, answer(1))
+    other = transcript.parent / beside
+    other.parent.mkdir(parents=True)
+    append(other, answer(1))
+    assert read_meter(agent, [transcript], {})[0].metered.tokens.total == 220
+
+
+def test_a_transcript_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.jsonl"
+    reading, _ = read_meter("codex", [missing], {})
+    assert reading.missing == (str(missing),)
