@@ -86,12 +86,13 @@ def test_a_name_that_changed_since_stays(run: Inside) -> None:
 
 
 def test_an_older_removal_is_redone_after_a_rename(run: Inside) -> None:
-    """A rename is no leaving: a redo of the removal only sees that the session changed."""
-    run.ok("sessions", "delete", DISK, "--yes")
+    """A rename is no leaving: what has its old name again is removed again."""
+    run.ok("sessions", "delete", DISK, CRON, "--yes")
     run.ok("undo")
     run.ok("sessions", "rename", CRON, "other")
+    run.ok("undo")
     redone = run.ok("redo", "1", "--yes")
-    assert "1 removed" in redone.out
+    assert "2 removed" in redone.out
 
 
 def test_a_refusal_is_no_operation(run: Inside) -> None:

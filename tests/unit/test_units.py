@@ -34,6 +34,10 @@ MINUTE, HOUR, DAY, YEAR = 60, 3_600, 86_400, 365 * 86_400
         ("5h", 5 * HOUR),
         ("2d", 2 * DAY),
         ("1w", 7 * DAY),
+        ("3mo", 90 * DAY),
+        ("3months", 90 * DAY),
+        ("1month2min", 30 * DAY + 2 * MINUTE),
+        ("2weeks1day", 15 * DAY),
         ("1y", YEAR),
         ("1.5h", 90 * MINUTE),
         ("1d12h", 36 * HOUR),
@@ -50,7 +54,7 @@ def test_parse_duration(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "h", "-5h", "+5h", "5 h", "1d 12h", "5x", "1mo", ".5h", "5.h", "5h!"),
+        *("", " ", "h", "-5h", "+5h", "5 h", "1d 12h", "5x", "1mon!", ".5h", "5.h", "5h!"),
         *("1e3s", "inf", "nan", "5h\n5h", "２ｄ", "5\udcffh"),
     ],
 )

@@ -39,7 +39,7 @@ _UNITS = {"min": "m", "mon": "mo"} | {
 }
 # Compiled when they are first used: every command loads this module, and few parse.
 _DURATION_PART = (
-    rf"(\d+(?:\.\d+)?)\s*({'|'.join(sorted({*_SECONDS, *_UNITS}, key=len, reverse=True))})\s*"
+    rf"(\d+(?:\.\d+)?)({'|'.join(sorted({*_SECONDS, *_UNITS}, key=len, reverse=True))})"
 )
 _DURATION = rf"(?:{_DURATION_PART})+"
 _MINUTES = r"(\d+(?:\.\d+)?)m"
@@ -55,15 +55,15 @@ _M = ("minute", "month")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `5h`, `2d`, `1w`, `3mo`, `1d12h`, `2 weeks`. A month has 30 days, a year 365."""
+    """Seconds in `5h`, `2d`, `1w`, `3mo`, `1d12h`, `2weeks`. A month has 30 days, a year 365."""
     compact = text.strip().lower()
     if re.fullmatch(_BARE, compact):
         raise _without_unit(text, compact, ("seconds", "s"), ("days", "d"))
     if not re.fullmatch(_DURATION, compact):
         raise UsageError(
             f"{text!r} is not a duration.",
-            hint="Write a number and a unit: 30m (minutes), 5h, 2d, 1w, 3mo (months), 1y, or "
-            "several: 1d12h.",
+            hint="Write a number and a unit: 30m, 5h, 2d, 1w, 3mo, 1y, or several: 1d12h. m is "
+            "minutes, mo months.",
         )
     parts = re.findall(_DURATION_PART, compact)
     seconds = sum(float(number) * _SECONDS[_UNITS.get(unit, unit)] for number, unit in parts)
