@@ -218,7 +218,7 @@ def restore_question(plan: CheckpointRestorePlan) -> str:
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
     reason = Redactor().text(plan.checkpoint.reason)
     return (
-        f"Restore {plan.checkpoint.workdir} to the checkpoint {plan.checkpoint.id[:12]} ({reason})? "
+        f"Restore {plan.checkpoint.workdir} to checkpoint {plan.checkpoint.id[:12]} ({reason})? "
         f"It writes {format_count(written, 'path')} and deletes {format_count(deleted, 'path')}. "
         "`holdfast undo` takes it back."
     )
