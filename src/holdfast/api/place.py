@@ -19,6 +19,7 @@ from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
+    agent_at,
     check_folder,
     config_file,
     create_home,
@@ -235,7 +236,7 @@ class Place:
         try:
             home = open_home(self.root, clock=self.clock, options=replace(options, idle=USUAL.idle))
         except NotAHomeError:
-            if any(self.root.iterdir()):
+            if any(self.root.iterdir()) or agent_at(self.root) is not None:
                 raise
             home = open_own(self.root, self.clock)
         self._homes.append(home)
