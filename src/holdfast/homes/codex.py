@@ -74,6 +74,8 @@ _BELONG = {
     "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
     "logs_2": (("logs", "thread_id"),),
 }
+#: How far Codex has come with a task of its own: it names the last thread, and stays.
+_MARKS = {"rollout_migration_state"}
 #: How messages begin that Codex itself put there, where the rollout does not say who wrote them.
 _CONTEXT = (
     "<environment_context>",
@@ -124,7 +126,7 @@ class Codex:
         for name, tables in _tables(root).items():
             if name == _STATE and ("threads", "id") not in tables.rows:
                 return f"{tables.path.name} has no table of threads: Codex may be changing it"
-            if why := not_known(tables.path, tables.unknown):
+            if why := not_known(tables.path, {*tables.unknown} - _MARKS):
                 return why
         return None
 
