@@ -80,5 +80,5 @@ def test_a_home_of_ours_that_lies_there_already_still_opens(user: Inside) -> Non
     root = home_of(user.machine, "codex")
     root.mkdir()
     (root / "operations").mkdir()
-    assert user.ok("--home", "codex", "config", "set", "trash_days", "3")
+    user.ok("--home", "codex", "config", "set", "trash_days", "3")
     assert (root / "config.toml").exists()
