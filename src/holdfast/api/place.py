@@ -112,6 +112,14 @@ def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
     return kind.named(value) if value else None
 
 
+def is_home(path: Path) -> bool:
+    """Whether a folder is a home of any agent. One that nobody can look into may be."""
+    try:
+        return path.is_dir() and kind_of(path) is not None
+    except (OSError, StorageError):
+        return True
+
+
 def has_checkpoints_to_import(path: Path) -> bool:
     """Whether a folder is a home from which `Home.import_checkpoints` can import."""
     with storage_errors(f"read {path}"):
