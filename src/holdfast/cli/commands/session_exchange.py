@@ -198,7 +198,14 @@ def import_(
     if invocation.json:
         print_json({**report.to_json(), "agent": done.agent, **kept, "applied": not dry_run})
     else:
-        _tell_import(report, done.agent, kept["operation"], invocation.home_flag, dry_run=dry_run)
+        _tell_import(
+            report,
+            done.agent,
+            kept["operation"],
+            invocation.home_flag,
+            dry_run=dry_run,
+            replace=replace,
+        )
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
@@ -218,6 +225,7 @@ def _tell_import(
     home_flag: str,
     *,
     dry_run: bool,
+    replace: bool,
 ) -> None:
     known = agent or report.imported or report.replaced or report.skipped
     if report.refused and not known:
@@ -231,7 +239,7 @@ def _tell_import(
     say(name(f"{did} {stored}{of} with {format_count(report.messages, 'message')}."))
     if report.stopped:
         say("It was stopped. To import the rest, run the same command again.")
-    _tell_known(report, operation, home_flag, dry_run=dry_run)
+    _tell_known(report, operation, home_flag, dry_run=dry_run, replace=replace)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
@@ -250,7 +258,7 @@ def _tell_import(
 
 
 def _tell_known(
-    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool
+    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool, replace: bool
 ) -> None:
     """What becomes of sessions whose id is in the store."""
     if report.replaced and dry_run:
@@ -265,4 +273,7 @@ def _tell_known(
         one, several = ("is", "are") if dry_run else ("was", "were")
         there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; to replace {them}, use --replace.")
+        if replace:
+            say(f"{count} {there} already stored as in this file.")
+        else:
+            say(f"{count} {there} already stored; to replace {them}, use --replace.")
