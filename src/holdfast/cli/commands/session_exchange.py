@@ -63,7 +63,7 @@ _FEW = 5
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to this file, completely or not at all [standard output].",
+    help="Write to this file, completely or not at all [standard output, also -].",
 )
 @click.pass_obj
 def export(
@@ -83,6 +83,8 @@ def export(
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
     """
+    if str(output) == "-":
+        output = None
     wanted = _wanted(invocation, ids, everything, flags)
     if invocation.json and output is None:
         raise UsageError("--json needs --output FILE: standard output cannot hold both.")
