@@ -98,3 +98,17 @@ def test_doctor_finds_what_is_closed_and_opens_it(stored: Machine, closed: str) 
         assert stored.run("sessions", "list", before=before).code == 0
     finally:
         path.chmod(0o700)
+
+
+@pytest.mark.parametrize("words", [(), ("--home",)])
+def test_doctor_says_how_to_open_a_closed_home(stored: Machine, words: tuple[str, ...]) -> None:
+    before = as_nobody_special()
+    named = (*words, str(stored.home)) if words else ()
+    stored.home.chmod(0)
+    try:
+        found = stored.run(*named, "doctor", before=before)
+    finally:
+        stored.home.chmod(0o700)
+    assert found.code == 5, found
+    assert f"{stored.home} cannot be read" in found.words
+    assert f"chmod -R u+rwX {stored.home}" in found.words
