@@ -137,6 +137,13 @@ class SessionExchange(SessionView):
                 now=place.clock(),
                 progress=progress,
             )
+        if kept is not None and kept.same:
+            report = copied(
+                report,
+                replaced=report.replaced - len(kept.same),
+                skipped=(*report.skipped, *kept.same),
+                messages=report.messages - sum(store.get(i).message_count for i in kept.same),
+            )
         done = SessionImport(report=report, agent=source.agent)
         if kept is None or kept.operation is None:
             return done

@@ -249,6 +249,13 @@ class Invocation:
         if COMMAND_FLAG.get() is not None:
             COMMAND_FLAG.set(self.home_flag)
 
+    def choose_to_examine(self) -> None:
+        """As `choose_one`, and the only home also if nobody can look into it."""
+        if self.chosen_home is None and not self.machine.homes and len(self.machine.unread) == 1:
+            self.chosen_home = self.home_path = self.machine.unread[0].path
+            self.home = str(self.home_path)
+        self.choose_one()
+
     def choose_one(self) -> None:
         """Settle on one home to change: the named one, or the only one. Never on a guess."""
         machine = self.several()
