@@ -373,7 +373,9 @@ def _show_freed(report: Report, home_flag: str) -> None:
     # What copies of rows take came with this run: emptying the trash only takes it away again.
     more = report.bytes_in_trash - report.bytes_of_rows
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
-    say(f"Freed {freed_words([report], ' now')}{later}. Bring it back with:")
+    freed = freed_words([report], " now")
+    back = "\n" if freed.endswith("log") else " "  # no line is to be much longer than others
+    say(f"Freed {freed}{later}.{back}Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
     if report.bytes_of_rows:  # their place in the database is free, and its file as large
         say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
