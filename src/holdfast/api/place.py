@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.config import VARIABLE_PREFIX
+from holdfast.config import NOTES, VARIABLE_PREFIX
 from holdfast.config import is_default as is_unconfigured
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
@@ -31,7 +31,7 @@ from holdfast.homes.registry import (
     usual_places,
 )
 from holdfast.model.arguments import StrPath, expanded, named_place
-from holdfast.model.checkpoint import BY_DEFAULT, Capturing
+from holdfast.model.checkpoint import BY_DEFAULT, CONNECTED_BY_DEFAULT, Capturing
 from holdfast.stores.files import make_private_dir, storage_errors, write_new
 from holdfast.value import replace
 
@@ -183,7 +183,9 @@ class Place:
 
     def capturing(self) -> Capturing:
         """What checkpoints capture, and the bounds that hold while they are taken."""
-        return BY_DEFAULT if self.is_default() else self.settings.checkpoints.capturing()
+        if not self.is_default():
+            return self.settings.capturing()
+        return CONNECTED_BY_DEFAULT if (self.root / NOTES).is_dir() else BY_DEFAULT
 
     def options(self) -> HomeOptions:
         """How the home is opened."""
