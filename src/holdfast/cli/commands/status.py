@@ -20,6 +20,7 @@ from holdfast.cli.output import (
     name,
     print_json,
     say,
+    show_no_sessions,
     styled,
     suggest,
     table,
@@ -284,8 +285,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("There are no sessions here yet. To see the checkpoints:")
         suggest(f"holdfast {home_flag}checkpoints")
     else:
-        say("There are no sessions here yet. To see how Holdfast works:")
-        suggest("holdfast demo")
+        show_no_sessions()
 
 
 def show_nothing_found(places: Sequence[Path]) -> None:
