@@ -112,3 +112,63 @@ def test_checkpoints_too(run: Inside, project: Path) -> None:
     assert "'good'" in run.ok("redo", "1", "--dry-run").out
     run.ok("redo", "1", "-y")
     assert run.ok("--json", "checkpoints", "show", first).document["checkpoint"]["name"] == "good"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(("rename", DISK, "one"), ("rename", DISK, "two")), (("pin", DISK), ("unpin", DISK))],
+)
+def test_all_that_was_undone_is_redone_in_order(
+    run: Inside, first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    """A redo of the first change is no reason to forget that the second was undone too."""
+    before = _session(run, DISK)
+    run.ok("sessions", *first)
+    run.ok("sessions", *second)
+    after = _session(run, DISK)
+    for _ in range(2):  # a redo can be undone and done again as well
+        run.ok("undo")
+        run.ok("undo", "--yes")
+        assert _session(run, DISK) == before
+        assert f"again: sessions {first[0]}" in run.ok("redo", "--yes").out
+        assert f"again: sessions {second[0]}" in run.ok("redo", "--yes").out
+        assert _session(run, DISK) == after
+        assert "nothing that was undone is still undone" in run.run("redo", "--yes").err
+
+
+def test_restores_of_one_project_are_redone_in_order(run: Inside, project: Path) -> None:
+    file = project / "a.txt"
+    file.write_text("one")
+    first = taken(run.machine, project)
+    file.write_text("two")
+    second = taken(run.machine, project)
+    file.write_text("three")
+    run.ok("checkpoints", "restore", first, "--yes")
+    run.ok("checkpoints", "restore", second, "--yes")
+    run.ok("undo", "--yes")
+    run.ok("undo", "--yes")
+    assert file.read_text() == "three"
+    run.ok("redo", "--yes")
+    assert file.read_text() == "one"
+    run.ok("redo", "--yes")
+    assert file.read_text() == "two"
+
+
+def test_another_rename_ends_what_can_be_redone(run: Inside) -> None:
+    run.ok("sessions", "rename", DISK, "one")
+    run.ok("undo")
+    run.ok("sessions", "rename", DISK, "two")
+    assert "was changed again since" in run.run("redo", "1", "--yes").err
+    assert "nothing to redo" in run.run("redo", "--yes").err
+
+
+def test_redone_out_of_order_it_is_not_forgotten(run: Inside) -> None:
+    run.ok("sessions", "rename", DISK, "one")
+    run.ok("sessions", "rename", DISK, "two")
+    run.ok("undo")
+    run.ok("undo", "--yes")
+    assert run.run("redo", "2", "--yes").code == 1  # it changes a name that is not there yet
+    run.ok("redo", "--yes")
+    assert "holdfast redo 2" in run.run("redo", "--yes").words
+    run.ok("redo", "2", "--yes")
+    assert _session(run, DISK)["title"] == "two"
