@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from tests.cli.checkpoint_bench import taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -76,13 +77,19 @@ def test_what_is_already_so_is_no_operation(run: Inside) -> None:
 def test_a_name_that_changed_since_stays(run: Inside) -> None:
     run.ok("sessions", "rename", DISK, "one")
     run.ok("sessions", "rename", DISK, "two")
-    asked = run.run("undo", "1", answers="y\n")
-    assert (asked.code, "changed again since" in asked.out) == (1, True)
+    refused = run.run("undo", "1", answers="y\n")
+    assert "Session " not in refused.out  # no change is shown that is then refused
+    assert refused.code == 1
+    assert f"session {DISK} was changed again since, by operation 2." in refused.words
+    assert "holdfast undo 2" in refused.words
+    assert "[y/N]" not in refused.err
     assert _session(run, DISK)["title"] == "two"
     run.ok("undo")
     assert _session(run, DISK)["title"] == "one"
-    run.ok("undo", "1", "-y")
+    back = run.ok("undo", "1", "-y")
     assert _session(run, DISK)["title"] != "one"
+    assert "1 changed back" in back.out
+    assert "brought back" not in back.out + run.ok("log").out
 
 
 def test_an_older_removal_is_redone_after_a_rename(run: Inside) -> None:
@@ -172,3 +179,49 @@ def test_redone_out_of_order_it_is_not_forgotten(run: Inside) -> None:
     assert "holdfast redo 2" in run.run("redo", "--yes").words
     run.ok("redo", "2", "--yes")
     assert _session(run, DISK)["title"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (("rename", CRON, "one"), "trash"),
+        (("rename", CRON, "one"), "archive"),
+        (("end", CJK), "trash"),
+    ],
+)
+def test_what_left_since_comes_back_first(run: Inside, change: tuple[str, ...], place: str) -> None:
+    name = change[1]
+    run.ok("sessions", *change)
+    removes = "delete" if place == "trash" else "archive"
+    run.ok("sessions", removes, name, "--yes")
+    number = run.ok("--json", "log").document["operations"][0]["id"]
+    refused = run.run("undo", "1", answers="y\n")
+    assert f"session {name} is in the {place} since operation {number}." in refused.words
+    assert f"Undo operation {number} (sessions {removes} {name}) first:" in refused.words
+    run.ok("undo")
+    run.ok("undo", "1", "--yes")
+
+
+def test_an_undo_starts_from_what_is_there(run: Inside) -> None:
+    """One of two sessions left: the other is shown, and it alone changes."""
+    run.ok("sessions", "pin", DISK, CRON)
+    run.ok("sessions", "unpin", CRON)
+    run.ok("sessions", "delete", CRON, "--yes")
+    run.ok("sessions", "rename", DISK, "other")
+    shown = run.run("undo", "1", answers="y\n")
+    assert f"This takes back 1 change: Session {DISK} pinned → not pinned" in shown.words
+    assert f"Session {CRON} is in the trash since operation 3." in shown.words
+    assert "Since then you ran operations 2 to 4 (the last: sessions rename" in shown.words
+    assert shown.err.splitlines()[-1] == "Undo operation 1? [y/N]: "
+    assert (shown.code, "1 changed back, 1 failed" in shown.out) == (1, True)
+    assert not _session(run, DISK)["pinned"]
+
+
+def test_changed_by_the_agent_since(run: Inside) -> None:
+    run.ok("sessions", "rename", DISK, "one")
+    with holdfast.open(run.machine.home) as home:
+        home.sessions.rename(DISK, "the agent's")
+    refused = run.run("undo", "--dry-run")
+    assert (refused.code, "but not through Holdfast" in refused.words) == (1, True)
+    assert run.run("undo", "--yes").code == 1
+    assert _session(run, DISK)["title"] == "the agent's"

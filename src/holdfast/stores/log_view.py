@@ -97,6 +97,10 @@ def _summary(
         ended=report.ended,
         changed=report.changed,
         brought_back=report.brought_back,
+        changed_back=sum(
+            outcome.result is Result.BROUGHT_BACK and record.intended[number].item.action in EDITS
+            for number, outcome in record.outcomes.items()
+        ),
         skipped=report.skipped,
         failed=report.failed,
         bytes_freed=report.bytes_freed,
