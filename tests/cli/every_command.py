@@ -68,13 +68,15 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config path": ("",),
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
+    "connect": ("--status", "codex --dry-run", "gemini --yes"),
+    "disconnect": ("gemini --yes",),
     "doctor": ("", "--repair --yes"),
     "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),
     "completion": ("bash",),
     "help": ("", "prune"),
 }
 #: They run until somebody stops them, run other commands of this list, or start an editor.
-ENDLESS = {"checkpoints watch", "demo", "config edit"}
+ENDLESS = {"checkpoints watch", "demo", "config edit", "mcp"}
 
 COMMANDS = {
     entry.path.removeprefix("holdfast "): entry

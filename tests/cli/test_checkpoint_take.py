@@ -23,6 +23,7 @@ from tests.cli.checkpoint_bench import (
     run,
     taken,
 )
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -283,3 +284,8 @@ def test_looking_at_what_is_left_out_creates_nothing(machine: Machine, project: 
     (project / "node_modules" / "x.js").write_text("x")
     assert "node_modules/" in ok(machine, "excluded", str(project)).out
     assert not machine.home.exists()
+
+
+def test_a_take_that_is_refused_makes_no_home(inside: Inside) -> None:
+    assert inside.run("checkpoints", "take", "/").code == 1
+    assert not inside.machine.home.exists()
