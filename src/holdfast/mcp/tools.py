@@ -27,6 +27,7 @@ Answer: TypeAlias = dict[str, Any]
 #: An answer has to fit into what a model can read.
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 200
+_MOST_TITLE = 200
 _MOST_TEXT = 4_000
 _MOST_PATCH = 40_000
 _MOST_PATHS = 200
@@ -243,7 +244,7 @@ def _session(redact: Redactor, found: FoundSession) -> Answer:
     return {
         "agent": found.home.agent,
         "session": session.id,
-        "title": _shown(redact, session.title or found.opening or None),
+        "title": _shown(redact, session.title or found.opening[:_MOST_TITLE] or None),
         "directory": session.cwd,
         "started_at": session.started_at,
         "last_active_at": session.last_active_at,

@@ -48,7 +48,7 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
     that belong to no session. It rebuilds a store with damaged pages from every row that can be
     read; close programs that use the store for that. It says what each session lost.
     """
-    invocation.choose_one()
+    invocation.choose_to_examine()
     home, found = _examine(invocation)
     mended = None
     declined = None
