@@ -161,6 +161,17 @@ def test_restores_of_one_project_are_redone_in_order(run: Inside, project: Path)
     assert file.read_text() == "two"
 
 
+def test_changes_of_several_kinds_are_redone_in_order(run: Inside) -> None:
+    for words in (("rename", CJK, "one"), ("end", CJK), ("rename", CJK, "")):
+        run.ok("sessions", *words)
+    for _ in range(3):
+        run.ok("undo", "--yes")
+    done = [run.ok("redo", "--yes").out.splitlines()[0] for _ in range(3)]
+    assert [line.split()[:3] for line in done] == [["Doing", "operation", n] for n in "123"]
+    session = _session(run, CJK)
+    assert (session["title"], session["end_reason"]) == (None, "ended")
+
+
 def test_another_rename_ends_what_can_be_redone(run: Inside) -> None:
     run.ok("sessions", "rename", DISK, "one")
     run.ok("undo")
