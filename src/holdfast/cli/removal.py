@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,18 +165,25 @@ def exit_code(report: Report) -> int:
 def _ask(plan: Plan, undo: str) -> DeclinedError | None:
     if is_archiving(plan):
         back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
-        return asked(f"{back} Archive {amount(plan.removals)}?", "archived")
+        return asked(f"Archive {amount(plan.removals)}?", "archived", facts=[back])
     undo = what_undo_can(plan.removals, undo)
-    return asked(f"{undo} Remove {amount(plan.removals)}?", "removed")
+    return asked(f"Remove {amount(plan.removals)}?", "removed", facts=[undo])
 
 
 def asked(
-    question: str, done: str, hint: str = "Check it with --dry-run, then pass --yes."
+    question: str,
+    done: str,
+    hint: str = "Check it with --dry-run, then pass --yes.",
+    *,
+    facts: Sequence[str] = (),
 ) -> DeclinedError | None:
-    """None when the user said yes; `done` is what was not done otherwise."""
+    """None when the user said yes; `done` is what was not done otherwise. What there is to know
+    comes first, a line for each of the `facts`: the question is short, and the last thing said."""
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
+    for fact in facts:
+        click.echo(one_line(fact), err=True)
     if not _confirmed(question):
         return DeclinedError(f"Nothing was {done}.")
     agreed()

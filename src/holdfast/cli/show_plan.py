@@ -271,13 +271,19 @@ def _in_words(shortfall: Shortfall) -> str:
 
 
 def show_report(
-    report: Report, *, home_flag: str, plan: Plan | None = None, verb: str = "remove"
+    report: Report,
+    *,
+    home_flag: str,
+    plan: Plan | None = None,
+    verb: str = "remove",
+    changed_back: int = 0,
 ) -> None:
     """What was done, what was not and why, what it freed, how to undo it.
 
-    Only the plan knows what was archived, and how much was removed for good.
+    Only the plan knows what was archived, and how much was removed for good; only the undo, how
+    much of what it brought back had never left.
     """
-    say(_summary(report, plan, verb))
+    say(_summary(report, plan, verb, changed_back))
     _show_outcomes(
         "In part",
         [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
@@ -330,7 +336,7 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
         suggest("holdfast undo --all-homes")
 
 
-def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
+def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
@@ -338,7 +344,8 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.changed, "changed", "bold"),
-        (report.brought_back - len(projects), "brought back", "bold green"),
+        (changed_back, "changed back", "bold green"),
+        (report.brought_back - changed_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
         (report.skipped, "skipped", "yellow"),
