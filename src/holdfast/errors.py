@@ -41,6 +41,7 @@ _METHODS = {
     "maintain --force": "home.maintain(force=True)",
     "redo": "home.redo({})",
     "sessions archive": "home.archive_sessions({})",
+    "sessions delete": "home.plan_delete({})",
     "sessions import": "home.import_(file)",
     "sessions list --archived": "home.archive.find()",
     "sessions list": "home.sessions.find()",

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
-from unittest import mock
 
 import click
 
@@ -68,13 +67,15 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config path": ("",),
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
+    "connect": ("--status", "codex --dry-run", "gemini --yes"),
+    "disconnect": ("gemini --yes",),
     "doctor": ("", "--repair --yes"),
     "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),
     "completion": ("bash",),
     "help": ("", "prune"),
 }
 #: They run until somebody stops them, run other commands of this list, or start an editor.
-ENDLESS = {"checkpoints watch", "demo", "config edit"}
+ENDLESS = {"checkpoints watch", "demo", "config edit", "mcp"}
 
 COMMANDS = {
     entry.path.removeprefix("holdfast "): entry
@@ -125,10 +126,8 @@ def say_to_nobody(*words: str) -> int:
 
 def _run(words: Sequence[str], out: TextIO, err: TextIO) -> int:
     thresholds = gc.get_threshold()
-    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     try:
         with (
-            mock.patch.dict(os.environ, environ, clear=True),  # test processes have a width
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             _no_input(),

@@ -62,7 +62,8 @@ def test_a_read_only_home_can_be_read(stored: Machine, log: bool) -> None:
         assert (listed.code, "by hand" in listed.out) == (0, True), listed
         refused = stored.run("sessions", "pin", DISK, before=before)
         assert refused.code == 1
-        assert "cannot be written: its folder is read-only" in refused.err
+        assert "Permission denied" in refused.err
+        assert "who owns the folder and its permissions" in refused.err
         checked = stored.run("doctor", before=before)
         assert (checked.code, "cannot be written" in checked.words) == (0, True), checked
         assert entries(stored.home) == held
@@ -97,3 +98,17 @@ def test_doctor_finds_what_is_closed_and_opens_it(stored: Machine, closed: str) 
         assert stored.run("sessions", "list", before=before).code == 0
     finally:
         path.chmod(0o700)
+
+
+@pytest.mark.parametrize("words", [(), ("--home",)])
+def test_doctor_says_how_to_open_a_closed_home(stored: Machine, words: tuple[str, ...]) -> None:
+    before = as_nobody_special()
+    named = (*words, str(stored.home)) if words else ()
+    stored.home.chmod(0)
+    try:
+        found = stored.run(*named, "doctor", before=before)
+    finally:
+        stored.home.chmod(0o700)
+    assert found.code == 5, found
+    assert f"{stored.home} cannot be read" in found.words
+    assert f"chmod -R u+rwX {stored.home}" in found.words

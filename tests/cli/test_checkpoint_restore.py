@@ -356,3 +356,26 @@ def test_undo_of_a_restore_leaves_what_changed_after_it(
     assert "src/main.py (changed since the safety checkpoint)" in undone.words
     assert (project / "src" / "main.py").read_text() == "after the restore\n"
     assert (project / "new.txt").exists()
+
+
+def test_the_rest_of_a_restore_can_be_undone_later(
+    inside: Inside, project: Path, first: str
+) -> None:
+    change(project)
+    before = contents(project)
+    inside.ok("checkpoints", "restore", first, "--yes")
+    source = project / "src" / "main.py"
+    restored = source.read_text()
+    source.write_text("after the restore\n")
+    assert "Undone only in part" in inside.run("undo", "--yes").out
+    assert "partly undone" in inside.ok("log").out
+
+    again = inside.run("undo", "--yes")
+    assert again.code == 1, "nothing to do while the file is as it is"
+    assert source.read_text() == "after the restore\n"
+
+    source.write_text(restored)
+    assert "1 written  (operation 4)" in inside.ok("undo", "1", "--yes").out
+    assert contents(project) == before
+    assert "3 paths changed; undone" in " ".join(inside.ok("log").out.split())
+    assert "already undone" in inside.run("undo", "1").err

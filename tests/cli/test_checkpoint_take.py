@@ -23,6 +23,7 @@ from tests.cli.checkpoint_bench import (
     run,
     taken,
 )
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -185,7 +186,7 @@ def test_list_of_a_folder_below_names_the_project(
     shown = ok(machine, "list", cwd=project / "src")
     said = shown.out.replace("\n", "").replace(" ", "")  # a long path is broken where it must be
     assert f"therearenocheckpointsof{project / 'src'}yet".lower() in said.lower()
-    assert f"{project},adirectoryaboveit,hascheckpoints." in said
+    assert f"{project},whichcontainsit,hascheckpoints." in said
 
 
 def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, first: str) -> None:
@@ -283,3 +284,8 @@ def test_looking_at_what_is_left_out_creates_nothing(machine: Machine, project: 
     (project / "node_modules" / "x.js").write_text("x")
     assert "node_modules/" in ok(machine, "excluded", str(project)).out
     assert not machine.home.exists()
+
+
+def test_a_take_that_is_refused_makes_no_home(inside: Inside) -> None:
+    assert inside.run("checkpoints", "take", "/").code == 1
+    assert not inside.machine.home.exists()

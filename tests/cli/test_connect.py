@@ -207,3 +207,20 @@ def test_the_log_and_its_undo_name_the_files(machine: Machine, inside: Inside) -
     document: Any = inside.json(*OWN, "log")
     assert document["operations"][0]["changed"] == 1
     assert Path(machine.user, ".gemini", "settings.json").exists()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: Inside) -> None:
+    env = {"PATH": "/usr/bin:/bin"}  # no agent of this machine
+    inside.ok("connect", agent, "--yes")
+    fine = inside.run(*OWN, "doctor", env=env)
+    assert fine.code == 0
+    assert "it takes checkpoints, and blocks over budget" in fine.out
+    path = machine.user / SETTINGS.get(agent, ".config/opencode/plugins/holdfast.js")
+    broken = path.read_text().replace("/usr/bin/perl", "/usr/bin/false")
+    if broken == path.read_text():
+        pytest.skip("there is no Perl here")
+    path.write_text(broken)
+    shown = inside.run(*OWN, "doctor", env=env).out
+    assert f"hook of {agent}" in shown
+    assert f"holdfast connect {agent}" in shown

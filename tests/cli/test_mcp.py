@@ -24,6 +24,7 @@ def served(
     *,
     answer: str | None = None,
     mode: str = "auto",
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Any:
     """What a client that talks to the server found. `answer` is what its user says to questions;
     None for a client that cannot ask. The protocol of agents today is the "legacy" one."""
@@ -31,6 +32,7 @@ def served(
 
     async def says(_context: object, question: Any) -> Any:
         asked.append(question.message)
+        meanwhile()
         content = {"go_ahead": True} if answer == "accept" else None
         return mcp.types.ElicitResult(action=answer, content=content)
 
@@ -43,6 +45,27 @@ def served(
             return await ask(client)
 
     return asyncio.run(talk()), asked
+
+
+def test_what_changed_while_somebody_was_asked_is_left_alone(
+    machine: Machine, project: Path
+) -> None:
+    first = taken(machine, project)
+    (project / "src" / "main.py").write_text("new\n")
+    (project / "with space").write_text("new\n")
+
+    def meanwhile() -> None:
+        (project / "made while asked").write_text("mine")
+        (project / "src" / "main.py").write_text("newer\n")
+
+    async def ask(client: Any) -> Any:
+        return await call(client, "restore_checkpoint", checkpoint=first)
+
+    done, _ = served(machine, ask, answer="accept", mode="legacy", meanwhile=meanwhile)
+    assert done["written"] == ["with space"]
+    assert done["changed_meanwhile"] == ["made while asked", "src/main.py"]
+    assert (project / "src" / "main.py").read_text() == "newer\n"
+    assert (project / "made while asked").read_text() == "mine"
 
 
 async def call(client: Any, tool: str, **arguments: Any) -> Any:
@@ -161,9 +184,10 @@ def test_secrets_of_other_sessions_stay_there(machine: Machine) -> None:
     machine.ok("sessions", "import", str(file))
 
     async def ask(client: Any) -> Any:
+        searches = ["deploy", "sk", "api03", "sk-ant*", "today"]
         return (
             await call(client, "read_session", session="s1"),
-            await call(client, "search_sessions", query="deploy"),
+            [await call(client, "search_sessions", query=each) for each in searches],
             await call(client, "list_sessions"),
             await call(client, "show_budgets"),
         )
@@ -171,4 +195,5 @@ def test_secrets_of_other_sessions_stay_there(machine: Machine) -> None:
     answers, _ = served(machine, ask)
     assert "deploy" in str(answers[0])
     assert "deploy" in str(answers[1])
-    assert _SECRET not in str(answers)
+    assert len(answers[1][1]["hits"]) == 1  # the key was found, and is not shown
+    assert "A1b2C3d4" not in str(answers)

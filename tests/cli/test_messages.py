@@ -19,7 +19,7 @@ from tests.cli.agents import home_of, settle
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
-from tests.cli.session_bench import DISK, fill
+from tests.cli.session_bench import DISK, fill, line
 
 # --- Undo says what it will do, and asks ----------------------------------------------------------
 
@@ -120,7 +120,7 @@ def test_undo_of_a_restore_names_project_and_files(
 @pytest.mark.parametrize(
     ("commands", "says"),
     [
-        ((), "Holdfast has not changed this home yet"),
+        ((), "nothing was removed or changed here that could be undone"),
         (("sessions prune --yes", "undo"), "operation 1 (sessions prune), undone by operation 2"),
     ],
 )
@@ -133,6 +133,21 @@ def test_nothing_left_to_undo(
     result = inside.run("undo")
     assert result.code == 1
     assert says in result.words
+
+
+def test_an_import_is_not_undone(inside: Inside, tmp_path: Path) -> None:
+    file = tmp_path / "one.jsonl"
+    file.write_text(line("20260101_000000_abcdef", "x"))
+    inside.ok("sessions", "import", str(file))
+    assert "nothing was removed or changed here that could be undone" in inside.ok("log").words
+    refused = inside.run("undo").words
+    assert "An import cannot be undone." in refused
+    assert "holdfast sessions delete ID…" in refused
+    again = inside.ok("sessions", "import", str(file), "--replace").words
+    assert "Stored 0 sessions with 0 messages. 1 session was already stored as in" in again
+    assert "the archive" not in again
+    file.write_text(line("20260101_000000_abcdef", "another text"))
+    assert "1 of them replaced" in inside.ok("sessions", "import", str(file), "--replace").words
 
 
 # --- A delegate in the files of its parent --------------------------------------------------------
@@ -217,6 +232,17 @@ def test_the_log_says_what_was_removed_for_good(machine: Machine, inside: Inside
     machine.transcript(days=100)
     inside.ok("sessions", "prune", "--yes")
     assert "1 removed\t" in inside.ok("log").out
+
+
+def test_what_is_gone_for_good_is_not_undone(machine: Machine, inside: Inside) -> None:
+    for days, kb in ((200, 300), (100, 10), (2, 300), (1, 300)):
+        machine.transcript(days=days, kb=kb)
+    inside.ok("sessions", "prune", "--max-total-size", "700kB", "--yes")
+    assert "2 removed, 1 of them for good" in inside.ok("log").out
+    gone = "1 other item of it cannot come back: removed for good."
+    assert gone in inside.ok("undo", "--dry-run").words
+    assert gone in inside.ok("undo").words
+    assert "2 removed; 1 brought back; 1 removed for good\n" in inside.ok("log").out
 
 
 def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) -> None:

@@ -79,6 +79,8 @@ def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
         (["sessions", "prune", "--days", "7"], "--older-than 7d"),
         (["sessions", "prune", "--max-size-mb=5"], "--max-total-size 5MB"),
         (["sessions", "prune", "--days", "-y"], "--older-than 30d"),
+        (["sessions", "list", "--days", "3"], "--newer-than 3d"),
+        (["sessions", "search", "x", "--days", "3"], "--newer-than 3d"),
     ],
 )
 def test_the_answer_has_the_number_that_was_given(words: list[str], new: str) -> None:
@@ -114,7 +116,7 @@ def test_what_takes_a_sentence_to_answer(path: str, old: str, answer: str) -> No
 
 def test_a_number_that_stays_is_not_taken_for_one_that_goes() -> None:
     said = say("sessions", "prune", "--limit", "5").text
-    assert "--max-count N how many stay at most" in said
+    assert "--keep-last N is the fewest that stay, --max-count N the most" in said
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,13 @@ def test_no_answer_is_the_opposite(words: str, never: str) -> None:
     said = say(*words.split())
     assert said.code == 2
     assert never not in said.text
+
+
+@pytest.mark.parametrize("typed", ["prun", "prne", "pruen"])
+def test_a_mistyped_name_from_elsewhere(typed: str) -> None:
+    said = say(typed).text
+    assert "Did you mean `holdfast sessions prune`?" in said
+    assert "'run'" not in said
 
 
 def test_both_groups_are_named_where_both_have_it() -> None:
@@ -233,6 +242,8 @@ def test_a_wrong_age_is_not_answered_with_a_flag_that_drops_a_safeguard(path: st
     for typed in set(_AGES) - known:
         assert not _suggested(path, typed) & _DARING, typed
     ages = {"--older-than", "--retention-days", "--trivial-days"} & known
+    if path in ("sessions list", "sessions search"):
+        ages = {"--newer-than"}
     assert _suggested(path, "--days") <= ages
     assert bool(_suggested(path, "--days")) is bool(ages)
 

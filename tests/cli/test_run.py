@@ -80,6 +80,7 @@ def test_checkpoints_on_the_way_belong_to_the_run(machine: Machine, project: Pat
         "checkpoints"
     ]
     assert len(listed) >= 3  # before, after `one`, after `two`
+    assert said["checkpoints_taken"] == len(listed)
     shown = machine.json("sessions", "show", said["session"])["session"]
     assert (shown["source"], shown["end_reason"]) == ("run", "ended")
 
@@ -201,8 +202,22 @@ def test_limits_that_make_no_sense(
 def test_a_command_that_is_not_there_leaves_nothing(machine: Machine, project: Path) -> None:
     result = machine.run("run", "--", "no-such-agent", cwd=project)
     assert result.code == 2
-    assert "There is no command no-such-agent." in result.err
+    assert "There is no command no-such-agent on your PATH." in result.err
     assert not machine.home.exists()
+
+
+def test_what_goes_on_after_the_end_is_named(machine: Machine, project: Path) -> None:
+    command = "(setsid sleep 5 >/dev/null 2>&1 &); exit 0"
+    code, said, err = run(machine, project, "--no-checkpoints", *sh(command))
+    assert (code, said["still_running"]) == (0, True)
+    assert "still runs" in err
+
+
+def test_keys_on_a_command_line_are_not_kept(machine: Machine, project: Path) -> None:
+    key = "sk-ant-api03-" + "A1b2C3d4" * 10
+    run(machine, project, *sh(f"true API_KEY={key}"))
+    assert key not in str(machine.json("checkpoints", "list", "--all-projects"))
+    assert key not in str(machine.json("sessions", "list"))
 
 
 # --- Bad days ---------------------------------------------------------------------------------

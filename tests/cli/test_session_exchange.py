@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from holdfast.api.sessions import open_sessions
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.runner import COMMAND, PATIENCE
-from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, export, ids, line, take_in
+from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, export, fill, ids, line, take_in
 
 # --- export ---------------------------------------------------------------------------------
 
@@ -369,3 +370,11 @@ def test_a_file_of_another_kind(machine: Machine) -> None:
 def test_an_empty_file_is_no_mistake(machine: Machine) -> None:
     assert take_in(machine, "")["imported"] == 0
     assert machine.json("sessions", "list")["total"] == 0
+
+
+def test_a_dash_is_standard_output(inside: Inside) -> None:
+    fill(inside.machine.home)
+    plain = inside.ok("sessions", "export", "--all").out
+    assert inside.ok("sessions", "export", "--all", "-o", "-").out == plain != ""
+    assert not Path("-").exists()
+    assert inside.run("--json", "sessions", "export", "--all", "-o", "-").code == 2

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.api.capture import Capture
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.errors import StorageError
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
+from holdfast.stores.checkpoints.writer import CheckpointWriter
 from tests.builders import NOW
 from tests.unit.test_meters import append, claude_answer, claude_result
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_done_is_said_and_the_user_decides(
     def full(*_: object, **__: object) -> None:
         raise StorageError("Cannot write a checkpoint: No space left on device")
 
-    monkeypatch.setattr(Capture, "take", full)
+    monkeypatch.setattr(CheckpointWriter, "take", full)
     session = Session(home, project, config=f'[hooks]\non_failure = "{how}"\n')
     said = Decision()
     for _ in range(2):

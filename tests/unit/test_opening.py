@@ -23,7 +23,8 @@ _SYSTEM = Message("system", "You are an agent.")
         ([Message("user", "<only>this</only>")], "<only>this</only>"),
         ([Message("user", "oops", extra={TAKEN_BACK: True}), Message("user", "Hi")], "Hi"),
         ([Message("user", [{"type": "image"}, {"type": "text", "text": "Look"}])], "Look"),
-        ([Message("user", "x" * 300)], "x" * 200 + "…"),
+        ([Message("user", "x" * 300)], "x" * 300),
+        ([Message("user", "x" * 5000)], "x" * 4096 + "…"),
         ([_SYSTEM] * LOOKED_AT + [Message("user", "late")], "You are an agent."),
     ],
 )

@@ -72,7 +72,12 @@ class Capture:
         name = str(turn) if type(turn) is int else turn  # agents count their turns
         texts = {"A reason": reason, "A session": session_id(session), "A turn": name or ""}
         reason, belongs_to, turn_name = (text(value, what).strip() for what, value in texts.items())
-        return self.writer(hash_all=hash_all).take(
+        writer = self.writer(hash_all=hash_all, create=False)
+        if not writer.layout.store.parent.exists():  # what is refused makes no home
+            if (refusal := writer.refusal(workdir)) is not None:
+                return refusal
+            writer = self.writer(hash_all=hash_all)
+        return writer.take(
             workdir,
             reason=reason,
             now=self._place.clock(),
@@ -148,11 +153,12 @@ class Capture:
             hash_all=hash_all or configured.hash_all,
         )
 
-    def writer(self, *, hash_all: bool = False) -> CheckpointWriter:
-        """The part of the store that takes checkpoints, which loads less than the whole."""
+    def writer(self, *, hash_all: bool = False, create: bool = True) -> CheckpointWriter:
+        """The part of the store that takes checkpoints, which loads less than the whole. Without
+        `create` no home is made for it."""
         how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
-        home = self._place.root.resolve()
-        return checkpoint_writer(self._place.create_state(), how, home=home)
+        state = self._place.create_state() if create else self._place.state.resolve()
+        return checkpoint_writer(state, how, home=self._place.root.resolve())
 
     def own_store(self, *, hash_all: bool = False, create: bool = True) -> ShadowGitStore:
         """The store that Holdfast takes checkpoints into. In the home of another agent it lies in

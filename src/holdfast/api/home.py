@@ -27,13 +27,14 @@ from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
+from holdfast.homes.access import closed
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
-from holdfast.model.checkup import Repair
+from holdfast.model.checkup import Finding, Repair
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
@@ -230,9 +231,13 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Check the home: configuration, store, log, trash, archive, permissions."""
-        home, settings = self._place.to_examine()
-        found = examine(home, progress=progress or Silent())
-        findings = (settings, *found.findings)
+        findings: tuple[Finding, ...]
+        if (shut := closed(self.path)) is not None:
+            findings = (shut,)
+        else:
+            home, settings = self._place.to_examine()
+            found = examine(home, progress=progress or Silent())
+            findings = (settings, *found.findings)
         return Diagnosis(
             findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
         )

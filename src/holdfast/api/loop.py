@@ -8,10 +8,13 @@ the user's setting (`hooks.on_failure`) decides whether the tool runs then.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.api.capture import Capture
 from holdfast.api.place import Place
@@ -29,6 +32,10 @@ from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
 from holdfast.value import dataclass, replace
 
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Taking
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
+
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
@@ -45,13 +52,15 @@ class LoopStanding:
 
 
 class Loop:
-    """The loop of every agent that keeps its checkpoints and budgets in one home."""
+    """The loop of every agent that keeps its checkpoints and budgets in one home. What its
+    configuration says is read once: whoever answers many hooks makes another one when the file
+    changes."""
 
-    def __init__(self, place: Place, *, here: Path | None = None) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
-        self._capture = Capture(place, here=here)
+        self._writers: dict[Path, tuple[threading.Lock, CheckpointWriter]] = {}
 
-    @property
+    @cached_property
     def book(self) -> FileLoopBook:
         return FileLoopBook(self._place.state)
 
@@ -75,17 +84,24 @@ class Loop:
         nothing."""
         rules, state = self._rules(), self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
-        today = self.book.day(self._today())
         return LoopStanding(
             state=metered,
-            measures=measured(rules, metered, _with(today, _use_of(metered, self._today()))),
+            measures=measured(rules, metered, self.used_today(metered)),
             errors=errors,
             undecided=missing,
         )
 
+    def used_today(self, state: LoopState) -> Sequence[DayUse]:
+        """What all sessions used today, this one as it is now. Changes nothing."""
+        return _with(self.book.day(self._today()), _use_of(state, self._today()))
+
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
         """The calls of tools in a session, each with the checkpoint from before it."""
         return self.book.calls(session, agent)
+
+    def forget_old(self) -> None:
+        """Drop notes of sessions that have been quiet for long."""
+        self.book.sweep(self._place.clock() - NOTES_KEPT)
 
     # --- Events -----------------------------------------------------------------------------------
 
@@ -137,7 +153,7 @@ class Loop:
             state,
             work=work,
             transcripts=files or state.transcripts,
-            project=state.project or str(self._projects(event)[0]),
+            project=state.project or str(_projects(event)[0]),
             turn=state.turn if event.subagent and state.turn else event.turn or state.turn,
         )
 
@@ -161,8 +177,16 @@ class Loop:
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
 
+    @cached_property
+    def _is_default(self) -> bool:
+        return self._place.is_default()
+
     def _rules(self) -> LoopRules:
-        return LoopRules() if self._place.is_default() else self._place.settings.loop_rules()
+        return LoopRules() if self._is_default else self._configured
+
+    @cached_property
+    def _configured(self) -> LoopRules:
+        return self._place.settings.loop_rules()
 
     # --- Checkpoints ------------------------------------------------------------------------------
 
@@ -172,7 +196,7 @@ class Loop:
         if event.touches is Touches.NOTHING or not self._takes_checkpoints():
             return decision
         missed = ""
-        for number, place in enumerate(self._projects(event)):
+        for number, place in enumerate(_projects(event)):
             why = self._take(place, event, state)
             missed = why if number == 0 else missed  # elsewhere than in its project is extra
         if not missed:
@@ -186,7 +210,7 @@ class Loop:
         return replace(said, advice=decision.advice)
 
     def _takes_checkpoints(self) -> bool:
-        return self._place.is_default() or self._place.settings.hooks.checkpoints
+        return self._is_default or self._place.settings.hooks.checkpoints
 
     def _take(self, place: Path, event: LoopEvent, state: LoopState) -> str:
         """Take a checkpoint and write down that it is there; says why there is none."""
@@ -194,9 +218,7 @@ class Loop:
         missed, found, workdir = "", "", str(place)
         for attempt in _candidates(place, event):
             try:
-                taking = self._capture.take(
-                    attempt, reason=_reason(event), session=event.session, turn=turn
-                )
+                taking = self._taken(attempt, event, turn)
             except (HoldfastError, OSError) as error:
                 missed = _words(error)
                 break
@@ -217,34 +239,55 @@ class Loop:
         self.book.add_call(event.agent, event.session, call)
         return missed
 
-    def _projects(self, event: LoopEvent) -> Sequence[Path]:
-        """The project that the agent works in, and others that the tool names files of."""
-        cwd = Path(os.path.realpath(event.cwd))
-        found = [_project(cwd)]
-        for name in event.paths:
-            path = Path(os.path.realpath(cwd / name))
-            if not any(path.is_relative_to(each) for each in found):
-                around = _project(path.parent)
-                if any(os.path.lexists(around / sign) for sign in VERSION_CONTROL):
-                    found.append(around)
-        return found
+    def _taken(self, place: Path, event: LoopEvent, turn: str | None) -> Taking:
+        """One take at a time in each project: what its writer remembers is for one."""
+        if place not in self._writers:
+            self._writers[place] = threading.Lock(), Capture(self._place).writer()
+        lock, writer = self._writers[place]
+        with lock:
+            return writer.take(
+                place,
+                reason=_reason(event),
+                now=self._place.clock(),
+                session=event.session,
+                turn=turn,
+            )
+
+
+def _projects(event: LoopEvent) -> Sequence[Path]:
+    """The project that the agent works in, and others that the tool names files of."""
+    cwd = Path(os.path.realpath(event.cwd))
+    found = [_project(cwd)]
+    for name in event.paths:
+        path = Path(os.path.realpath(cwd / name))
+        if not any(path.is_relative_to(each) for each in found):
+            around = _repository(path.parent)
+            if around is not None:
+                found.append(around)
+    return found
 
 
 def _project(directory: Path) -> Path:
     """A repository is one project, whatever packages lie in it."""
-    return project_root(
-        project_root(directory, exists=os.path.lexists, signs=VERSION_CONTROL),
-        exists=os.path.lexists,
-    )
+    return _repository(directory) or project_root(directory, exists=os.path.lexists)
 
 
-def _candidates(place: Path, event: LoopEvent) -> Sequence[Path]:
+def _repository(directory: Path) -> Path | None:
+    for place in (directory, *directory.parents):
+        start = f"{place}/"
+        if any(os.path.lexists(start + sign) for sign in VERSION_CONTROL):
+            return place
+    return None
+
+
+def _candidates(place: Path, event: LoopEvent) -> Iterator[Path]:
     """A home directory may be a repository of its own: then the project in it, or the directory
     that the agent works in."""
+    yield place
     cwd = Path(os.path.realpath(event.cwd))
-    if not cwd.is_relative_to(place):
-        return [place]
-    return list(dict.fromkeys((place, project_root(cwd, exists=os.path.lexists), cwd)))
+    if cwd != place and cwd.is_relative_to(place):
+        inner = project_root(cwd, exists=os.path.lexists)
+        yield from dict.fromkeys((inner, cwd))
 
 
 def _use_of(state: LoopState, day: str) -> DayUse:

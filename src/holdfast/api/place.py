@@ -19,6 +19,7 @@ from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
+    agent_at,
     check_folder,
     config_file,
     create_home,
@@ -109,6 +110,14 @@ def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
     """The folder that the variable of an agent names, if it has one."""
     value = environ.get(kind.environment) if kind.environment else None
     return kind.named(value) if value else None
+
+
+def is_home(path: Path) -> bool:
+    """Whether a folder is a home of any agent. One that nobody can look into may be."""
+    try:
+        return path.is_dir() and kind_of(path) is not None
+    except (OSError, StorageError):
+        return True
 
 
 def has_checkpoints_to_import(path: Path) -> bool:
@@ -235,7 +244,7 @@ class Place:
         try:
             home = open_home(self.root, clock=self.clock, options=replace(options, idle=USUAL.idle))
         except NotAHomeError:
-            if any(self.root.iterdir()):
+            if any(self.root.iterdir()) or agent_at(self.root) is not None:
                 raise
             home = open_own(self.root, self.clock)
         self._homes.append(home)

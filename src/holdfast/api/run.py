@@ -21,10 +21,11 @@ from holdfast.api.place import Place
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.arguments import StrPath, text
-from holdfast.model.checkpoint import Change, Watched
+from holdfast.model.checkpoint import Change
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import one_line
 from holdfast.services.attend import Ending, RunLimits, Spent, attend
+from holdfast.services.exchange.redactor import Redactor
 from holdfast.stores.process_group import ProcessGroup, foreground_terminal
 from holdfast.value import dataclass
 
@@ -42,15 +43,15 @@ Told: TypeAlias = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """What came of a run. `before` is the checkpoint from before it, None when there is none.
-    `no_checkpoints` says why there is none, or why some are missing. `changes` are the files that
-    differ since."""
+    `no_checkpoints` says why there is none, or why some are missing. `taken` is how many belong to
+    the run, and `changes` are the files that differ since."""
 
     session: str
     workdir: Path
     ending: Ending
     before: str | None
     no_checkpoints: str
-    watched: Watched
+    taken: int
     changes: Sequence[Change]
 
     @property
@@ -92,10 +93,10 @@ class Runner:
             raise UsageError(f"{place} is not a directory.")
         if shutil.which(command[0], path=environ.get("PATH")) is None:
             raise UsageError(
-                f"There is no command {command[0]}.",
+                f"There is no command {command[0]} on your PATH.",
                 hint="The command and each of its arguments are separate words.",
             )
-        spelled = one_line(shlex.join(command))
+        spelled = Redactor().text(one_line(shlex.join(command)))
         title = text(name, "A name") if name else spelled[:_TITLE]
         self._place.create_own()
         with ExitStack() as stack:
@@ -115,9 +116,9 @@ class Runner:
                     environ=environ,
                     terminal=foreground_terminal(),
                     stdout=stdout,
+                    started=started,
                 )
                 stack.callback(group.close)
-                started(group)
                 with _Watching(
                     self._checkpoints, place, session, on=before is not None
                 ) as watching:
@@ -131,7 +132,7 @@ class Runner:
                 ending=ending,
                 before=before,
                 no_checkpoints=why_not or watching.error,
-                watched=watching.done,
+                taken=len(self._checkpoints.list(place, session=session)) if before else 0,
                 changes=self._changes(before),
             )
 
@@ -151,7 +152,6 @@ class _Watching:
     """Takes checkpoints in a thread while the command works."""
 
     def __init__(self, checkpoints: Checkpoints, workdir: Path, session: str, *, on: bool) -> None:
-        self.done = Watched()
         self.error = ""
         self._over = threading.Event()
         self._thread = threading.Thread(
@@ -171,9 +171,7 @@ class _Watching:
 
     def _watch(self, checkpoints: Checkpoints, workdir: Path, session: str) -> None:
         try:
-            self.done = checkpoints.watch(
-                workdir, stopped=self._over.is_set, session=session, told=self._hear
-            )
+            checkpoints.watch(workdir, stopped=self._over.is_set, session=session, told=self._hear)
         except HoldfastError as error:  # the command goes on; the summary says it
             self.error = error.message
 

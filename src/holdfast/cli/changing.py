@@ -73,7 +73,7 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
     if command not in CHANGING or given.get("dry_run"):
         return False
     if command == "sessions export":
-        return given["output"] is not None
+        return given["output"] is not None and str(given["output"]) != "-"
     return not asks_first(command, given)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 
 import click
 
@@ -151,8 +151,19 @@ COMMANDS: dict[str, dict[str, str]] = {
 #: By command; "" is any. A name of this table that is an option of the command is that option. What
 #: does not begin with a dash is another command.
 OPTIONS: dict[str, dict[str, str]] = {
-    "sessions list": {"-n": "--limit", "--last": "--limit"},
-    "sessions search": {"-n": "--limit", "--last": "--limit"},
+    # Who lists wants the last days; who removes, what is older.
+    "sessions list": {
+        "-n": "--limit",
+        "--last": "--limit",
+        "--days": "--newer-than 30d",
+        "--max-age": "--newer-than 30d",
+    },
+    "sessions search": {
+        "-n": "--limit",
+        "--last": "--limit",
+        "--days": "--newer-than 30d",
+        "--max-age": "--newer-than 30d",
+    },
     "sessions show": {"-n": "--last", "--limit": "--last", "--tail": "--last", "--full": "--whole"},
     "sessions pin": {"--off": "sessions unpin", "--remove": "sessions unpin"},
     "sessions prune": {
@@ -248,19 +259,34 @@ VALUES: dict[str, dict[str, str]] = {
 _WITH_FILES = dict.fromkeys(
     ("--include-files", "--delete-files", "--with-files"), "Files go with their sessions anyway"
 )
+_ALL_HOMES = {"--all-homes": "Without --home it covers all homes"}
 NEEDLESS = {
+    **dict.fromkeys(
+        ("sessions list", "sessions search", "sessions stats", "log", "trash list"), _ALL_HOMES
+    ),
     **dict.fromkeys(("sessions gc", "sessions delete", "sessions archive"), _WITH_FILES),
     "sessions prune": {"--prune": "It prunes anyway"},
     "checkpoints prune": {"--prune": "It prunes anyway"},
 }
 #: Commands and options that one name does not answer; by group or command, "" is the top.
+_FILTERS = "Each filter is an option of its own, such as --source cli or --older-than 7d."
 ANSWERS: dict[str, dict[str, str]] = {
     "": {"version": "Here it is `holdfast --version`.", "-V": "Here it is --version."},
     "config": {
         "unset": "Remove its line with `holdfast config edit`; the default then applies.",
     },
-    "sessions list": {"--all": "--limit N shows that many, and --json all of them."},
+    "sessions list": {
+        "--all": "--limit N shows that many, and --json all of them.",
+        "--filter": _FILTERS,
+    },
+    "sessions search": {"--filter": _FILTERS},
+    "sessions export": {"--filter": _FILTERS},
+    "sessions stats": {
+        "--since": "Usage is listed by day; --json has every day.",
+    },
+    "log": {"--since": "--limit N shows the latest N, and --json the time of each."},
     "sessions prune": {
+        "--filter": _FILTERS,
         "--limit": "There is no limit on how many are removed: --keep-last N is the fewest that "
         "stay, --max-count N the most.",
     },
@@ -329,7 +355,20 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
         return click.UsageError(text, ctx)
     if answer := ANSWERS.get(_path(ctx), {}).get(name):
         return click.UsageError(f"No such command '{name}'. {answer}", ctx)
-    return click.NoSuchCommand(name, possibilities=_without_opposites(name, known), ctx=ctx)
+    left = _without_opposites(name, known)
+    if meant := _mistyped(name, left, ctx):
+        text = f"No such command '{name}'. Did you mean `holdfast {meant}`?"
+        return click.UsageError(text, ctx)
+    return click.NoSuchCommand(name, possibilities=left, ctx=ctx)
+
+
+def _mistyped(name: str, known: Collection[str], ctx: click.Context) -> str | None:
+    """What is called otherwise here, if the name is nearer to the word for that than to any
+    command: `prun` is `prune`, and not `run`."""
+    table = COMMANDS.get(_path(ctx), {})
+    words = [*known, *_without_opposites(name, table)]
+    nearest = get_close_matches(name, words, n=1, cutoff=_SAME)
+    return table.get(nearest[0]) if nearest else None
 
 
 def _also(new: str) -> Iterable[str]:

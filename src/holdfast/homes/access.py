@@ -60,6 +60,14 @@ def look(root: Path, writable: Iterable[Path], *, is_own: bool) -> Finding:
     )
 
 
+def closed(root: Path) -> Finding | None:
+    """What is wrong with a home that nobody can look into: no other check is possible then."""
+    if os.access(root, os.R_OK | os.X_OK):
+        return None
+    # Without a look inside, nobody knows whose home it is: its owner decides.
+    return _unreadable([_entry(root, readable=False, is_folder=True)], root, repairable=False)
+
+
 def mend(root: Path, writable: Iterable[Path]) -> Repair:
     """Give the owner access again, from the top down: what was hidden shows up on the way."""
     wanted = frozenset(writable)

@@ -21,6 +21,7 @@ from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.item import FILES, SESSION, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Clock, Doer, Home, Journal
 from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
@@ -181,6 +182,8 @@ class Replacing:
         self._packer = packer
         self._journal: Journal | None = None
         self._kept: list[Removal] = []
+        #: Sessions that are the same after the import as before: nothing of them was archived.
+        self.same: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -190,7 +193,9 @@ class Replacing:
     @property
     def operation(self) -> str | None:
         """The operation that can be undone; None when nothing was replaced."""
-        return None if self._journal is None else self._journal.operation
+        if self._journal is None or len(self.same) == len(self._kept):
+            return None
+        return self._journal.operation
 
     def keep(self, session: Session, messages: Iterable[Message]) -> None:
         if self._journal is None:
@@ -216,9 +221,11 @@ class Replacing:
 
     def finish(self, doer: Doer, at: float) -> None:
         """Check the rows for the result of each, and record it."""
-        if self._journal is not None and record_settled(
-            self._journal, self._kept, doer.settle(self._kept)
-        ):
+        if self._journal is None:
+            return
+        outcomes = doer.settle(self._kept)
+        self.same = tuple(each.id for each in outcomes if each.result is Result.SKIPPED)
+        if record_settled(self._journal, self._kept, outcomes):
             self._journal.finish(at=at)
 
 

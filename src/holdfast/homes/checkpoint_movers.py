@@ -51,6 +51,7 @@ from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import reclaim, unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
+from holdfast.stores.checkpoints.restore import can_follow
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
@@ -346,8 +347,13 @@ class RollBack:
         if done.kept and not done.written and not done.deleted:
             return removal.end(Result.FAILED, left_alone(done.kept))
         outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
-        paths = len(done.written) + len(done.deleted)
-        return replace(outcome, written=done.written, deleted=done.deleted, paths=paths)
+        return replace(
+            outcome,
+            written=done.written,
+            deleted=done.deleted,
+            paths=len(done.written) + len(done.deleted),
+            in_part=any(map(can_follow, done.kept)),
+        )
 
     def _each(
         self,

@@ -6,6 +6,7 @@ The helper and the client both come here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.api.loop import Loop
@@ -42,6 +43,8 @@ class Answerer:
         known = self._loops.get(home)
         if known is None or known[0] != stamp:
             known = self._loops[home] = (stamp, Loop(place))
+            with suppress(OSError):
+                known[1].forget_old()
         return known[1]
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from holdfast import __version__
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.mcp.tools import Answer, Tools, restore_question, restored, words_of
+from holdfast.model.checkpoint import Preview
 
 ASK, ALLOW, REFUSE = "ask", "allow", "refuse"
 _P = ParamSpec("_P")
@@ -36,7 +37,7 @@ class _Agreed(BaseModel):
 def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
     """The server with its tools. `changes` decides about what changes something: a restore is
     asked for, allowed, or refused; with "refuse" no checkpoint is taken either."""
-    made = MCPServer("holdfast", instructions=_ABOUT, version=__version__)
+    made = MCPServer("holdfast", instructions=_ABOUT, version=__version__, log_level="WARNING")
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for each in (
         tools.search_sessions,
@@ -61,6 +62,9 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
         annotations=ToolAnnotations(destructive_hint=False, open_world_hint=False),
     )
 
+    #: What a person was shown, until it is answered: exactly that is done, or nothing.
+    shown: dict[tuple[str, ...], Preview] = {}
+
     def agreed(
         ctx: Context, checkpoint: str, paths: list[str] | None = None
     ) -> Elicit[_Agreed] | _Agreed:
@@ -68,10 +72,12 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
         by_hand = f"holdfast checkpoints restore {checkpoint}"
         if changes == REFUSE:
             raise ToolError(words_of(_refused(by_hand)))
-        with _as_answer(), tools.plan_restore(checkpoint, paths) as plan:
+        asked = (checkpoint, *(paths or ()))
+        with _as_answer(), tools.plan_restore(checkpoint, paths, shown=shown.get(asked)) as plan:
             if changes == ALLOW or plan.changes_nothing:
                 return _Agreed(go_ahead=True)
             _need_a_user(ctx, by_hand)
+            shown[asked] = plan.preview
             return Elicit(restore_question(plan), _Agreed)
 
     def restore_checkpoint(
@@ -81,9 +87,10 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
     ) -> Answer:
         """Bring a directory back to a checkpoint, byte for byte: all of it, or the given paths. A
         person is asked first. `holdfast undo` takes it back."""
+        seen = shown.pop((checkpoint, *(paths or ())), None)
         if not isinstance(agreed, AcceptedElicitation) or not agreed.data.go_ahead:
             raise ToolError("The user declined. Nothing was changed.")
-        with _as_answer(), tools.plan_restore(checkpoint, paths) as plan:
+        with _as_answer(), tools.plan_restore(checkpoint, paths, shown=seen) as plan:
             if plan.changes_nothing:
                 return {"written": [], "deleted": [], "operation": None}
             return restored(plan)

@@ -6,6 +6,7 @@ learn its keys.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,19 +17,22 @@ from holdfast.api.home import Home
 from holdfast.api.machine import FoundSession, Machine
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.checkpoint import Checkpoint
-from holdfast.model.session import Json, Message, Search, SessionFilter
+from holdfast.model.checkpoint import Checkpoint, Preview
+from holdfast.model.session import Hit, Json, Message, Search, SessionFilter
 from holdfast.model.text import format_count, parse_moment
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 Answer: TypeAlias = dict[str, Any]
 #: An answer has to fit into what a model can read.
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 200
+_MOST_TITLE = 200
 _MOST_TEXT = 4_000
 _MOST_PATCH = 40_000
 _MOST_PATHS = 200
+_AROUND = 120
+_MARKED = re.compile(r"\[([^\]]+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class Tools:
                         "role": hit.message.role,
                         "time": hit.message.timestamp,
                         "message": hit.message.number,
-                        "text": redact.text(hit.snippet),
+                        "text": _around(redact, hit),
                     }
                     for home, hit in found.hits
                 ],
@@ -169,11 +173,13 @@ class Tools:
 
     @contextmanager
     def plan_restore(
-        self, checkpoint: str, paths: list[str] | None
+        self, checkpoint: str, paths: list[str] | None, *, shown: Preview | None = None
     ) -> Iterator[CheckpointRestorePlan]:
-        """What a restore would do. Applying it does exactly that."""
+        """What a restore would do. Applying it does exactly that: with `shown`, what somebody has
+        seen before, and what changed since is left as it is."""
         with self._home() as home:
-            yield home.checkpoints.plan_restore(checkpoint, paths or ())
+            plan = home.checkpoints.plan_restore(checkpoint, paths or ())
+            yield plan if shown is None else replace(plan, preview=shown)
 
     # --- Budgets ----------------------------------------------------------------------------------
 
@@ -211,10 +217,11 @@ class Tools:
 def restore_question(plan: CheckpointRestorePlan) -> str:
     """What a person is asked before a restore."""
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
+    reason = Redactor().text(plan.checkpoint.reason)
     return (
-        f"Restore {plan.checkpoint.workdir} to the checkpoint {plan.checkpoint.id[:12]} "
-        f"({plan.checkpoint.reason})? It writes {format_count(written, 'path')} and deletes "
-        f"{format_count(deleted, 'path')}. `holdfast undo` takes it back."
+        f"Restore {plan.checkpoint.workdir} to checkpoint {plan.checkpoint.id[:12]} ({reason})? "
+        f"It writes {format_count(written, 'path')} and deletes {format_count(deleted, 'path')}. "
+        "`holdfast undo` takes it back."
     )
 
 
@@ -225,6 +232,7 @@ def restored(plan: CheckpointRestorePlan) -> Answer:
         "written": list(done.written),
         "deleted": list(done.deleted),
         "left_alone": [{"path": each.path, "reason": each.reason} for each in done.kept],
+        "changed_meanwhile": [each.path for each in done.left],
         "safety_checkpoint": done.safety_checkpoint,
         "operation": done.operation,
         "undo": None if done.operation is None else f"holdfast undo {done.operation}",
@@ -236,7 +244,7 @@ def _session(redact: Redactor, found: FoundSession) -> Answer:
     return {
         "agent": found.home.agent,
         "session": session.id,
-        "title": _shown(redact, session.title or found.opening or None),
+        "title": _shown(redact, session.title or found.opening[:_MOST_TITLE] or None),
         "directory": session.cwd,
         "started_at": session.started_at,
         "last_active_at": session.last_active_at,
@@ -260,6 +268,19 @@ def _message(redact: Redactor, message: Message) -> Answer:
     return answer
 
 
+def _around(redact: Redactor, hit: Hit) -> str:
+    """The place of a match. The whole message is redacted before anything is cut out of it: half a
+    key, or one with marks in it, is no longer recognised."""
+    safe = redact.message(hit.message)
+    text = " ".join((_text(safe.content) or str(safe.tool_calls or "")).split())
+    at = min(
+        (at for each in _MARKED.findall(hit.snippet) if (at := text.find(each)) >= 0), default=0
+    )
+    begin = max(0, at - _AROUND)
+    cut = text[begin : at + 2 * _AROUND]
+    return f"{'…' if begin else ''}{cut}{'…' if begin + len(cut) < len(text) else ''}"
+
+
 def _text(content: Json) -> str:
     """What was said, whichever way the agent wrote it down."""
     if isinstance(content, str):
@@ -276,7 +297,7 @@ def _checkpoint(checkpoint: Checkpoint) -> Answer:
     return {
         "checkpoint": checkpoint.id,
         "time": checkpoint.time,
-        "reason": checkpoint.reason,
+        "reason": Redactor().text(checkpoint.reason),
         "directory": checkpoint.workdir,
         "session": checkpoint.session,
         "turn": checkpoint.turn,
@@ -310,4 +331,8 @@ def _at_least_0(offset: int) -> int:
 
 
 def words_of(error: HoldfastError) -> str:
-    return error.message if error.hint is None else f"{error.message} {error.hint}"
+    """An error for a model. A hint that speaks of flags is of no use to it."""
+    message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
+    if error.hint is None or " --" in error.hint:
+        return message
+    return f"{message} {error.hint}"

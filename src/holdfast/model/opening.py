@@ -9,7 +9,8 @@ from holdfast.value import dataclass
 
 #: Agents put notes of their own in front of what a person says, but not many.
 LOOKED_AT = 8
-_LONGEST = 200
+#: No list needs more, and whoever reads a pipe wants the whole line.
+_LONGEST = 4096
 _NOTHING = 4
 #: The extra field of a message that an agent wrote by itself.
 _INJECTED = "injected"
@@ -43,8 +44,9 @@ def opening_of(messages: Iterable[Message]) -> str:
 
 
 def _line(content: Json) -> str:
-    """The first line that is not empty, as much as a list could show."""
-    lines = (line.strip() for text in _texts(content) for line in text[:4096].splitlines())
+    """The first line that is not empty."""
+    most = _LONGEST + 1  # one more shows that there is more
+    lines = (line.strip() for text in _texts(content) for line in text[:most].splitlines())
     first = next((line for line in lines if line), "")
     return first if len(first) <= _LONGEST else f"{first[:_LONGEST].rstrip()}…"
 

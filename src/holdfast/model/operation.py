@@ -157,7 +157,7 @@ class Operation:
     def state(self) -> OperationState:
         if self.finished_at is None:
             return OperationState.UNFINISHED
-        if self.undone:
+        if self.undone_by:
             whole = self.undone >= self.removed_to_trash
             return OperationState.UNDONE if whole else OperationState.PARTLY_UNDONE
         return OperationState.STOPPED if self.stopped else OperationState.DONE

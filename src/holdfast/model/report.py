@@ -34,7 +34,8 @@ class Outcome:
     those of rows that left a database of an agent, whose file does not shrink: what their copy
     takes in the trash, and without one what the agent can use again. For a project that an undo
     rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
-    which the log keeps, for a restore too."""
+    which the log keeps, for a restore too. `in_part` means that another undo can bring back more of
+    that project, which the log keeps, too."""
 
     kind: str
     id: str
@@ -46,6 +47,7 @@ class Outcome:
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     paths: int = 0
+    in_part: bool = False
 
     def to_json(self) -> dict[str, Any]:
         paths = {"written": list(self.written), "deleted": list(self.deleted)}

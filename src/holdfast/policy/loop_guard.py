@@ -159,8 +159,7 @@ def _over(measure: Measure) -> str:
     limit, used = _amount(measure.limit), _amount(measure.used or 0)
     return (
         f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
-        "runs. Stop here, and tell the user. To go on, they raise the limit: `holdfast config show "
-        "guard` shows it."
+        "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 #: Files and folders that mark the top of a project: of a repository, or of a package.
@@ -46,7 +46,6 @@ def project_root(
     *,
     exists: Callable[[Path], bool],
     known: Iterable[Path] = (),
-    signs: Collection[str] = SIGNS,
 ) -> Path:
     """The innermost `known` directory that contains this one; else the nearest one with the sign of
     a project in it; else the directory itself. `exists` looks at the file system."""
@@ -56,6 +55,6 @@ def project_root(
         if place in named:
             return place
     for place in around:
-        if any(exists(place / sign) for sign in signs):
+        if any(exists(place / sign) for sign in SIGNS):
             return place
     return directory

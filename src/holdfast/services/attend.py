@@ -99,7 +99,8 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended. `stopped` says why we ended it, "" when it ended by itself."""
+    """How a run ended. `stopped` says why we ended it, "" when it ended by itself. `left` says that
+    something that it started still runs."""
 
     code: int
     seconds: float
@@ -128,7 +129,7 @@ def attend(
             pause = max(_LOOK_EVERY, _SHARE_OF_TIME * (monotonic() - looked))
         ran = monotonic() - began
         if code is not None:
-            return Ending(code=code, seconds=ran, spent=used)
+            return Ending(code=code, seconds=ran, spent=used, left=group.alive())
         if why := limits.exceeded(used, ran):
             told(f"stopping it: {why}")
             ended, left_over = _stop(group, monotonic)

@@ -166,7 +166,9 @@ def _latest(log: LogView) -> Operation:
         )
     if not log.operations:
         raise NothingToUndoError(
-            "There is nothing to undo: Holdfast has not changed this home yet.",
+            "There is nothing to undo: nothing was removed or changed here that could be undone.",
+            hint="An import cannot be undone. To remove what it stored: holdfast sessions delete "
+            "ID…",
         )
     raise NothingToUndoError(
         "There is nothing to undo: no operation in the log removed anything.",

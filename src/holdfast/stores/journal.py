@@ -103,6 +103,7 @@ class FileJournal:
                         "freed": outcome.bytes_freed,
                         "in_trash": outcome.bytes_in_trash,
                         **({"paths": outcome.paths} if outcome.paths else {}),
+                        **({"in_part": True} if outcome.in_part else {}),
                     }
                     for removal, outcome in zip(batch, outcomes, strict=True)
                 ]
@@ -243,4 +244,5 @@ def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outc
         bytes_freed=read.whole("freed"),
         bytes_in_trash=read.whole("in_trash"),
         paths=read.whole("paths") if "paths" in read else 0,
+        in_part="in_part" in read,
     )

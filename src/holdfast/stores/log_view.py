@@ -18,7 +18,8 @@ _DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.CHANGED)
 def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
     undone = _undone(records) | _restored(records)
     emptied = _emptied(records)
-    gone = emptied.keys() | undone.keys() | _dropped(records)
+    in_part = _in_part(records)
+    gone = emptied.keys() | (undone.keys() - in_part) | _dropped(records)
     trash = _undoable(records, Action.REMOVE, gone=gone)
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
@@ -38,6 +39,7 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
                 record,
                 copies_of[record.operation],
                 undoers_of[record.operation],
+                sum(key.partition("/")[0] == record.operation for key in in_part),
                 emptiers_of[record.operation],
                 redoers_of[record.operation],
             )
@@ -65,6 +67,7 @@ def _summary(
     record: journal.Record,
     entries: Sequence[TrashEntry],
     undoers: Sequence[str],
+    in_part: int,
     emptiers: Sequence[str],
     redoers: Sequence[str],
 ) -> Operation:
@@ -112,7 +115,7 @@ def _summary(
             and removal.item.goes_with not in leaving  # these came into the bundle
             for removal in removed
         ),
-        undone=len(undoers),
+        undone=len(undoers) - in_part,
     )
 
 
@@ -125,6 +128,19 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
         for number, outcome in record.outcomes.items()
         if outcome.result is Result.BROUGHT_BACK
     }
+
+
+def _in_part(records: Sequence[journal.Record]) -> set[str]:
+    """What undos have brought back only in part, `operation/number`."""
+    found: set[str] = set()
+    for record in records:
+        for number, outcome in record.outcomes.items():
+            key = f"{record.undoes}/{number}"
+            if outcome.in_part:
+                found.add(key)
+            elif outcome.result is Result.BROUGHT_BACK:
+                found.discard(key)
+    return found
 
 
 def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:

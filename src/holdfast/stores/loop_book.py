@@ -85,6 +85,18 @@ class FileLoopBook:
             for call in _calls(self._path(each, session, "calls"))
         ]
 
+    def sessions(self, *, since: float) -> Sequence[tuple[str, str]]:
+        """Agents and sessions with a note that was written since. Of one whose id is no plain name,
+        nobody knows the id."""
+        found = []
+        for agent in sorted(_names(self._folder)):
+            for name in sorted(_names(self._folder / agent)) if agent != "days" else ():
+                path = self._folder / agent / name
+                with contextlib.suppress(OSError):
+                    if path.suffix == ".json" and path.stat().st_mtime >= since:
+                        found.append((agent, path.stem))
+        return found
+
     # --- Days -------------------------------------------------------------------------------------
 
     def note_day(self, day: str, use: DayUse) -> Sequence[DayUse]:

@@ -3,14 +3,18 @@ that hold, and files that are as they were afterwards."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.hooks.selftest import examine_hooks
+from holdfast.value import replace
 from tests.compat.agents.connected import Connected, tree_of
 from tests.compat.agents.installed import NotInstallableError
 from tests.compat.agents.lab import Claude, Codex, Gemini, Lab, OpenCode
@@ -97,6 +101,26 @@ def test_a_budget_of_tokens_comes_from_the_agents_own_records(lab: Lab) -> None:
         # The day is over for every session: not even the first tool runs.
         connected.say("And this:\n" + connected.shell("touch ran-later"), check=False)
         assert not (lab.project / "ran-later").exists()
+    finally:
+        connected.close()
+
+
+def test_doctor_tries_the_hook_and_asks_the_agent(lab: Lab) -> None:
+    connected = Connected(lab)
+    try:
+        connected.connect()
+        path = f"{lab.program.parent}:{os.environ['PATH']}"
+        environ = {**lab.environment, "PATH": path}
+        setup = replace(connected.setup(), environ=environ)
+        found = examine_hooks(setup, time.time())
+        assert [each.severity.value for each in found] == ["ok"], found
+        if lab.name == "codex":
+            config = lab.home / "config.toml"
+            config.write_text(
+                config.read_text().replace('trusted_hash = "sha256:', 'trusted_hash = "sha256:0')
+            )
+            [again] = examine_hooks(setup, time.time())
+            assert "Codex says that it is" in again.message
     finally:
         connected.close()
 

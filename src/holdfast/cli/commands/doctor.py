@@ -9,16 +9,19 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
 from holdfast.errors import DamageError, DeclinedError
+from holdfast.value import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.api.home import Home
     from holdfast.api.values import Diagnosis
-    from holdfast.model.checkup import Repair
+    from holdfast.model.checkup import Finding, Repair
 
 
 _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
@@ -35,15 +38,17 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
 
     The command reads every page and every message of the session store, its totals, its search
     index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
-    .env, and says what is wrong in them. It only reads, so you need not close programs that use the
-    home. The exit code is 5 when it finds damage.
+    .env, and says what is wrong in them. It tries the hook of each agent that is connected to the
+    home: the command that the agent starts, on a project and a home that are thrown away. It only
+    reads, so you need not close programs that use the home. The exit code is 5 when it finds
+    damage.
 
     With --repair it asks, makes a backup next to the store, and repairs what it can: it gives you
     access to your files and nobody else, rebuilds the search index and the totals, and removes rows
     that belong to no session. It rebuilds a store with damaged pages from every row that can be
     read; close programs that use the store for that. It says what each session lost.
     """
-    invocation.choose_one()
+    invocation.choose_to_examine()
     home, found = _examine(invocation)
     mended = None
     declined = None
@@ -76,7 +81,28 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
     home = Home(invocation.place(invocation.home_path).checked())
     invocation.warn()
     with progress("checking the home") as shown:
-        return home, home.doctor(progress=shown)
+        found = home.doctor(progress=shown)
+    hooks = _hooks(invocation, home)
+    return home, replace(found, findings=(*found.findings, *hooks)) if hooks else found
+
+
+def _hooks(invocation: Invocation, home: Home) -> Sequence[Finding]:
+    """Each hook of another agent that keeps its checkpoints here, tried for real."""
+    import os
+
+    from holdfast.hooks.connect import USER, Setup
+    from holdfast.hooks.selftest import examine_hooks
+
+    setup = Setup(
+        agent="",
+        scope=USER,
+        user_home=invocation.user_home,
+        project=here() or invocation.user_home,
+        home=home.path,
+        environ=os.environ,
+    )
+    with progress("trying the hooks"):
+        return examine_hooks(setup, invocation.now)
 
 
 def _checks(found: Diagnosis) -> str:

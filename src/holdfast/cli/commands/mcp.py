@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ def mcp(invocation: Invocation, /) -> int:
     except ImportError as error:
         raise UsageError(
             f"`holdfast mcp` needs a package that is not installed: {error.name}.",
-            hint="Install it with: pip install 'holdfast[mcp]'",
+            hint="Install it beside Holdfast: pip install 'mcp>=2.3,<3', or after pipx: "
+            "pipx inject holdfast 'mcp>=2.3,<3'",
         ) from error
     from holdfast.api.machine import Machine
     from holdfast.mcp.tools import Tools
@@ -52,6 +56,9 @@ def mcp(invocation: Invocation, /) -> int:
             agents=agents,
         )
 
+    if sys.stdin.isatty():
+        note("This is a server, which an agent starts and talks to. Ctrl-C ends it.")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for input in a thread
     tools = Tools(home=place.root, machine=machine, clock=invocation.clock)
     server(tools, changes=place.settings.mcp.changes).run("stdio")
     return 0

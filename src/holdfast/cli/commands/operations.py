@@ -104,10 +104,13 @@ def _did(operation: Operation) -> str:
     # A restore is about paths; older logs count projects only.
     projects = 0 if operation.paths else operation.rolled_back
     back = "changed back" if operation.undoes else "changed"
+    # Once the rest is back, "undone" alone would say that all of it is.
+    partial = bool(operation.undone_by and final)
+    whole = final >= removed
     counts = (
         (archived, archived_words(archived, files)),
-        (removed, "removed for good" if final >= removed else "removed"),
-        (final if final < removed else 0, "of them for good"),
+        (removed, "removed for good" if whole else "removed"),
+        (0 if whole or partial else final, "of them for good"),
         (operation.emptied, "removed from the trash"),
         (operation.paths, f"{'path' if operation.paths == 1 else 'paths'} {back}"),
         (projects, f"{'project' if projects == 1 else 'projects'} restored"),
@@ -119,6 +122,8 @@ def _did(operation: Operation) -> str:
     )
     did = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
     state = operation.state.value
+    if partial:
+        state = f"{operation.undone:,} brought back; {final:,} removed for good"
     again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
     return did + again if state == "done" else f"{did}; {state}{again}"
 
@@ -172,7 +177,7 @@ def _log(invocation: Invocation, limit: int, sort: str) -> int:
 
 def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
     if not view.operations:
-        say("The log is empty: Holdfast has not changed this home yet.")
+        say("The log is empty: nothing was removed or changed here that could be undone.")
     else:
         rows = table(
             "id",
@@ -370,6 +375,8 @@ def _show_effects(
     if target.emptied_by and (gone := target.removed_to_trash - target.undone - target.in_trash):
         by = ", ".join(target.emptied_by)
         say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
+    if final := target.removed_for_good:
+        say(f"{format_count(final, 'other item')} of it cannot come back: removed for good.")
 
 
 def _say_amount(items: list[PlanItem], brings: str) -> None:

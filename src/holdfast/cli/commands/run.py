@@ -159,7 +159,7 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     )
     note(f"holdfast: {one_line(command[0])} {how}.")
     if ending.left:
-        note("warning: something that it started could not be ended.")
+        note("warning: something that it started still runs, and no limit holds for it any more.")
     if spent.tokens or spent.cost:
         cost = "an unknown amount" if spent.cost is None else format_cost(spent.cost)
         used = format_count(spent.tokens, "token")
@@ -173,15 +173,11 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
         return
     kinds = Counter(each.kind.value for each in report.changes)
     parts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-    note(f"  Files that differ from before: {parts}. {_taken(report)}")
+    taken = format_count(report.taken, "checkpoint")
+    note(f"  Files that differ from before: {parts}. The run has {taken}.")
     flag = invocation.home_flag
     note(f"  See them:  holdfast {flag}checkpoints diff {short(report.before)}")
     note(f"  Go back:   holdfast {flag}checkpoints restore {short(report.before)}")
-
-
-def _taken(report: RunReport) -> str:
-    taken = report.watched.taken
-    return f"{format_count(taken, 'checkpoint')} on the way." if taken else ""
 
 
 def _document(report: RunReport) -> dict[str, object]:
@@ -193,11 +189,12 @@ def _document(report: RunReport) -> dict[str, object]:
         "command_code": ending.code,
         "seconds": round(ending.seconds, 3),
         "stopped": ending.stopped or None,
+        "still_running": ending.left,
         "tokens": spent.tokens,
         "cost": spent.cost,
         "agent_sessions": list(spent.sessions),
         "before": report.before,
         "no_checkpoints": report.no_checkpoints or None,
-        "checkpoints_taken": report.watched.taken,
+        "checkpoints_taken": report.taken,
         "changes": [{"path": each.path, "kind": each.kind.value} for each in report.changes],
     }

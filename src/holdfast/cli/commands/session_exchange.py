@@ -63,7 +63,7 @@ _FEW = 5
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write to this file, completely or not at all [standard output].",
+    help="Write to this file, completely or not at all [standard output, also -].",
 )
 @click.pass_obj
 def export(
@@ -83,6 +83,8 @@ def export(
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
     """
+    if str(output) == "-":
+        output = None
     wanted = _wanted(invocation, ids, everything, flags)
     if invocation.json and output is None:
         raise UsageError("--json needs --output FILE: standard output cannot hold both.")
@@ -198,7 +200,14 @@ def import_(
     if invocation.json:
         print_json({**report.to_json(), "agent": done.agent, **kept, "applied": not dry_run})
     else:
-        _tell_import(report, done.agent, kept["operation"], invocation.home_flag, dry_run=dry_run)
+        _tell_import(
+            report,
+            done.agent,
+            kept["operation"],
+            invocation.home_flag,
+            dry_run=dry_run,
+            replace=replace,
+        )
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
@@ -218,6 +227,7 @@ def _tell_import(
     home_flag: str,
     *,
     dry_run: bool,
+    replace: bool,
 ) -> None:
     known = agent or report.imported or report.replaced or report.skipped
     if report.refused and not known:
@@ -231,7 +241,7 @@ def _tell_import(
     say(name(f"{did} {stored}{of} with {format_count(report.messages, 'message')}."))
     if report.stopped:
         say("It was stopped. To import the rest, run the same command again.")
-    _tell_known(report, operation, home_flag, dry_run=dry_run)
+    _tell_known(report, operation, home_flag, dry_run=dry_run, replace=replace)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
@@ -250,7 +260,7 @@ def _tell_import(
 
 
 def _tell_known(
-    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool
+    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool, replace: bool
 ) -> None:
     """What becomes of sessions whose id is in the store."""
     if report.replaced and dry_run:
@@ -265,4 +275,7 @@ def _tell_known(
         one, several = ("is", "are") if dry_run else ("was", "were")
         there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; to replace {them}, use --replace.")
+        if replace:
+            say(f"{count} {there} already stored as in this file.")
+        else:
+            say(f"{count} {there} already stored; to replace {them}, use --replace.")
