@@ -132,7 +132,7 @@ def remove(
             nothing_changed()
         return 0
     if not plan.steps:
-        planned.apply()  # settles what a killed run left, if one did
+        _tell_settled(planned.apply().report)
         _document(invocation, plan, None)
         # Whoever works on all homes did not ask for this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
@@ -147,6 +147,7 @@ def remove(
     if not invocation.json:
         say()
         show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
+    _tell_settled(report)
     return exit_code(report)
 
 
@@ -222,6 +223,15 @@ def _tell(planned: HomePlan) -> None:
     for source, near in planned.unknown_sources.items():
         also = f"; did you mean {near!r}?" if near else "."
         note(f"note: nothing here comes from {source!r}{also}")
+
+
+def _tell_settled(report: Report) -> None:
+    """The plan was made before: what came back is not in it, and nobody would look for it."""
+    for operation in report.settled:
+        note(
+            f"warning: operation {operation} was interrupted and is settled only now: what it had "
+            "not finished is back in its place. Run the command again to plan with that."
+        )
 
 
 def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:

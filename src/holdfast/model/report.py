@@ -66,12 +66,14 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One applied plan. `stopped` says why it ended early, when it did. `log_bytes` is what its
-    record in the operation log takes on the disk: so much less was freed in the end."""
+    record in the operation log takes on the disk: so much less was freed in the end. `settled` are
+    operations that a killed run had left open: what came back from them is not in the plan."""
 
     operation: str | None
     outcomes: tuple[Outcome, ...] = ()
     stopped: str | None = None
     log_bytes: int = 0
+    settled: tuple[str, ...] = ()
 
     def count(self, *results: Result) -> int:
         return sum(outcome.result in results for outcome in self.outcomes)
@@ -116,7 +118,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
-        fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
+        fields = fields_to_json(self, *counts, *sums, without=("outcomes", "settled"))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 
