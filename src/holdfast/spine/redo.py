@@ -78,7 +78,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     if found:
         return found[-1][1]
     raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing that was undone is still undone.",
+        "There is nothing to redo in this home: nothing was undone, or it was done again since.",
         hint="`holdfast log` lists what was done.",
     )
 

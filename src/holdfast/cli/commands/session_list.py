@@ -242,10 +242,10 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 
 def _drops(order: SessionOrder) -> Sequence[str]:
     """The columns that a narrow terminal has no room for, the least useful first. What the list is
-    sorted by goes last."""
+    sorted by stays."""
     useful = ("messages", "source", "size", "tokens", "cost", "active", "started")
     by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
-    return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
+    return [each for each in useful if each != by]
 
 
 def _marks(session: Session) -> str:
