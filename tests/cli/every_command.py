@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
-from unittest import mock
 
 import click
 
@@ -127,10 +126,8 @@ def say_to_nobody(*words: str) -> int:
 
 def _run(words: Sequence[str], out: TextIO, err: TextIO) -> int:
     thresholds = gc.get_threshold()
-    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     try:
         with (
-            mock.patch.dict(os.environ, environ, clear=True),  # test processes have a width
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             _no_input(),

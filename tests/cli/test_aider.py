@@ -108,3 +108,19 @@ def test_a_list_that_is_wrong_lists_nothing(inside: Inside, machine: Machine) ->
     assert said.code == 2
     assert "homes: expected a list of whole paths" in said.words
     assert "codex" in said.words
+
+
+def test_a_listed_project_has_a_name(inside: Inside, machine: Machine, project: Path) -> None:
+    list_it(inside, project)
+    for named in ("aider", "aider/shop"):
+        shown = inside.ok("--home", named, "sessions", "list")
+        assert "20261116_04" in shown.out, named
+    other = machine.user / "elsewhere" / "shop"
+    shutil.copytree(project, other)
+    inside.ok("--home", "holdfast", "config", "set", "homes", str(project), str(other))
+    for named in ("aider", "aider/shop"):
+        asked = inside.run("--home", named, "sessions", "list")
+        assert asked.code == 2
+        assert str(project) in asked.err
+        assert str(other) in asked.err
+    assert inside.run("--home", "aider/none", "sessions", "list").code == 2

@@ -186,7 +186,7 @@ def test_list_of_a_folder_below_names_the_project(
     shown = ok(machine, "list", cwd=project / "src")
     said = shown.out.replace("\n", "").replace(" ", "")  # a long path is broken where it must be
     assert f"therearenocheckpointsof{project / 'src'}yet".lower() in said.lower()
-    assert f"{project},adirectoryaboveit,hascheckpoints." in said
+    assert f"{project},whichcontainsit,hascheckpoints." in said
 
 
 def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, first: str) -> None:

@@ -125,7 +125,7 @@ def test_only_the_sample_home(machine: Machine) -> None:
     assert machine.json("--home", str(place), "log")["operations"] == []
     again = machine.run("demo", str(place))
     assert again.code == 2
-    assert "is already there" in again.err
+    assert "already exists" in again.err
     assert "Cannot create" in machine.run("demo", str(place / "no" / "such")).err
     other = machine.json("demo", str(machine.root / "other"))
     assert (other["home"], other["steps"]) == (str(machine.root / "other"), [])

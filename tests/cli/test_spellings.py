@@ -22,6 +22,12 @@ def _at_home(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(machine.user))
 
 
+@pytest.fixture(autouse=True)
+def _pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output as in a pipe also where test processes have a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def _document(*words: str, code: int = 0) -> Any:
     said = say("--json", *words)
     assert said.code == code, said

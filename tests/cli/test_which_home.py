@@ -53,7 +53,7 @@ def test_the_hint_on_leftovers_is_a_command_that_works(codex: Inside) -> None:
     [hint] = [line for line in said.out.splitlines() if "config set" in line]
     wanted = "holdfast --home codex config set sessions.leftovers_retention_days 30"
     assert hint.strip() == wanted
-    assert "The policy would free another" in said.out
+    assert "The policy would remove" in said.out
     assert "holdfast sessions prune --home hermes --dry-run" in said.out
     codex.ok(*shlex.split(hint)[1:])
 

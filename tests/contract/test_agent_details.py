@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -19,7 +20,7 @@ from holdfast.homes import life
 from holdfast.homes.life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
-from tests.contract.agent_homes import NOW
+from tests.contract.agent_homes import NOW, make_codex
 from tests.contract.agents import (
     continue_cli,
     droid,
@@ -99,6 +100,30 @@ def test_a_lock_file_of_a_process(process: int, began: str, alive: bool, tmp_pat
     path.write_text(json.dumps({"pid": process, "startTime": int(began)}))
     with opened(tmp_path / "home") as home:
         assert bool(home.plan_prune(older_than="90d").removals) is not alive
+
+
+@pytest.mark.parametrize(
+    ("process", "began", "locks", "alive"),
+    [
+        (os.getpid(), start_ticks(os.getpid()), False, True),
+        (os.getpid(), "1", False, False),
+        (2**22 - 1, "1", False, False),
+        (2**22 - 1, "1", True, True),
+    ],
+    ids=("alive", "its number is used again", "gone", "its lock is held"),
+)
+def test_the_daemon_of_codex_protects_the_whole_home(
+    process: int, began: str, locks: bool, alive: bool, tmp_path: Path
+) -> None:
+    make_codex(tmp_path / "home")
+    folder = tmp_path / "home" / "app-server-daemon"
+    identity = {"bootId": "48149b4e-6007-4b5e-970d-0cb0c1f7b9e0", "startTicks": int(began)}
+    said = {"pid": process, "processStartTime": "Mon Nov 16", "processIdentity": identity}
+    (folder / "daemon.pid").write_text(json.dumps(said))
+    with (folder / "daemon.lock").open("w") as lock, opened(tmp_path / "home") as home:
+        if locks:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        assert bool(home.plan_prune(older_than="0s").apply().removed) is not alive
 
 
 def test_a_dead_process_that_nobody_collected_is_dead() -> None:

@@ -860,7 +860,10 @@ def test_a_bundle_that_was_restored_since_the_plan_is_skipped(home: HoldfastHome
 # --- Reading --------------------------------------------------------------------------------------
 
 
-RANKS: dict[SessionOrder, Callable[[Session], float]] = {
+RANKS: dict[SessionOrder, Callable[[Session], float | str | None]] = {
+    SessionOrder.ID: lambda session: session.id,
+    SessionOrder.SOURCE: lambda session: session.source,
+    SessionOrder.TITLE: lambda session: session.title,
     SessionOrder.LAST_ACTIVE: lambda session: session.last_active_at,
     SessionOrder.STARTED: lambda session: session.started_at,
     SessionOrder.MESSAGES: lambda session: session.message_count,

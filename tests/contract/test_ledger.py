@@ -185,13 +185,13 @@ def test_what_leaves_the_store_stays_counted(store: SqliteSessionStore) -> None:
     )
 
 
-def test_the_last_thirty_days_with_usage_are_told(store: SqliteSessionStore) -> None:
+def test_every_day_with_usage_is_told(store: SqliteSessionStore) -> None:
     store.create(a_session())
     for day in range(40):
         store.append("a", [answered(timestamp=NOW - 2 * day * DAY)], now=NOW)
     usage = usage_of(store)
     assert [usage.by_day[0].name, usage.by_day[1].name] == ["2026-03-25", "2026-03-23"]
-    assert len(usage.by_day) == 30
+    assert len(usage.by_day) == 40
     assert usage.ever.usage.tokens.input == 400
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.api.capture import Capture
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.errors import StorageError
@@ -112,6 +113,44 @@ def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     [one], [other] = first.loop.calls("s1"), second.loop.calls("s2")
     assert one.checkpoint == other.checkpoint != ""
     assert [each.id for each in checkpoints(home, session="s2")] == [other.checkpoint]
+
+
+def test_all_of_a_long_session_can_be_undone(home: Path, project: Path) -> None:
+    """More calls than the usual number of checkpoints, and nothing else takes them away."""
+    session = Session(home, project)
+    for number in range(60):
+        (project / "a.txt").write_text(f"state {number}")
+        session.now += 1
+        session.tool()
+    Capture(Place(home)).take(project)  # by hand, with the usual limits
+    with holdfast.open(home, clock=lambda: session.now) as opened:
+        opened.maintain(force=True)
+        opened.checkpoints.prune()
+        calls = session.loop.calls("s1")
+        kept = {each.id for each in opened.checkpoints.list(session="s1")}
+        assert {call.checkpoint for call in calls} == kept
+        assert len(kept) == 60
+        for number in (0, 31, 59):
+            opened.checkpoints.restore(calls[number].checkpoint)
+            assert (project / "a.txt").read_text() == f"state {number}"
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ("[hooks]\nmax_snapshots = 25\n", 25),
+        ("[hooks]\nmax_snapshots = 3\n", 20),
+        ("[hooks]\nmax_snapshots = 0\n", 30),
+        ("[checkpoints]\nmax_snapshots = 0\n", 30),
+    ],
+)
+def test_how_many_checkpoints_hooks_keep(config: str, kept: int, home: Path, project: Path) -> None:
+    session = Session(home, project, config=config)
+    for number in range(30):
+        (project / "a.txt").write_text(f"state {number}")
+        session.now += 1
+        session.tool()
+    assert len(checkpoints(home)) == kept
 
 
 def test_the_users_repository_is_left_alone(home: Path, project: Path) -> None:

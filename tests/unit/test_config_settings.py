@@ -27,7 +27,7 @@ def names(cls: type) -> list[str]:
 
 def test_every_table_and_every_attribute_is_declared() -> None:
     tables = [table for table in TABLES if table != "prices"]  # which has no keys of its own
-    assert names(Settings) == [*BY_TABLE[""], *tables, "own", "origins"]
+    assert names(Settings) == [*BY_TABLE[""], *tables, "own", "connected", "origins"]
     for table in tables:
         more = ["by_source"] if table == "transcripts" else []
         assert names(type(getattr(Settings(), table))) == [*BY_TABLE[table], *more]
@@ -149,6 +149,7 @@ def test_default_entries() -> None:
         ("hooks.checkpoints", True, "default"),
         ("hooks.on_failure", "allow", "default"),
         ("hooks.helper", True, "default"),
+        ("hooks.max_snapshots", 1000, "default"),
         ("hooks.project_daily_tokens", 0, "default"),
         ("hooks.project_daily_cost", 0, "default"),
     ]

@@ -177,6 +177,9 @@ def test_a_sound_seal_does_not_excuse_a_wrong_field(
     assert refused.message == message
 
 
+_ACTIONS = "one of keep, remove, archive, end, reclaim, roll_back, rename, pin, rewrite"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "wanted"),
     [
@@ -184,8 +187,8 @@ def test_a_sound_seal_does_not_excuse_a_wrong_field(
         ("bytes", 1.5, "a whole number, 0 or more"),
         ("bytes", True, "a whole number, 0 or more"),
         ("undoable", 1, "true or false"),
-        ("action", "burn", "one of keep, remove, archive, end, reclaim, roll_back"),
-        ("action", ["remove"], "one of keep, remove, archive, end, reclaim, roll_back"),
+        ("action", "burn", _ACTIONS),
+        ("action", ["remove"], _ACTIONS),
         ("version", None, "text"),
         ("last_active_at", float("-inf"), "a number"),
     ],

@@ -152,6 +152,7 @@ class SessionExchange(SessionView):
     def _store_to_try(self) -> SqliteImport | None:
         """The store that an import would go into; None when it would be made."""
         if kind_of(self._place.root) is None:
+            _ = self._place.state  # no home of ours can be made in the place of another agent
             return None
         store = self._place.own().session_store()
         return None if store is None else SqliteImport(store)

@@ -13,12 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.config import VARIABLE_PREFIX
+from holdfast.config import NOTES, VARIABLE_PREFIX
 from holdfast.config import is_default as is_unconfigured
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
+    agent_at,
     check_folder,
     config_file,
     create_home,
@@ -30,7 +31,7 @@ from holdfast.homes.registry import (
     usual_places,
 )
 from holdfast.model.arguments import StrPath, expanded, named_place
-from holdfast.model.checkpoint import BY_DEFAULT, Capturing
+from holdfast.model.checkpoint import BY_DEFAULT, CONNECTED_BY_DEFAULT, Capturing
 from holdfast.stores.files import make_private_dir, storage_errors, write_new
 from holdfast.value import replace
 
@@ -111,6 +112,14 @@ def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
     return kind.named(value) if value else None
 
 
+def is_home(path: Path) -> bool:
+    """Whether a folder is a home of any agent. One that nobody can look into may be."""
+    try:
+        return path.is_dir() and kind_of(path) is not None
+    except (OSError, StorageError):
+        return True
+
+
 def has_checkpoints_to_import(path: Path) -> bool:
     """Whether a folder is a home from which `Home.import_checkpoints` can import."""
     with storage_errors(f"read {path}"):
@@ -174,7 +183,9 @@ class Place:
 
     def capturing(self) -> Capturing:
         """What checkpoints capture, and the bounds that hold while they are taken."""
-        return BY_DEFAULT if self.is_default() else self.settings.checkpoints.capturing()
+        if not self.is_default():
+            return self.settings.capturing()
+        return CONNECTED_BY_DEFAULT if (self.root / NOTES).is_dir() else BY_DEFAULT
 
     def options(self) -> HomeOptions:
         """How the home is opened."""
@@ -235,7 +246,7 @@ class Place:
         try:
             home = open_home(self.root, clock=self.clock, options=replace(options, idle=USUAL.idle))
         except NotAHomeError:
-            if any(self.root.iterdir()):
+            if any(self.root.iterdir()) or agent_at(self.root) is not None:
                 raise
             home = open_own(self.root, self.clock)
         self._homes.append(home)

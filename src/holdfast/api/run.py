@@ -116,9 +116,9 @@ class Runner:
                     environ=environ,
                     terminal=foreground_terminal(),
                     stdout=stdout,
+                    started=started,
                 )
                 stack.callback(group.close)
-                started(group)
                 with _Watching(
                     self._checkpoints, place, session, on=before is not None
                 ) as watching:

@@ -13,7 +13,7 @@ from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
@@ -91,7 +91,28 @@ class Invocation:
 
         # The variable itself may say "holdfast", which then is the usual place.
         others = {} if self.home is None and named == OWN_NAME else os.environ
-        return find_home(named, others)
+        return self._labelled(named, find_home(named, others))
+
+    def _labelled(self, named: str, found: Path) -> Path:
+        """A home that lies elsewhere, by the label that `status` shows, or by the name of its agent
+        where that has no home at its usual place."""
+        agent = named.partition("/")[0]
+        if agent == OWN_NAME or not agent.replace("-", "_").isidentifier():
+            return found
+        from holdfast.api.place import is_home
+
+        if is_home(found):
+            return found
+        homes = [each for each in self.machine.homes if named in (each.label, each.agent)]
+        if not homes:
+            return found
+        if len(homes) > 1:
+            raise UsageError(
+                "\n  ".join([f"{named!r} could be any of these homes:", *_listed(homes)]),
+                hint=f"Pick one by its path: --home {quoted(homes[0].path)}",
+            )
+        self.home = homes[0].name
+        return homes[0].path
 
     def _home_of_agent(self, agent: str) -> Path | None:
         if self.home is not None:
@@ -241,8 +262,7 @@ class Invocation:
         if machine is None:
             return
         example = machine.homes[0].name if machine.homes else str(machine.unread[0].path)
-        longest = max((len(each.label) for each in machine.homes), default=0)
-        found = [f"{each.label:{longest}}  {each.path}" for each in machine.homes]
+        found = _listed(machine.homes)
         found += [f"{each.path}  cannot be read" for each in machine.unread]
         raise UsageError(
             "\n  ".join(["There are several homes here, and this command works on one:", *found]),
@@ -347,6 +367,11 @@ class Invocation:
         if not near or named in near:
             return error
         return NotAHomeError(error.message, hint=f"Did you mean --home {near[0]}?")
+
+
+def _listed(homes: Sequence[AgentHome]) -> list[str]:
+    longest = max((len(each.label) for each in homes), default=0)
+    return [f"{each.label:{longest}}  {each.path}" for each in homes]
 
 
 def resolved(directory: str | None) -> Path:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VARIABLE_PREFIX = "HOLDFAST_"
+#: The folder beside the configuration into which hooks of connected agents write.
+NOTES = "loop"
 #: Variables of ours that are not keys.
 NO_KEYS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.config.key import key
 from holdfast.config.kinds import Choice, Flag, Number
+from holdfast.model.checkpoint import MAX_SNAPSHOTS_CONNECTED
 from holdfast.policy.budgets import MOST_COST, MOST_TOKENS
 from holdfast.value import dataclass
 
@@ -30,6 +31,12 @@ class HookSettings:
         True,
         "Keep a helper process for the hooks of connected agents, which makes them quick. It",
         "starts on demand and ends when it is idle.",
+    )
+    max_snapshots: int = key(
+        Number(0, 1_000_000),
+        MAX_SNAPSHOTS_CONNECTED,
+        "How many checkpoints each project keeps in a home that agents are connected to, if",
+        "checkpoints.max_snapshots is less: each tool call has one. 0 means no limit.",
     )
     project_daily_tokens: int = key(
         Number(0, MOST_TOKENS),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from holdfast.config import NO_KEYS, VARIABLE_PREFIX, variables
+from holdfast.config import NO_KEYS, NOTES, VARIABLE_PREFIX, variables
 from holdfast.config.document import (
     Problem,
     UnreadableError,
@@ -51,7 +51,7 @@ from holdfast.config.settings import (
 from holdfast.errors import ConfigError, UsageError
 from holdfast.model.text import one_line
 from holdfast.policy.prices import ANY
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -69,7 +69,9 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
             "\n".join(str(problem) for problem in (*problems, *more_problems)),
             hint="Nothing was done. Correct this, then try: holdfast config check",
         )
-    return build((*values, *more_values))
+    settings = build((*values, *more_values))
+    connected = path is not None and path.with_name(NOTES).is_dir()
+    return replace(settings, connected=True) if connected else settings
 
 
 def problems_in(text: str, where: str) -> tuple[Problem, ...]:

@@ -20,6 +20,7 @@ from holdfast.config.storage import (
     NotifySettings,
 )
 from holdfast.errors import UsageError
+from holdfast.model.checkpoint import Capturing
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.loop_rules import LoopRules
@@ -95,6 +96,8 @@ class Settings:
     guard: GuardSettings = field(default_factory=GuardSettings)
     hooks: HookSettings = field(default_factory=HookSettings)
     own: tuple[Own, ...] = ()
+    #: Whether agents are connected to the home: hooks have left notes in it.
+    connected: bool = False
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
@@ -183,9 +186,22 @@ class Settings:
         self, *, use_trash: bool = True, keep_orphans: bool = False
     ) -> CheckpointPolicy:
         """Which checkpoints stay."""
-        return self.checkpoints.policy(
+        policy = self.checkpoints.policy(
             trash_age=self.trash_days * DAY, use_trash=use_trash, keep_orphans=keep_orphans
         )
+        return replace(policy, max_count=self.max_snapshots or None)
+
+    def capturing(self) -> Capturing:
+        """What checkpoints capture, and the bounds that hold while they are taken."""
+        return replace(self.checkpoints.capturing(), max_snapshots=self.max_snapshots)
+
+    @property
+    def max_snapshots(self) -> int:
+        """How many checkpoints each project keeps; 0 for no limit."""
+        usual, connected = self.checkpoints.max_snapshots, self.hooks.max_snapshots
+        if not self.connected or not usual:
+            return usual
+        return connected and max(usual, connected)
 
     def upkeep_fingerprint(self) -> str:
         """Equal for settings with which maintenance does the same."""

@@ -59,7 +59,7 @@ _SESSION = "session_id"
 #: The rows of a session, by database: table and column. Runs of schedules and tasks only name the
 #: session that they started, and stay.
 _BELONG = {
-    "sessions": (("sessions", _SESSION),),
+    "sessions": (("sessions", _SESSION), ("subagent_spawn_queue", "root_session_id")),
     "session-search": (("indexed_sessions", _SESSION), ("session_search", _SESSION)),
     "hub-events-*": (("hub_events", _SESSION),),
     "hub-runs-*": (("hub_runs", _SESSION),),

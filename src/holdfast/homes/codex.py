@@ -34,6 +34,7 @@ from holdfast.homes.records import (
     starting_with,
     transcript_of,
     unit_of,
+    whole_records,
 )
 from holdfast.homes.responses import item_messages, item_text
 from holdfast.homes.tables import Tables, not_known
@@ -74,6 +75,8 @@ _BELONG = {
     "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
     "logs_2": (("logs", "thread_id"),),
 }
+#: How far Codex has come with a task of its own: it names the last thread, and stays.
+_MARKS = {"rollout_migration_state"}
 #: How messages begin that Codex itself put there, where the rollout does not say who wrote them.
 _CONTEXT = (
     "<environment_context>",
@@ -124,7 +127,7 @@ class Codex:
         for name, tables in _tables(root).items():
             if name == _STATE and ("threads", "id") not in tables.rows:
                 return f"{tables.path.name} has no table of threads: Codex may be changing it"
-            if why := not_known(tables.path, tables.unknown):
+            if why := not_known(tables.path, {*tables.unknown} - _MARKS):
                 return why
         return None
 
@@ -167,12 +170,12 @@ class Codex:
         return iter(()) if unit.transcript is None else self.appended(root, unit).messages()
 
     def signs(self, root: Path, now: float) -> Signs:
-        """Whoever writes a thread holds the lock of that thread. The daemon keeps threads in memory
-        and holds their locks too; its own lock file says that it runs."""
+        """Whoever writes a thread holds the lock of that thread. The daemon of its windows stays
+        when they are closed, and may take up any thread again."""
         held = {path.stem: life.locked(path) for path in root.glob("thread-writer-locks/*-*.lock")}
         return Signs(
             units={name: why for name, why in held.items() if why},
-            rewrites=life.locked(root / "app-server-daemon" / "daemon.lock"),
+            home=_daemon(root / "app-server-daemon"),
         )
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
@@ -183,6 +186,24 @@ class Codex:
                 told = _spoken_in(path).messages()
                 return iter([Transcript(path=path, unit=unit, messages=told)])
         return None
+
+
+def _daemon(folder: Path) -> str | None:
+    """Whether the daemon runs: by its lock, or by its number with the time at which it began."""
+    if why := life.locked(folder / "daemon.lock"):
+        return f"{why}: its daemon runs"
+    path = folder / "daemon.pid"
+    try:
+        said = next(whole_records(path), {}) if path.exists() else {}
+    except OSError as error:
+        return f"{path.name} cannot be read ({error.strerror})"
+    process, identity = said.get("pid"), said.get("processIdentity")
+    began = identity.get("startTicks") if isinstance(identity, dict) else None
+    if not isinstance(process, int):  # torn: the lock told already whether it is being written
+        return None
+    if life.registered(process, began=None if began is None else str(began)) is None:
+        return None
+    return f"process {process} is its daemon, which stays when its windows are closed"
 
 
 def _spoken_in(path: Path) -> Appended:

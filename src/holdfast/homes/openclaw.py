@@ -27,6 +27,7 @@ from holdfast.homes import life
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.pi import told
 from holdfast.homes.records import Record, is_plain_name, parsed, whole_records
+from holdfast.homes.tables import naming_one
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -330,7 +331,7 @@ def _parts(path: Path, name: str, mine: _Windows, tables: Collection[str]) -> tu
 
 def _loose(path: Path, there: Collection[tuple[str, str]]) -> set[str]:
     """Tables that name sessions, have no foreign key to one, and are not known."""
-    naming = {table for table, column in there if column in ("session_id", "session_key")}
+    naming = naming_one(there, "session_id", "session_key")
     tied = {
         str(table)
         for (table,) in rows(

@@ -20,7 +20,7 @@ from holdfast.homes.agents import AGENTS
 from holdfast.homes.hermes.kind import HERMES
 from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.model.arguments import StrPath, named_place
+from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.value import replace
 
@@ -147,6 +147,7 @@ def open_home(
     if kind is None or kind is OWN:
         _refuse_foreign(root, names)
     if kind is None:
+        _refuse_awaited(root)
         wanted = ", ".join(f"`{sign}`" for sign in SIGNS)
         raise NotAHomeError(
             f"{root} is not the home of an agent: it has none of {wanted}.",
@@ -167,7 +168,34 @@ def kind_of(root: Path) -> Kind | None:
     if is_surely_ours(root):
         return OWN
     found = next((kind for kind in brought() if _is_recognised_by_another(kind, root)), None)
-    return found or (OWN if OWN.recognise(root) else None)
+    return found or (OWN if OWN.recognise(root) and agent_at(root) is None else None)
+
+
+def agent_at(root: Path) -> Kind | None:
+    """The agent whose usual place this is, or that of its variable, whatever lies there. An agent
+    that was installed and never ran has its own config.toml there, which is not ours."""
+    folder, real = os.path.abspath(root), ""  # noqa: PTH100 - for every agent
+    for kind in _AGENTS:
+        if folder.endswith(f"/{kind.default_folder}"):
+            return kind
+    for kind in _AGENTS:
+        named = os.environ.get(kind.environment)  # noqa: TID251 - as in `find_home`
+        places = [f"~/{kind.default_folder}", *([kind.named(named)] if named else [])]
+        real = real or os.path.realpath(root)
+        if any(os.path.realpath(expanded(each)) == real for each in places):
+            return kind
+    return None
+
+
+def _refuse_awaited(root: Path) -> None:
+    """A home of ours in the place of another agent would be found by nobody once that agent has a
+    home there. What lies there is that agent's own, its config.toml too."""
+    kind = agent_at(root)
+    if kind is not None:
+        raise NotAHomeError(
+            f"There is no home of {kind.agent} here: it has no session at {root} yet.",
+            hint="Nothing was touched. `holdfast status` lists the homes on this machine.",
+        )
 
 
 def _is_recognised(kind: Kind, root: Path) -> bool:
@@ -199,10 +227,14 @@ def _is_recognised_by_another(kind: Kind, root: Path) -> bool:
 
 
 def state_folder(root: Path) -> Path:
-    """Where Holdfast keeps what is its own in a home, or would in one that is still to be made."""
+    """Where Holdfast keeps what is its own in a home, or would in one that is still to be made.
+    Raises `NotAHomeError` for the place of an agent that has no home there yet."""
     with storage_errors(f"read {root}"):
         kind = kind_of(root) if root.is_dir() else None
-    return root if kind is None else kind.state(root)
+    if kind is None:
+        _refuse_awaited(root)
+        return root
+    return kind.state(root)
 
 
 def config_file(root: Path) -> Path:
@@ -265,6 +297,8 @@ def create_home(path: Path) -> None:
     with storage_errors(f"create {path}"):
         if path.exists() and not path.is_dir():
             raise NotAHomeError(f"{path} is a file; a home is a folder.")
+        if not path.is_dir() or kind_of(path) is None:
+            _refuse_awaited(path)
         make_private_dir(path)
         kind = kind_of(path)
         if kind is not None and kind is not OWN:

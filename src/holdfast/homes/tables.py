@@ -3,6 +3,7 @@ those that we know and that are there, and those that name sessions and that we 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -27,16 +28,29 @@ def not_known(path: Path, tables: Iterable[str]) -> str | None:
     return None if first is None else f"{path.name} has a table that is not known: {first}"
 
 
+def naming_one(there: Collection[Column], *names: str) -> set[str]:
+    """Tables with a column that names a session: one of these, or one that ends so, such as
+    `root_session_id`."""
+    ends = tuple(f"_{name}" for name in names)
+    return {table for table, column in there if column in names or column.endswith(ends)}
+
+
 def untied(path: Path, there: Collection[Column], *, naming: str, to: Collection[str]) -> set[str]:
-    """Tables with the column `naming` whose rows no foreign key ties to one of the tables `to`:
-    they would stay behind when a session goes."""
+    """Tables with a column like `naming` whose rows no foreign key ties to one of the tables `to`,
+    nor to one that is tied itself: they would stay behind when a session goes."""
     keys = rows(
         path,
         'SELECT t.name, k."table" FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k'
         " WHERE t.type = 'table'",
     )
-    tied = {table for table, other in keys if other in to}
-    return {table for table, column in there if column == naming} - tied
+    others = defaultdict[str, set[str]](set)
+    for table, other in keys:
+        others[other].add(table)
+    tied, new = set[str](), {*to}
+    while new:
+        new = {table for each in new for table in others[each]} - tied
+        tied |= new
+    return naming_one(there, naming) - tied - {*to}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +68,7 @@ class Tables:
         usually name a session."""
         there = columns(path) if path.exists() else set()
         wanted = tuple(known)
-        others = {table for table, column in there if column == naming}
+        others = naming_one(there, naming)
         return cls(
             path=path,
             rows=tuple(each for each in wanted if each in there),

@@ -18,6 +18,9 @@ from holdfast.value import dataclass
 SHORTEST_PREFIX = 4
 #: The bounds that hold unless the configuration says otherwise.
 MAX_SNAPSHOTS = 20
+#: The same in a home that agents are connected to: a long session has hundreds of tool calls, and
+#: each of them can be undone.
+MAX_SNAPSHOTS_CONNECTED = 1_000
 MAX_BYTES = 500_000_000
 MAX_FILE_BYTES = 10_000_000
 
@@ -233,6 +236,7 @@ class Capturing:
 
 #: What holds in a home that is not configured.
 BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS, max_bytes=MAX_BYTES)
+CONNECTED_BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS_CONNECTED, max_bytes=MAX_BYTES)
 
 
 class RestoreState(StrEnum):

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from _thread import get_ident
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,7 +198,8 @@ def write_new(path: Path, data: bytes) -> None:
 
 def replace(path: Path, data: bytes) -> None:
     """Write a private file whole: readers see the old content or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Two threads of one process may write the same file: each has a name of its own.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
         write_new(temporary, data)

@@ -15,12 +15,14 @@ import fcntl
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from holdfast.config import NOTES
 from holdfast.errors import BusyError
 from holdfast.model.guard import Guarded, Work
 from holdfast.model.loop import DayUse, ToolCall
@@ -30,7 +32,6 @@ from holdfast.policy.advice import Run
 from holdfast.policy.loop_guard import LoopState
 from holdfast.stores.files import make_private_dir, open_regular, read_file, write_all
 
-FOLDER = "loop"
 _FORMAT = 1
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PAUSE = 0.002
@@ -44,7 +45,7 @@ class FileLoopBook:
     """The notes of one home. Safe for many processes and threads."""
 
     def __init__(self, state: Path) -> None:
-        self._folder = state / FOLDER
+        self._folder = state / NOTES
 
     @contextlib.contextmanager
     def session(self, agent: str, session: str) -> Iterator[LoopState]:
@@ -158,7 +159,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, said: Mapping[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(fd, json.dumps(said, separators=(",", ":")).encode())

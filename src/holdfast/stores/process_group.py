@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +27,7 @@ _PARENT_FIELD = 1  # of /proc/PID/stat after the name
 #: A stop by Ctrl-Z has no descriptor to wait on.
 _LOOK_EVERY = 0.2
 _SHELL_SIGNAL = 128
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessGroup:
@@ -40,11 +41,23 @@ class ProcessGroup:
         environ: Mapping[str, str],
         terminal: int | None,
         stdout: int | None = None,
+        started: Callable[[ProcessGroup], None] = lambda _: None,
     ) -> None:
         self._terminal = terminal
         self._ours = os.getpgrp()
         self._code: int | None = None
         _adopt_orphans()
+        # A signal between the start and `started` would end us, and leave the command alone.
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            self._start(command, cwd, environ, stdout)
+            started(self)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def _start(
+        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str], stdout: int | None
+    ) -> None:
         try:
             self._child = subprocess.Popen(
                 command,
@@ -66,6 +79,7 @@ class ProcessGroup:
 
     def _lead(self) -> None:
         """In the new process, before the command: a group of its own, and the terminal with it."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         os.setpgid(0, 0)
         self._to_foreground(os.getpid())
 

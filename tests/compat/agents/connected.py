@@ -46,7 +46,7 @@ class Connected:
         self.runtime = lab.place / "run"
         self.runtime.mkdir(mode=0o700, exist_ok=True)
         holdfast.open(self.home, create=True).close()
-        (self.home / "config.toml").write_text(f"[checkpoints]\nmax_snapshots = 500\n{config}")
+        (self.home / "config.toml").write_text(config)
         if lab.name == "opencode":
             self._provide_plugin_package()
 
