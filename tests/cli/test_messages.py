@@ -523,3 +523,31 @@ def test_a_quantity_is_refused_in_a_whole_sentence(
 ) -> None:
     machine.transcript()
     assert says in inside.run("sessions", "prune", *words.split()).err
+
+
+# --- Narrow terminals, and quiet commands ---------------------------------------------------------
+
+
+def test_a_list_keeps_the_column_that_it_is_sorted_by(machine: Machine, inside: Inside) -> None:
+    fill(machine.home)
+    narrow = inside.run("sessions", "list", "--sort", "messages", columns=40)
+    assert "messages" in narrow.lines[0]
+    machine.transcript()
+    inside.ok("sessions", "prune", "--yes")
+    narrow = inside.run("log", "--sort", "in-trash", columns=40)
+    assert "trash" in narrow.lines[0]
+
+
+def test_a_question_breaks_between_words(machine: Machine) -> None:
+    machine.transcript()
+    with machine.terminal("sessions", "prune", columns=50) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("n\n")
+        shown = terminal.end()
+    question = [each for each in (shown.out + shown.err).splitlines() if "undo" in each]
+    assert question
+    assert all(len(each) <= 50 for each in question)
+
+
+def test_a_quiet_demo_says_nothing(inside: Inside, tmp_path: Path) -> None:
+    assert inside.ok("demo", str(tmp_path / "sample"), "-q").out == ""

@@ -50,7 +50,7 @@ def test_anything_but_yes_removes_nothing(used: Machine, answer: str) -> None:
 @pytest.mark.parametrize("answer", ["y\n", "maybe\nYES\n"])
 def test_yes_removes_what_was_shown(used: Machine, answer: str) -> None:
     with used.terminal("sessions", "prune") as terminal:
-        terminal.wait_for("Remove 5 items, ")
+        terminal.wait_for("[y/N]")
         terminal.wait_for("[y/N]")
         terminal.type(answer)
         result = terminal.end()

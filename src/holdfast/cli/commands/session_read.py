@@ -485,13 +485,14 @@ def _show_hits(found: Sequence[_Found]) -> None:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"{f'  {each.agent}' if each.agent else ''}  {hit.message.role}  {moment}"
         head = name(hit.session.id, "bold")
-        if len(hit.session.id) + len(said) > width():  # a moment is not broken
+        room = width() - len(hit.session.id) - len(said)
+        least = _LEAST_TITLE if each.title and not hit.session.title else 0
+        if room < least:  # a moment is not broken, and an opening has one line
             say(head)
-            head = name("")
+            head, room = name(""), width() - len(said)
         title = name(f"  {each.title}" if each.title else "")
         if not hit.session.title:
-            room = width() - len(head.plain) - len(said)
-            title = name(title.plain, "dim").shortened(max(room, _LEAST_TITLE))
+            title = name(title.plain, "dim").shortened(room)
         say(joined(head, name(said, "dim"), title))
         say(_marked(hit.snippet))
         say()
