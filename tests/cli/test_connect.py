@@ -163,6 +163,19 @@ def test_a_plugin_of_somebody_else_is_left_alone(machine: Machine, inside: Insid
     assert (result.code, path.read_text()) == (2, "export const Mine = 1\n")
 
 
+def test_a_plan_file_never_changes_settings(
+    machine: Machine, inside: Inside, tmp_path: Path
+) -> None:
+    inside.ok("connect", "gemini", "--yes")
+    inside.ok(*OWN, "undo", "--yes")
+    saved = tmp_path / "plan.json"
+    inside.ok(*OWN, "redo", "--plan-out", str(saved))
+    refused = inside.run(*OWN, "apply", str(saved), "--yes")
+    assert refused.code == 2
+    assert "not done from a file" in refused.err
+    assert not (machine.user / ".gemini").exists()
+
+
 def test_status_plan_and_no(machine: Machine, inside: Inside) -> None:
     assert inside.json("connect", "--status")["connections"][0]["connected"] is False  # type: ignore[index]
     shown = inside.ok("connect", "claude", "--dry-run")

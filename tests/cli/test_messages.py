@@ -71,8 +71,13 @@ def test_undo_of_something_older_asks(twice: Inside, words: tuple[str, ...]) -> 
     assert "Nothing was undone: there is no terminal" in refused.err
     declined = twice.run(*words, answers="n\n")
     assert declined.code == 3
-    latest = "operation 3 (undo 2)" if words == ("undo",) else "operation 2 (sessions prune"
+    latest = (
+        "operations 2 and 3 (the last: undo 2)."
+        if words == ("undo",)
+        else "operation 2 (sessions prune"
+    )
     assert f"Since then you ran {latest}" in declined.words
+    assert "\nUndo operation 1? [y/N]: " in declined.err  # the question by itself, and last
     assert "This brings back 1 item" in declined.out
     assert declined.err.endswith("Nothing was undone.\n")
     assert "error:" not in declined.err
@@ -104,7 +109,7 @@ def test_undo_of_a_restore_names_project_and_files(
     assert "3 paths changed\n" in inside.ok("log").out
     declined = inside.run("undo", answers="n\n")
     assert declined.code == 3
-    assert f"It changes 3 paths in {project}." in declined.words
+    assert f"Undoing it changes 3 paths in {project}." in declined.words
     assert "new.txt" in declined.out
     assert contents(project) == restored
     (project / "src" / "main.py").write_text("somebody else")

@@ -219,6 +219,12 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
             f"{file} was made for {plan.home}, not for {place.home.root}.",
             hint=f"Pick its home with --home {Path(plan.home)}, or make a new plan.",
         )
+    if any(each.action is Action.REWRITE for each in plan.items):
+        # Such an item may name any file of the user: what a file says is not enough for that.
+        raise PlanFileError(
+            f"{file} changes settings of another program; that is not done from a file.",
+            hint="Use `holdfast connect`, `disconnect` or `redo`.",
+        )
     return HomePlan(place=place, home=place.home, plan=plan)
 
 
