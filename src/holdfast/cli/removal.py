@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,7 +193,7 @@ def asked(
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
     for fact in facts:
-        click.echo(one_line(fact), err=True)
+        click.echo(_folded(one_line(fact)), err=True)
     if not _confirmed(question):
         return DeclinedError(f"Nothing was {done}.")
     agreed()
@@ -210,7 +212,7 @@ def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         with asking():
-            click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
+            click.echo(_folded(f"{one_line(question)} [y/N]:") + " ", nl=False, err=True)
             answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)
@@ -221,6 +223,14 @@ def _confirmed(question: str) -> bool:
                 return False
             case _:
                 click.echo("Please answer y or n.", err=True)
+
+
+def _folded(question: str) -> str:
+    """Broken between words, not at the edge of the terminal."""
+    if not sys.stderr.isatty():
+        return question
+    most = shutil.get_terminal_size().columns - 1  # room for the cursor
+    return textwrap.fill(question, most, break_long_words=False, break_on_hyphens=False)
 
 
 def _tell(planned: HomePlan) -> None:

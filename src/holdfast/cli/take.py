@@ -111,10 +111,10 @@ def take(  # noqa: PLR0913 - one for each flag
     )
     capture = invocation.capture()
     if dry_run:
-        with _progress():
+        with _progress(changes=False):
             taking = capture.foresee(workdir, paths=paths, hash_all=hash_all)
         return _tell_dry(invocation, workdir, taking, reason, all_items=all_items)
-    with _progress():
+    with _progress(changes=True):
         taking = capture.take(
             workdir,
             reason=reason,
@@ -127,13 +127,13 @@ def take(  # noqa: PLR0913 - one for each flag
     return 0 if taking.id else HoldfastError.exit_code
 
 
-def _progress() -> AbstractContextManager[object]:
+def _progress(*, changes: bool) -> AbstractContextManager[object]:
     """Only a person sees progress. An agent must not wait for what shows it to load."""
     if not sys.stderr.isatty():
         return nullcontext()
     from holdfast.cli.progress import progress
 
-    return progress("taking a checkpoint")
+    return progress("taking a checkpoint", changes=changes)
 
 
 def short(checkpoint_id: str) -> str:

@@ -85,7 +85,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             hint=f"To try it once more: holdfast redo {tried[-1]}",
         )
     raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing that was undone is still undone.",
+        "There is nothing to redo in this home: nothing was undone, or it was done again since.",
         hint="`holdfast log` lists what was done.",
     )
 

@@ -172,11 +172,11 @@ def _log(invocation: Invocation, limit: int, sort: str) -> int:
             }
         )
     else:
-        _show_log(view, shown)
+        _show_log(view, shown, sort)
     return DamageError.exit_code if view.problems else 0
 
 
-def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
+def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
     if not view.operations:
         say("The log is empty: nothing was removed or changed here that could be undone.")
     else:
@@ -187,8 +187,8 @@ def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
             "did",
             "in trash",
             right=("id", "in trash"),
-            whole=("when",),
-            drops=("in trash",),
+            whole=("id", "when"),
+            drops=() if sort == "in-trash" else ("in trash",),
         )
         for operation in shown:
             rows.add_row(

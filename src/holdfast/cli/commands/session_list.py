@@ -276,11 +276,12 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 
 
 def _drops(order: SessionOrder) -> Sequence[str]:
-    """The columns that a narrow terminal has no room for, the least useful first. What the list is
-    sorted by goes last."""
+    """The columns that a narrow terminal has no room for, the least useful first. What somebody
+    had the list sorted by stays."""
     useful = ("messages", "source", "size", "tokens", "cost", "active", "started")
     by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
-    return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
+    others = [each for each in useful if each != by]
+    return [*others, by] if order is SessionOrder.LAST_ACTIVE else others
 
 
 def _marks(session: Session) -> str:
