@@ -40,12 +40,17 @@ def test_what_a_subagent_of_cline_was_asked_goes_and_returns(tmp_path: Path) -> 
     ("agent", "database", "column"),
     [
         ("cline", "db/sessions.db", "root_session_id"),
-        ("codex", "state_5.sqlite", "origin_thread_id"),
-        ("copilot", "session-store.db", "parent_session_id"),
-        ("goose", "sessions/sessions.db", "parent_session_id"),
-        ("kilo", "kilo.db", "root_session_id"),
+        pytest.param("codex", "state_5.sqlite", "origin_thread_id", marks=pytest.mark.deep),
+        pytest.param("copilot", "session-store.db", "parent_session_id", marks=pytest.mark.deep),
+        pytest.param("goose", "sessions/sessions.db", "parent_session_id", marks=pytest.mark.deep),
+        pytest.param("kilo", "kilo.db", "root_session_id", marks=pytest.mark.deep),
         ("opencode", "opencode.db", "root_session_id"),
-        ("openclaw", "agents/main/agent/openclaw-agent.sqlite", "parent_session_key"),
+        pytest.param(
+            "openclaw",
+            "agents/main/agent/openclaw-agent.sqlite",
+            "parent_session_key",
+            marks=pytest.mark.deep,
+        ),
     ],
 )
 def test_a_table_with_a_column_like_that_of_a_session_is_not_passed_over(
