@@ -63,7 +63,7 @@ class Hooked:
             capture_output=True,
             check=False,
             timeout=60,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime)},
+            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "API_KEY": "secret"},
         )
 
     def seen(self) -> int:
@@ -171,6 +171,14 @@ def test_there_is_one_helper_and_it_ends_when_it_is_idle(hooked: Hooked) -> None
     assert not thread.is_alive()
     assert not (hooked.folder / "hooks.sock").exists()
     assert hooked.seen() == 1
+
+
+def test_the_helper_does_not_keep_the_keys_of_the_agent(hooked: Hooked) -> None:
+    hooked.run()
+    process = hooked.wait_for_helper()
+    given = Path(f"/proc/{process}/environ").read_bytes()
+    assert b"HOME=" in given
+    assert b"secret" not in given
 
 
 def test_what_only_reads_is_answered_at_once(hooked: Hooked) -> None:
