@@ -140,6 +140,9 @@ class Journal(Protocol):
 
     def finish(self, *, at: float, stopped: str | None = None) -> None: ...
 
+    def bytes(self) -> int:
+        """What the record takes on the disk."""
+
 
 class Unfinished(Protocol):
     """An operation that a killed process left open."""

@@ -305,7 +305,7 @@ def test_anything_but_yes_changes_nothing(kept: Machine, answer: str) -> None:
     execute(kept, "UPDATE sessions SET bytes = 1")
     before = entries(kept.home)
     with kept.terminal("doctor", "--repair") as terminal:
-        terminal.wait_for("Repair totals? A backup is made first. [y/N]")
+        terminal.wait_for("Repair totals? [y/N]")
         terminal.type(answer)
         result = terminal.end()
     assert result.code == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+import tarfile
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.cli.machine import Machine
 from tests.contract.agents.recorded import RECORDED
 from tools import cli_reference
 
+_AIDER = Path(__file__).parents[1] / "data" / "homes" / "aider.tar.xz"
 _READING = ("status", "sessions list", "sessions search Noted", "sessions stats", "log")
 
 
@@ -44,7 +46,8 @@ def test_every_home_is_found_as_what_it_is(machine_once: Machine) -> None:
 
 @pytest.mark.parametrize("aider", [False, True], ids=("", "with projects"))
 def test_status_is_one_screen(machine: Machine, aider: bool) -> None:
-    """On a terminal of 24 lines; what can be freed comes first, and the rest shares a line."""
+    """On a terminal of 24 lines; what can be freed comes first, and where not all of them fit, the
+    rest shares a line."""
     env = {"LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
     if aider:
         for name in ("one", "two"):
@@ -59,7 +62,23 @@ def test_status_is_one_screen(machine: Machine, aider: bool) -> None:
     assert len(lines) <= 24, screen
     assert all(len(line) <= 80 for line in lines if "holdfast " not in line), screen
     assert ("aider was used in 1 project" in " ".join(screen.split())) is aider
-    assert "more" in screen or len(RECORDED) < 12
+    assert ("more" in screen) is aider, screen
+    assert sum(f"{each.name} " in screen for each in RECORDED) == len(RECORDED) or aider, screen
+
+
+def test_every_screen_counts_the_same_sessions(machine: Machine) -> None:
+    """Subagents are sessions, also where they lie in the file of theirs; so are aider's chats."""
+    project = machine.user / "shop"
+    with tarfile.open(_AIDER) as tar:
+        tar.extractall(project, filter="tar")
+    inside = Inside(machine)
+    inside.ok("--home", "holdfast", "config", "set", "homes", str(project))
+    rows = [line.split("\t") for line in inside.ok("status").out.splitlines()]
+    counted = {row[0]: row[1] for row in rows if row[1:]}
+    for label in ("aider/shop", "claude-code", "cline", "qwen"):
+        alone = inside.ok("--home", label, "status").out
+        assert f"sessions\t{counted[label]}\t" in alone, label
+    assert f"sessions\t{counted['aider/shop']}\t" in inside.ok("status", "--agent", "aider").out
 
 
 def test_status_is_sorted_by_what_helps(machine: Machine) -> None:

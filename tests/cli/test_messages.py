@@ -71,8 +71,13 @@ def test_undo_of_something_older_asks(twice: Inside, words: tuple[str, ...]) -> 
     assert "Nothing was undone: there is no terminal" in refused.err
     declined = twice.run(*words, answers="n\n")
     assert declined.code == 3
-    latest = "operation 3 (undo 2)" if words == ("undo",) else "operation 2 (sessions prune"
+    latest = (
+        "operations 2 and 3 (the last: undo 2)."
+        if words == ("undo",)
+        else "operation 2 (sessions prune"
+    )
     assert f"Since then you ran {latest}" in declined.words
+    assert "\nUndo operation 1? [y/N]: " in declined.err  # the question by itself, and last
     assert "This brings back 1 item" in declined.out
     assert declined.err.endswith("Nothing was undone.\n")
     assert "error:" not in declined.err
@@ -104,7 +109,7 @@ def test_undo_of_a_restore_names_project_and_files(
     assert "3 paths changed\n" in inside.ok("log").out
     declined = inside.run("undo", answers="n\n")
     assert declined.code == 3
-    assert f"It changes 3 paths in {project}." in declined.words
+    assert f"Undoing it changes 3 paths in {project}." in declined.words
     assert "new.txt" in declined.out
     assert contents(project) == restored
     (project / "src" / "main.py").write_text("somebody else")
@@ -382,7 +387,7 @@ def test_an_archived_session_is_not_unknown(stored: Machine) -> None:
     [
         ("sessions list", "holdfast.api.session_view.SessionView.list_sessions", "Nothing was"),
         ("sessions prune --yes", "holdfast.spine.apply.carry_out", "run the same command again"),
-        ("sessions prune --yes", "holdfast.api.home.Home.plan_prune", "Interrupted.\n"),
+        ("sessions prune --yes", "holdfast.api.home.Home.plan_prune", "Nothing was changed."),
     ],
 )
 def test_an_interrupt_says_what_was_done(
@@ -393,7 +398,7 @@ def test_an_interrupt_says_what_was_done(
         result = inside.run(*words.split(), "--home", str(machine.home))
     assert result.code == 130
     assert says in result.err
-    assert ("Nothing was changed" in result.err) is (words == "sessions list")
+    assert ("Nothing was changed" in result.err) is ("again" not in says)
     if "again" in says:
         assert f"`holdfast --home {machine.home} log`" in result.err
 
@@ -434,7 +439,7 @@ def test_a_termination_while_it_looks_is_an_interrupt(machine: Machine, inside: 
         mock.patch("holdfast.api.home.Home.plan_prune", side_effect=end),
     ):
         result = inside.run("sessions", "prune", "--yes")
-    assert (result.code, result.err) == (130, "\nInterrupted.\n")
+    assert (result.code, result.err) == (130, "\nInterrupted. Nothing was changed.\n")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -523,3 +528,31 @@ def test_a_quantity_is_refused_in_a_whole_sentence(
 ) -> None:
     machine.transcript()
     assert says in inside.run("sessions", "prune", *words.split()).err
+
+
+# --- Narrow terminals, and quiet commands ---------------------------------------------------------
+
+
+def test_a_list_keeps_the_column_that_it_is_sorted_by(machine: Machine, inside: Inside) -> None:
+    fill(machine.home)
+    narrow = inside.run("sessions", "list", "--sort", "messages", columns=40)
+    assert "messages" in narrow.lines[0]
+    machine.transcript()
+    inside.ok("sessions", "prune", "--yes")
+    narrow = inside.run("log", "--sort", "in-trash", columns=40)
+    assert "trash" in narrow.lines[0]
+
+
+def test_a_question_breaks_between_words(machine: Machine) -> None:
+    machine.transcript()
+    with machine.terminal("sessions", "prune", columns=50) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("n\n")
+        shown = terminal.end()
+    question = [each for each in (shown.out + shown.err).splitlines() if "undo" in each]
+    assert question
+    assert all(len(each) <= 50 for each in question)
+
+
+def test_a_quiet_demo_says_nothing(inside: Inside, tmp_path: Path) -> None:
+    assert inside.ok("demo", str(tmp_path / "sample"), "-q").out == ""

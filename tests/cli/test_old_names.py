@@ -147,6 +147,8 @@ def test_a_mistyped_name_from_elsewhere(typed: str) -> None:
 def test_both_groups_are_named_where_both_have_it() -> None:
     assert "There is also `holdfast checkpoints prune`." in say("prune").text
     assert "There is also" not in say("search").text
+    assert say("sessions", "ls").text.startswith("error: No such command 'ls'. Use `holdfast sess")
+    assert "There is also" not in say("sessions", "ls").text
 
 
 @pytest.mark.parametrize(

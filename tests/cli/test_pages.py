@@ -12,6 +12,8 @@ import pytest
 from tests.cli import console_blocks, scenes
 from tests.cli.page_shell import ROOT
 
+_ON_THE_SAMPLE = (scenes.sample, scenes.sample_and_agents)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _samples() -> Iterator[None]:
@@ -23,6 +25,17 @@ def _samples() -> Iterator[None]:
 def test_every_command_prints_what_the_page_shows(page: str) -> None:
     found = scenes.differences(ROOT / page)
     assert not found, scenes.told(found)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page, scene in scenes.SCENES.items() if scene.make in _ON_THE_SAMPLE],
+)
+def test_a_page_on_the_sample_begins_with_a_fresh_one(page: str) -> None:
+    """Another page, read before, may have changed the sample."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    fresh = "```sh\nrm -rf ~/sample\nholdfast demo ~/sample\n```\n"
+    assert fresh in text[: text.index("$ export HOLDFAST_HOME=~/sample")]
 
 
 def test_no_page_with_console_blocks_is_left_out() -> None:

@@ -61,7 +61,7 @@ def test_yes_removes_what_was_shown(used: Machine, answer: str) -> None:
 
 def test_what_cannot_be_undone_is_said_before(used: Machine) -> None:
     with used.terminal("sessions", "prune", "--now") as terminal:
-        terminal.wait_for("This cannot be undone. Remove 5 items, 32.8 kB? [y/N]")
+        terminal.wait_for("This cannot be undone.\nRemove 5 items, 32.8 kB? [y/N]")
         terminal.type("n\n")
         assert terminal.end().code == 3
 

@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_the_older_export(machine: Machine) -> None:
     if process.returncode == 0:
         pytest.skip("it was done before it could be stopped")
     assert (process.returncode, out) == (130, b"")
-    assert err.strip().endswith(b"Interrupted.")
+    assert err.strip().endswith(b"Interrupted. Nothing was changed.")
     assert target.read_text() == "older"
     assert list(machine.root.glob(".out.jsonl.*")) == []
 

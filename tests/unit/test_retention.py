@@ -417,7 +417,7 @@ def test_the_byte_cap_names_the_rule_of_what_was_bound_for_the_trash() -> None:
     """The rule alone would have put it there; the trash counts, so the cap ends it."""
     policy = a_policy(max_age=30 * DAY, max_bytes=100)
     made = plan(policy, an_item("new"), an_item("old", age=40 * DAY))
-    why = "over the cap of 100 B, and the trash counts: older than 30 d: last active 40 d ago"
+    why = "over the cap of 100 B, trash included: older than 30 d: last active 40 d ago"
     assert decided(made)["old"] == ("remove", why)
     assert by_id(made, "old").gone_by_cap
 

@@ -16,7 +16,7 @@ from holdfast.config.reader import key_kind, problems_in, value_of
 from holdfast.config.settings import KEYS, TABLES
 from holdfast.errors import ConfigError, StorageError, UsageError
 from holdfast.homes.kind import LOG
-from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.lock import exclusive
 from holdfast.value import dataclass
 
@@ -143,7 +143,7 @@ def text_of(file: Path) -> str | None:
         if error.problem.line is None:
             raise ConfigError(str(error.problem)) from None
         # It is text, but no TOML: whoever edits it may mend it.
-        return file.read_bytes().decode("utf-8", "strict")
+        return read_file(file).decode("utf-8", "strict")
     return document.text if document.text or file.exists() else None
 
 

@@ -53,6 +53,7 @@ from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
+from holdfast.spine.edited import Edited, look_at_edits
 from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import storage_errors
@@ -63,14 +64,16 @@ from holdfast.value import dataclass, replace
 class UndoPlan:
     """What undoing an operation would bring back. `command` is what was done, of a redo what it did
     again. `foreseen` says what it would do to the files of projects, by the key of each removal.
-    `since` is what a person did after that operation, the latest first. `unexpected` means that
-    nobody named it, and that a timer may have run it."""
+    `edited` is what names, pins and ends it would find, by the same key. `since` is what a person
+    did after that operation, the latest first. `unexpected` means that nobody named it, and that a
+    timer may have run it."""
 
     place: Place
     operation: Operation
     command: str
     removals: Sequence[Removal]
     foreseen: Mapping[str, Foreseen]
+    edited: Mapping[str, Edited]
     since: Sequence[Operation] = ()
     unexpected: bool = False
 
@@ -265,7 +268,8 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
 
     def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
         """What undoing an operation would bring back: by default, the latest one that somebody
-        asked for. What agents did on their own is passed over."""
+        asked for. What agents did on their own is passed over. Raises `CannotUndoError` when
+        something else has to be undone before."""
         number = None if operation is None else operation_id(operation)
         target, removals = undoing.preview(self._place.home, number)
         log = self._place.home.log.read()
@@ -276,6 +280,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
             command=f"{target.command}{again}",
             removals=removals,
             foreseen=undoing.foresee(self._place.home, removals),
+            edited=look_at_edits(self._place.home, log, target, removals),
             since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
         )

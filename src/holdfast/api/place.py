@@ -32,7 +32,7 @@ from holdfast.homes.registry import (
 )
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, CONNECTED_BY_DEFAULT, Capturing
-from holdfast.stores.files import make_private_dir, storage_errors, write_new
+from holdfast.stores.files import make_private_dir, read_file, storage_errors, write_new
 from holdfast.value import replace
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def listed_homes(user_home: Path, environ: Mapping[str, str]) -> Sequence[str]:
     path = expanded(_named(OWN, environ) or user_home / OWN.default_folder) / "config.toml"
     if not environ.get(f"{VARIABLE_PREFIX}HOMES"):
         try:  # hardly anybody lists any, and loading all settings takes longer than a list
-            if b"homes" not in path.read_bytes():
+            if b"homes" not in read_file(path):
                 return ()
         except OSError:
             return ()

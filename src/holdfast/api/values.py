@@ -8,12 +8,14 @@ from holdfast.services.stats import HomeStats
 from holdfast.services.status import CheckpointCount, HomeStatus
 from holdfast.services.upkeep import StepPlan
 from holdfast.services.watch import Step as WatchStep
+from holdfast.spine.edited import Edited
 from holdfast.spine.undo import Foreseen
 
 __all__ = [
     "CheckpointCount",
     "CheckpointStatus",
     "Diagnosis",
+    "Edited",
     "ExportReport",
     "Foreseen",
     "HomeStats",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import click
 from holdfast.cli.completing import checkpoint_ids
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import note
-from holdfast.errors import UnknownCheckpointError
+from holdfast.cli.take import is_refused
+from holdfast.errors import HoldfastError, UnknownCheckpointError
 
 if TYPE_CHECKING:
     from holdfast.api.checkpoints import Checkpoints
@@ -98,6 +100,9 @@ def second_id(
 
 
 def take_command(invocation: Invocation, directory: str | None) -> str:
-    """The command that takes a checkpoint, to be suggested."""
+    """The command that takes a checkpoint, to be suggested; where it would be refused, with another
+    directory to fill in."""
     place = "" if directory is None else f" {quoted(Path(directory))}"
+    with suppress(HoldfastError):  # the current directory may be gone
+        place = " DIR" if is_refused(invocation, resolved(directory)) else place
     return f"holdfast {invocation.home_flag}checkpoints take{place}"

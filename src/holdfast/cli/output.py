@@ -202,3 +202,9 @@ def when(moment: float) -> str:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return "at an unknown time"
+
+
+def show_no_sessions() -> None:
+    """For whoever looks into a home before there is something in it."""
+    say("There are no sessions here yet. To see how Holdfast works:")
+    suggest("holdfast demo")

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.streams import ask_to_stop, change_begins, is_quiet
+from holdfast.cli.streams import ask_to_stop, change_begins, is_quiet, looking
 
 if TYPE_CHECKING:
     from threading import Timer
@@ -83,12 +83,18 @@ class TerminalProgress:
 
 def _start() -> tuple[RichProgress, TaskID]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn
+    from rich.text import Text
+
+    class Done(MofNCompleteColumn):
+        def render(self, task: Task) -> Text:
+            """Nothing while nobody knows how much there is: `0/?` looks as if it were stuck."""
+            return super().render(task) if task.total is not None or task.completed else Text()
 
     shown = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        Done(),
         console=Console(stderr=True),
         transient=True,
     )
@@ -106,7 +112,8 @@ def progress(
     does.
     """
     shown = TerminalProgress(label)
-    if stoppable if changes is None else changes:
+    changing = stoppable if changes is None else changes
+    if changing:
         change_begins()
 
     def on_interrupt(number: int, _frame: FrameType | None) -> None:
@@ -122,7 +129,8 @@ def progress(
 
     with handling(on_interrupt) if stoppable else contextlib.nullcontext():
         try:
-            yield shown
+            with contextlib.nullcontext() if changing else looking():
+                yield shown
         finally:
             shown.close()
 

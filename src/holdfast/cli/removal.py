@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +134,7 @@ def remove(
             nothing_changed()
         return 0
     if not plan.steps:
-        planned.apply()  # settles what a killed run left, if one did
+        _tell_settled(planned.apply().report)
         _document(invocation, plan, None)
         # Whoever works on all homes did not ask for this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
@@ -147,6 +149,7 @@ def remove(
     if not invocation.json:
         say()
         show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
+    _tell_settled(report)
     return exit_code(report)
 
 
@@ -165,18 +168,25 @@ def exit_code(report: Report) -> int:
 def _ask(plan: Plan, undo: str) -> DeclinedError | None:
     if is_archiving(plan):
         back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
-        return asked(f"{back} Archive {amount(plan.removals)}?", "archived")
+        return asked(f"Archive {amount(plan.removals)}?", "archived", facts=[back])
     undo = what_undo_can(plan.removals, undo)
-    return asked(f"{undo} Remove {amount(plan.removals)}?", "removed")
+    return asked(f"Remove {amount(plan.removals)}?", "removed", facts=[undo])
 
 
 def asked(
-    question: str, done: str, hint: str = "Check it with --dry-run, then pass --yes."
+    question: str,
+    done: str,
+    hint: str = "Check it with --dry-run, then pass --yes.",
+    *,
+    facts: Sequence[str] = (),
 ) -> DeclinedError | None:
-    """None when the user said yes; `done` is what was not done otherwise."""
+    """None when the user said yes; `done` is what was not done otherwise. What there is to know
+    comes first, a line for each of the `facts`: the question is short, and the last thing said."""
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
+    for fact in facts:
+        click.echo(_folded(one_line(fact)), err=True)
     if not _confirmed(question):
         return DeclinedError(f"Nothing was {done}.")
     agreed()
@@ -195,7 +205,7 @@ def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         with asking():
-            click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
+            click.echo(_folded(f"{one_line(question)} [y/N]:") + " ", nl=False, err=True)
             answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)
@@ -208,6 +218,14 @@ def _confirmed(question: str) -> bool:
                 click.echo("Please answer y or n.", err=True)
 
 
+def _folded(question: str) -> str:
+    """Broken between words, not at the edge of the terminal."""
+    if not sys.stderr.isatty():
+        return question
+    most = shutil.get_terminal_size().columns - 1  # room for the cursor
+    return textwrap.fill(question, most, break_long_words=False, break_on_hyphens=False)
+
+
 def _tell(planned: HomePlan) -> None:
     """What the plan does not show: what could not be looked at, and sources that are not there."""
     for problem in planned.problems:
@@ -215,6 +233,15 @@ def _tell(planned: HomePlan) -> None:
     for source, near in planned.unknown_sources.items():
         also = f"; did you mean {near!r}?" if near else "."
         note(f"note: nothing here comes from {source!r}{also}")
+
+
+def _tell_settled(report: Report) -> None:
+    """The plan was made before: what came back is not in it, and nobody would look for it."""
+    for operation in report.settled:
+        note(
+            f"warning: operation {operation} was interrupted and is settled only now: what it had "
+            "not finished is back in its place. Run the command again to plan with that."
+        )
 
 
 def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:

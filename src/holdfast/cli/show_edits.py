@@ -12,20 +12,23 @@ from holdfast.model.plan import EDITS, Action
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
+    from holdfast.api.values import Edited
     from holdfast.model.plan import PlanItem
 
 _SHORT = 12
 _FEW = 10
 
 
-def show_edits(items: Sequence[PlanItem], brings: str) -> bool:
-    """What undoing edits would do; False if these are none. `brings` begins the sentence."""
-    if not items or any(item.action not in EDITS for item in items):
-        return False
+def show_edits(items: Sequence[tuple[PlanItem, Edited | None]], brings: str) -> None:
+    """What undoing edits would do to them as they are now. `brings` begins the sentence."""
+    going = [(item, seen) for item, seen in items if seen is None or not seen.obstacle]
+    staying = [(item, seen.obstacle) for item, seen in items if seen is not None and seen.obstacle]
     takes = brings.replace("bring", "take")
-    say(f"{takes} back {format_count(len(items), 'change')}:")
-    _list([_change(item, item.target, item.version) for item in items])
-    return True
+    say(f"{takes} back {format_count(len(going), 'change')}:")
+    _list([_change(item, seen.now if seen else item.target, item.version) for item, seen in going])
+    if staying:
+        say(f"{format_count(len(staying), 'other')} cannot be taken back now:")
+        _list([f"{_which(item)} {obstacle}." for item, obstacle in staying])
 
 
 def plan_edits(items: Sequence[PlanItem]) -> None:
@@ -52,6 +55,8 @@ def _change(item: PlanItem, old: str, new: str) -> str:
     """`Session x 'one' → 'two'`; of a file, which one: what changes in it is too long."""
     if item.action is Action.REWRITE:
         return item.id
+    if json.loads(old) == json.loads(new):
+        return f"{_which(item)} is already {_said(item, new)}"
     return f"{_which(item)} {_said(item, old)} → {_said(item, new)}"
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _NARROW = 6
 #: Lines of a screen that are not homes: the head, the sum, what to do, the prompt.
 _AROUND = 9
+#: The same with the fewest words, where only so all homes fit.
+_TIGHT = 5
 #: Those that name projects.
 PROJECT_LINES = 4
 _FEWEST = 5
@@ -67,7 +69,8 @@ def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
-    most = _most(len(lines), below)
+    troubled = _troubled(seen)
+    most, tight = _most(len(lines), below, len(troubled))
     shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
@@ -85,9 +88,10 @@ def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
             "" if last else bar(share, _NARROW),
         )
     say(rows)
-    say()
-    _show_troubles(seen)
-    _show_what_helps(seen)
+    if not tight:
+        say()
+    _show_troubles(troubled)
+    _show_what_helps(seen, tight=tight)
 
 
 def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
@@ -106,25 +110,38 @@ def _sum(figures: Iterable[_Figures]) -> _Figures:
     return functools.reduce(_Figures.plus, figures, _NOTHING)
 
 
-def _most(homes: int, below: int) -> int:
-    """How many homes get a line of their own. A pipe takes all of them."""
+def _most(homes: int, below: int, troubled: int) -> tuple[int, bool]:
+    """How many homes get a line of their own, and whether few words are left for the rest of the
+    screen. A pipe takes all of them."""
     if plain.is_enough():
-        return homes
-    room = max(_FEWEST, shutil.get_terminal_size().lines - _AROUND - below)
-    return homes if homes <= room else room - 1
+        return homes, False
+    lines = shutil.get_terminal_size().lines - below
+    room = max(_FEWEST, lines - _AROUND)
+    if homes <= room:
+        return homes, False
+    if homes <= lines - _TIGHT - min(troubled, _MOST_TROUBLES + 1):
+        return homes, True
+    return room - 1, False
 
 
 def _figures(status: HomeStatus) -> _Figures:
     inventory = status.inventory
     sessions = [item for item in inventory.items if item.kind == SESSION]
     return _Figures(
-        sessions=status.store.sessions if status.store else len(sessions),
+        sessions=sessions_in(status),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
         leftovers=_leftovers(status),
         trash=trash_bytes(inventory),
         frees=status.outlook.frees if status.outlook else 0,
     )
+
+
+def sessions_in(status: HomeStatus) -> int:
+    """As a list counts them: with subagents, also those that lie in the file of their session."""
+    if status.store:
+        return status.store.sessions
+    return sum(item.kind == SESSION for item in status.inventory.items)
 
 
 def trash_bytes(inventory: Inventory) -> int:
@@ -144,8 +161,11 @@ def agent_label(label: str, status: HomeStatus) -> str:
     return label + (f" {status.version}" if status.version else "")
 
 
-def _show_troubles(seen: Sequence[Seen]) -> None:
-    troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
+def _troubled(seen: Sequence[Seen]) -> list[tuple[AgentHome, int]]:
+    return [(home, n) for home, status in seen if (n := _troubles(status))]
+
+
+def _show_troubles(troubled: Sequence[tuple[AgentHome, int]]) -> None:
     for home, number in troubled[:_MOST_TROUBLES]:
         count = format_count(number, "problem")
         flag = f"--home {quoted(home.name)}"
@@ -160,9 +180,10 @@ def _troubles(status: HomeStatus) -> int:
     return sum(not each.usual for each in status.problems) + len(status.unfinished)
 
 
-def _show_what_helps(seen: Sequence[Seen]) -> None:
+def _show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
     """The one command that gives back most, by bytes. Leftovers are named when they are more than
-    all sessions: they go only when somebody says how long they are to stay."""
+    all sessions: they go only when somebody says how long they are to stay. `tight` is a sentence
+    of one line and a command."""
     would = {home: status.outlook for home, status in seen if status.outlook}
     frees = {home: outlook.bytes for home, outlook in would.items()}
     trash = {home: trash_bytes(status.inventory) for home, status in seen}
@@ -171,12 +192,18 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
     large = sum(left.values()) > sessions
     most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))
     if most and sum(frees.values()) == most:
-        say(f"{would_words([*would.values()])} Have a look first:")
+        words = would_words([*would.values()])
+        say("To see what the policy would remove:" if tight else f"{words} Have a look first:")
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("What is removed stays in the trash; add --now to free the space at once.")
+        if not tight:
+            say("What is removed stays in the trash; add --now to free the space at once.")
     elif most and sum(trash.values()) == most:
         say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
         suggest(f"holdfast trash empty {_where(trash)}")
+    elif most and tight:
+        home = max(left, key=lambda each: left[each])
+        say(f"{format_bytes(most)} is leftovers, most of it in {home.label}. To see what they are:")
+        suggest(f"holdfast status --home {quoted(home.name)}")
     elif most:
         home = max(left, key=lambda each: left[each])
         say(
@@ -192,7 +219,8 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
             suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
-        say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
+        said = "" if tight else "Nothing here exceeds the policy. "
+        say(f"{said}Most of it is in {home.label}; see what is largest:")
         suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
 
 

@@ -28,6 +28,8 @@ from holdfast.model.text import format_bytes, format_count, format_duration
 if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
+#: What a log takes that is worth a word, in bytes.
+_MUCH_LOG = 10_000
 
 _KIND_NAMES = {
     SESSION: "sessions",
@@ -269,13 +271,19 @@ def _in_words(shortfall: Shortfall) -> str:
 
 
 def show_report(
-    report: Report, *, home_flag: str, plan: Plan | None = None, verb: str = "remove"
+    report: Report,
+    *,
+    home_flag: str,
+    plan: Plan | None = None,
+    verb: str = "remove",
+    changed_back: int = 0,
 ) -> None:
     """What was done, what was not and why, what it freed, how to undo it.
 
-    Only the plan knows what was archived, and how much was removed for good.
+    Only the plan knows what was archived, and how much was removed for good; only the undo, how
+    much of what it brought back had never left.
     """
-    say(_summary(report, plan, verb))
+    say(_summary(report, plan, verb, changed_back))
     _show_outcomes(
         "In part",
         [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
@@ -317,9 +325,10 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
     removed = sum(report.removed for _, report in changed) - alone - files
     parts = ((alone, archived_words(alone, files)), (removed, "removed"))
     did = ", ".join(f"{count:,} {word}" for count, word in parts if count)
-    freed = format_bytes(sum(report.bytes_freed for _, report in changed))
     in_trash = sum(report.bytes_in_trash for _, report in changed)
-    more = f" now; {format_bytes(in_trash)} more when the trash is emptied" if in_trash else ""
+    later = in_trash - sum(report.bytes_of_rows for _, report in changed if report.bytes_in_trash)
+    freed = freed_words([report for _, report in changed], " now" if in_trash else "")
+    more = f"; {format_bytes(later)} more when the trash is emptied" if later > 0 else ""
     homes = format_count(len(changed), "home")
     say(styled(f"Together: {did} in {homes}. Freed {freed}{more}.", style="bold"))
     if in_trash or alone:
@@ -327,7 +336,7 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
         suggest("holdfast undo --all-homes")
 
 
-def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
+def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
@@ -335,7 +344,8 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.changed, "changed", "bold"),
-        (report.brought_back - len(projects), "brought back", "bold green"),
+        (changed_back, "changed back", "bold green"),
+        (report.brought_back - changed_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
         (report.skipped, "skipped", "yellow"),
@@ -350,16 +360,29 @@ def _summary(report: Report, plan: Plan | None, verb: str) -> Line:
     return line.append(f"  (operation {report.operation})", style="dim")
 
 
+def freed_words(reports: Iterable[Report], now: str = "") -> str:
+    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters."""
+    every = list(reports)
+    freed = sum(report.bytes_freed for report in every)
+    log = sum(report.log_bytes for report in every)
+    matters = freed and log >= max(_MUCH_LOG, freed // 10)
+    less = f", less {format_bytes(log)} for the log" if matters else ""
+    return f"{format_bytes(freed)}{now}{less}"
+
+
 def _show_freed(report: Report, home_flag: str) -> None:
-    freed = f"Freed {format_bytes(report.bytes_freed)}"
     of_rows = format_bytes(report.bytes_of_rows)
     if not report.bytes_in_trash:
-        say(f"{freed}.")
+        say(f"Freed {freed_words([report])}.")
         if report.bytes_of_rows:
             say(f"About {of_rows} became free inside the agent's database, which uses it again.")
         return
-    in_trash = format_bytes(report.bytes_in_trash)
-    say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
+    # What copies of rows take came with this run: emptying the trash only takes it away again.
+    more = report.bytes_in_trash - report.bytes_of_rows
+    later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
+    freed = freed_words([report], " now")
+    back = "\n" if freed.endswith("log") else " "  # no line is to be much longer than others
+    say(f"Freed {freed}{later}.{back}Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
     if report.bytes_of_rows:  # their place in the database is free, and its file as large
         say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")

@@ -14,6 +14,8 @@ class _State:
     #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
     only_reads = True
     change_begun = False
+    #: Work that changes nothing is under way.
+    looking = False
     #: Ctrl-C asked work that stops between two batches to do so.
     stop_asked = False
     #: A question stands between this command and its change, or is on the screen right now.
@@ -69,6 +71,14 @@ def change_begins() -> None:
     _state.change_begun = True
 
 
+@contextlib.contextmanager
+def looking() -> Iterator[None]:
+    """While a command only looks; an interrupt then leaves nothing changed."""
+    _state.looking = True
+    yield
+    _state.looking = False
+
+
 def will_ask() -> None:
     """This command changes something after a question only."""
     _state.will_ask = True
@@ -111,7 +121,7 @@ def interrupted_words(home_flag: str = "") -> str:
             f"  `holdfast {home_flag}log` shows what was done. "
             "To go on, run the same command again.\n"
         )
-    harmless = _state.only_reads or _state.asking
+    harmless = _state.only_reads or _state.asking or _state.looking
     return "Interrupted. Nothing was changed.\n" if harmless else "Interrupted.\n"
 
 

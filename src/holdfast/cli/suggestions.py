@@ -350,7 +350,9 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
     """The error for a command that a group does not have."""
     new = COMMANDS.get(_path(ctx), {}).get(name)
     if new is not None:
-        also = "".join(f" There is also `holdfast {each}`." for each in _also(new))
+        # Inside a group it is clear which of the two is meant.
+        other = () if _path(ctx) else _also(new)
+        also = "".join(f" There is also `holdfast {each}`." for each in other)
         text = f"No such command '{name}'. Use `holdfast {new}`.{also}"
         return click.UsageError(text, ctx)
     if answer := ANSWERS.get(_path(ctx), {}).get(name):

@@ -111,10 +111,10 @@ def take(  # noqa: PLR0913 - one for each flag
     )
     capture = invocation.capture()
     if dry_run:
-        with _progress():
+        with _progress(changes=False):
             taking = capture.foresee(workdir, paths=paths, hash_all=hash_all)
         return _tell_dry(invocation, workdir, taking, reason, all_items=all_items)
-    with _progress():
+    with _progress(changes=True):
         taking = capture.take(
             workdir,
             reason=reason,
@@ -127,13 +127,13 @@ def take(  # noqa: PLR0913 - one for each flag
     return 0 if taking.id else HoldfastError.exit_code
 
 
-def _progress() -> AbstractContextManager[object]:
+def _progress(*, changes: bool) -> AbstractContextManager[object]:
     """Only a person sees progress. An agent must not wait for what shows it to load."""
     if not sys.stderr.isatty():
         return nullcontext()
     from holdfast.cli.progress import progress
 
-    return progress("taking a checkpoint")
+    return progress("taking a checkpoint", changes=changes)
 
 
 def short(checkpoint_id: str) -> str:
@@ -142,7 +142,8 @@ def short(checkpoint_id: str) -> str:
 
 def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: bool) -> None:
     if taking.outcome is TakeOutcome.SKIPPED:
-        print_error(HoldfastError(f"No checkpoint was taken. {taking.reason}."), as_json=False)
+        said = f"No checkpoint was taken. {taking.reason}."
+        print_error(HoldfastError(said, hint=_elsewhere(invocation, workdir)), as_json=False)
     if invocation.json:
         print_json(_document(taking))
         return
@@ -162,8 +163,8 @@ def _tell_dry(
     """The same for a take that was only looked at."""
     skipped = taking.outcome is TakeOutcome.SKIPPED
     if skipped:
-        error = HoldfastError(f"No checkpoint would be taken. {taking.reason}.")
-        print_error(error, as_json=False)
+        said = f"No checkpoint would be taken. {taking.reason}."
+        print_error(HoldfastError(said, hint=_elsewhere(invocation, workdir)), as_json=False)
     if invocation.json:
         told = {"reason": taking.reason or reason, "files_changed": taking.files_changed}
         print_json({**_document(taking), **told, "applied": False})
@@ -177,6 +178,20 @@ def _tell_dry(
     if not invocation.json:
         nothing_changed()
     return HoldfastError.exit_code if skipped else 0
+
+
+def is_refused(invocation: Invocation, workdir: Path) -> bool:
+    """Whether a directory that is there can never have a checkpoint, as a home directory can't."""
+    if not workdir.is_dir():
+        return False
+    return invocation.capture().own_store(create=False).refusal(workdir) is not None
+
+
+def _elsewhere(invocation: Invocation, workdir: Path) -> str | None:
+    if not is_refused(invocation, workdir):
+        return None
+    command = f"holdfast {invocation.home_flag}checkpoints take DIR"
+    return f"Name the directory of a project: `{command}`."
 
 
 def _document(taking: Taking) -> dict[str, Any]:

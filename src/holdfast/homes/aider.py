@@ -26,6 +26,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Tokens
+from holdfast.stores.files import open_file
 from holdfast.value import dataclass, replace
 
 _HISTORY = ".aider.chat.history.md"
@@ -97,7 +98,7 @@ class Aider:
         return Signs()  # a process in the project is all there is to see
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             if _BEGIN not in file.read(4_096):
                 return None
         return (
@@ -123,7 +124,7 @@ def _chats(path: Path) -> Iterator[_Chat]:
     second, the later one has a number."""
     begun: _Chat | None = None
     taken: dict[str, int] = {}
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while line := file.readline(_MOST_LINE):
             if line.startswith(_BEGIN):
                 offset = file.tell() - len(line)
@@ -162,7 +163,7 @@ def spoken(path: Path, chat: _Chat) -> Iterator[Message]:
     """What was said in a chat. The user's lines begin with a mark, aider's own notes with another;
     the rest is the model's. What an answer took is noted below it."""
     role, lines = "", list[str]()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         file.seek(chat.offset)
         file.readline(_MOST_LINE)
         while file.tell() < chat.end and (raw := file.readline(_MOST_LINE)):

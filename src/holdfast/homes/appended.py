@@ -17,6 +17,7 @@ from typing import BinaryIO
 from holdfast.homes.records import MOST_LINE_BYTES, Record, parsed, skip_rest
 from holdfast.model.part import Counts
 from holdfast.model.session import Json, Message
+from holdfast.stores.files import open_file
 from holdfast.value import dataclass, field
 
 #: What is compared before a reader goes on: so much at the beginning and before the place.
@@ -82,7 +83,7 @@ class Lines:
         return self.settled is not None and self.settled[0] > self._start
 
     def __iter__(self) -> Iterator[Record]:
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             file.seek(self._start)
             while self._most is None or self.read < self._most or not self._is_further:
                 line = file.readline(MOST_LINE_BYTES)
@@ -143,7 +144,7 @@ class Appended:
 
 def check_of(path: Path, offset: int) -> str:
     """What proves that a file is still the same up to a place; "" if it is shorter now."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         status = os.fstat(file.fileno())
         if status.st_size < offset:
             return ""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.homes.archive import Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
@@ -263,6 +263,8 @@ def _listed(folder: Path) -> list[dict[str, Any]]:
         if path.name == _TREE and path.parent == folder:
             continue
         status = path.lstat()
+        if not (stat.S_ISDIR(status.st_mode) or _can_be_packed(status)):
+            raise StorageError(f"{path.name} is no regular file; it cannot be archived")
         number = len(listed)
         first = number
         if stat.S_ISREG(status.st_mode):
@@ -281,6 +283,10 @@ def _listed(folder: Path) -> list[dict[str, Any]]:
     return listed
 
 
+def _can_be_packed(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+
+
 def _sources(folder: Path) -> Iterator[SourceFile]:
     yield _source(_TREE, folder / _TREE)
     for number, each in enumerate(_listed(folder)):
@@ -291,7 +297,7 @@ def _sources(folder: Path) -> Iterator[SourceFile]:
 def _source(name: str, path: Path) -> SourceFile:
     status = path.lstat()
     link = str(path.readlink()) if stat.S_ISLNK(status.st_mode) else None
-    return SourceFile(name=name, status=status, open=lambda: path.open("rb"), link=link)
+    return SourceFile(name=name, status=status, open=lambda: files.open_file(path), link=link)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

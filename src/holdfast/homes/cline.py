@@ -48,6 +48,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation
+from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
@@ -273,9 +274,9 @@ def _repository(cwd: str) -> Path | None:
         if found.is_dir():
             return found
         if found.is_file():  # a worktree: the references are those of its repository
-            with suppress(OSError, IndexError):
-                own = place / found.read_text().split("gitdir: ", 1)[1].strip()
-                return (own / (own / "commondir").read_text().strip()).resolve()
+            with suppress(OSError, IndexError, ValueError):
+                own = place / read_file(found).decode().split("gitdir: ", 1)[1].strip()
+                return (own / read_file(own / "commondir").decode().strip()).resolve()
             return None
     return None
 

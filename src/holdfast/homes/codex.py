@@ -51,6 +51,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
+from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
@@ -122,8 +123,11 @@ class Codex:
             found = _DATABASE.fullmatch(name)
             if found is not None and _is_strange(found[1], int(found[2]), root):
                 return f"{name} is not known"
-        if _names_another_place(root / "config.toml"):
-            return "its databases lie elsewhere (`sqlite_home` in config.toml)"
+        try:
+            if _names_another_place(root / "config.toml"):
+                return "its databases lie elsewhere (`sqlite_home` in config.toml)"
+        except OSError as error:
+            return f"config.toml cannot be read ({error.strerror})"
         for name, tables in _tables(root).items():
             if name == _STATE and ("threads", "id") not in tables.rows:
                 return f"{tables.path.name} has no table of threads: Codex may be changing it"
@@ -253,7 +257,7 @@ def _is_strange(name: str, number: int, root: Path) -> bool:
 
 def _names_another_place(config: Path) -> bool:
     try:
-        lines = config.read_text(errors="replace").splitlines()
+        lines = read_file(config).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return False
     return any(line.partition("=")[0].strip() == "sqlite_home" for line in lines)

@@ -44,6 +44,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Message
 from holdfast.model.usage import Usage
+from holdfast.stores.files import read_file
 from holdfast.value import replace
 
 _LIST = "sessions.json"
@@ -203,7 +204,7 @@ def _document(path: Path) -> Record:
 
 def _list(root: Path) -> object:
     try:
-        return json.loads((root / "sessions" / _LIST).read_bytes())
+        return json.loads(read_file(root / "sessions" / _LIST))
     except (OSError, ValueError):
         return None
 

@@ -225,4 +225,6 @@ class SessionSpace:
             return removal.end(Result.FAILED, error.message)
         copied = store.copies(self._copies(removal.operation)).bytes()
         freed = before - store.footprint() - copied
-        return removal.end(Result.RECLAIMED, freed=max(0, freed))
+        # Where the copies take more than the rows gave back, the home grows until they go.
+        more = min(copied, max(0, -freed))
+        return removal.end(Result.RECLAIMED, freed=max(0, freed), of_rows=more)

@@ -16,6 +16,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import CheckpointStore, Doer, SessionStore
+from holdfast.spine.edited import checkpoint_value, session_value
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
 
@@ -104,24 +105,24 @@ def edits(
     return {
         (SESSION, Action.RENAME): Edit(
             sessions,
-            lambda store, name: store.get(name).title,
+            lambda store, name: session_value(store, name, Action.RENAME),
             lambda store, name, title: store.rename(name, title),
             lambda store: store.transaction(),
         ),
         (SESSION, Action.PIN): Edit(
             sessions,
-            lambda store, name: store.get(name).pinned,
+            lambda store, name: session_value(store, name, Action.PIN),
             lambda store, name, pinned: store.pin(name, pinned),
             lambda store: store.transaction(),
         ),
         (CHECKPOINT, Action.RENAME): Edit(
             checkpoints,
-            lambda store, name: store.get(name).name,
+            lambda store, name: checkpoint_value(store, name, Action.RENAME),
             lambda store, name, new: store.rename(store.get(name), new),
         ),
         (CHECKPOINT, Action.PIN): Edit(
             checkpoints,
-            lambda store, name: store.get(name).pinned,
+            lambda store, name: checkpoint_value(store, name, Action.PIN),
             lambda store, name, pinned: store.pin(store.get(name), pinned),
         ),
     }

@@ -7,12 +7,14 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.stores.files import read_file
+
 
 def flat_yaml(path: Path) -> dict[str, str]:
     """The values by their names; nothing of a file that cannot be read."""
     found: dict[str, str] = {}
     with suppress(OSError):
-        for line in path.read_text(errors="replace").splitlines():
+        for line in read_file(path).decode(errors="replace").splitlines():
             name, colon, value = line.partition(": ")
             if colon and name.isidentifier():
                 found[name] = _plain(value.strip())

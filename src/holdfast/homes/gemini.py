@@ -54,6 +54,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation
+from holdfast.stores.files import read_file
 from holdfast.value import replace
 
 _CHAT = re.compile(r"session-.+\.jsonl?")
@@ -253,7 +254,7 @@ def _read(path: Path) -> Unit:
         active=updated or moment(head.get("lastUpdated")) or path.stat().st_mtime,
         parts=(),
         started=moment(head.get("startTime")),
-        cwd=root.read_text(errors="surrogateescape").strip() if root.is_file() else "",
+        cwd=read_file(root).decode(errors="surrogateescape").strip() if root.is_file() else "",
         title=str(title or ""),
         model=str(model or ""),
         transcript=path,

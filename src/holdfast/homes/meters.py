@@ -21,6 +21,7 @@ from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, pa
 from holdfast.model.loop import Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
+from holdfast.stores.files import open_file
 from holdfast.value import dataclass
 
 #: What a look knows of those before, as JSON: by the path of each file.
@@ -137,7 +138,7 @@ def _read_on(path: Path, form: _Form, said: Any) -> _Tally:
 
 def _new_lines(path: Path, tally: _Tally) -> Iterator[bytes]:
     """Whole lines only: the last one may be half written."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         file.seek(tally.offset)
         while line := file.readline(MOST_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) < MOST_LINE_BYTES:

@@ -42,6 +42,7 @@ from holdfast.model.part import (
     digest,
 )
 from holdfast.model.session import Message, Relation
+from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
 from holdfast.value import dataclass, field
 
@@ -280,7 +281,7 @@ def _cold_events(path: Path, window: str) -> Iterator[Record]:
     )
     try:
         file = _cold_folder(path) / str(name)
-        packed = blob if blob or not is_plain_name(str(name)) else file.read_bytes()
+        packed = blob if blob or not is_plain_name(str(name)) else read_file(file)
         said = zstd.decompress(packed or b"")
     except (FileNotFoundError, zstd.ZstdError):
         return

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from holdfast.model.part import Known, Unit
 from holdfast.model.text import format_bytes
+from holdfast.stores.files import open_file, read_file
 
 Record: TypeAlias = dict[str, Any]
 
@@ -36,7 +37,7 @@ _SHORT = 16
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
     """The objects of a JSONL file. With `having`, only lines that hold one of these texts are
     parsed, which saves most of the work in a file full of other records."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while line := file.readline(MOST_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) == MOST_LINE_BYTES:
                 skip_rest(file)
@@ -53,11 +54,11 @@ def unread(path: Path) -> tuple[str, ...]:
     """What a reader of a transcript passes over, in words. It looks at the ends of each line and
     parses none but the last. A document over many lines is read as one or not at all."""
     found: list[str] = []
-    with path.open("rb") as file:
+    with open_file(path) as file:
         if file.readline(_SHORT).strip() == b"{":
             return ()
     number, line = 0, b""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while line := file.readline(MOST_LINE_BYTES):
             number += 1
             if line.endswith(b"\n"):
@@ -75,7 +76,7 @@ def unread(path: Path) -> tuple[str, ...]:
 def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:
     """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
     left = most_bytes
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while left > 0 and (line := file.readline(left)):
             left -= len(line)
             yield from parsed(line)
@@ -84,12 +85,12 @@ def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Reco
 def whole_records(path: Path) -> Iterator[Record]:
     """The one object of a JSON file; none of a file that is torn, or too large to be one."""
     if path.stat().st_size <= MOST_LINE_BYTES:
-        yield from parsed(path.read_bytes())
+        yield from parsed(read_file(path))
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
     """The objects at the end of a file, the last one first. The first line may have been cut."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - most_bytes))
         lines = file.read(most_bytes).split(b"\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.records import MOST_LINE_BYTES, Record, parsed, skip_rest
+from holdfast.stores.files import open_file
 
 #: The steps from the record of a line to a message in it.
 Steps = tuple[str | int, ...]
@@ -39,7 +40,7 @@ class Rewritten:
 
     def records(self) -> Iterator[Record]:
         """What stands at the end."""
-        with self._path.open("rb") as file:
+        with open_file(self._path) as file:
             following = 0
             while line := file.readline(MOST_LINE_BYTES):
                 self._line, following = following, following + len(line)

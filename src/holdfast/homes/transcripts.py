@@ -14,6 +14,7 @@ from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
 from holdfast.ports import SessionStore
 from holdfast.services.exchange.told_lines import Told
+from holdfast.stores.files import open_file
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import dataclass, replace
@@ -34,7 +35,7 @@ class Source:
 def source_in(path: Path, ids: Collection[str]) -> Source | None:
     """The sessions in a file of any agent, those with these ids or all; None when no agent that
     Holdfast knows wrote it."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         head = file.read(_HEAD_BYTES)
     if head.startswith(_OURS) and b'"started_at":' in head:
         return None
@@ -107,7 +108,7 @@ def _notes(path: Path) -> tuple[str, ...]:
 
 def _is_lines(path: Path) -> bool:
     """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         head = file.read(_HEAD_BYTES)
     return head.lstrip().startswith(b"{") and not any(whole_records(path))
 

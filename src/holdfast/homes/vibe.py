@@ -50,6 +50,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Message, Relation
 from holdfast.model.usage import Usage
+from holdfast.stores.files import read_file
 from holdfast.value import replace
 
 _SESSIONS = Path("logs") / "session"
@@ -282,7 +283,7 @@ def _document(path: Path) -> Record:
 
 def _list(path: Path) -> list[Record]:
     try:
-        said = json.loads(path.read_bytes())
+        said = json.loads(read_file(path))
     except (FileNotFoundError, ValueError):
         return []
     return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []

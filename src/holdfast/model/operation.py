@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
@@ -117,9 +118,10 @@ class Operation:
     `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`;
     `emptied_by` removed it from the trash since. Of what was `removed`, `archived` went to the
     archive, `archived_files` with that, and `emptied` left the trash. `paths` is how many paths of
-    projects a restore or its undo changed. `redoes` is the
-    operation that this one did again, `redone_by` names those that did this one again. `run` is the
-    same in all operations that one command did in several homes.
+    projects a restore or its undo changed. Of what was `brought_back`, `changed_back` never left:
+    it got its old name or pin. `redoes` is the operation that this one did again, `redone_by` names
+    those that did this one again. `run` is the same in all operations that one command did in
+    several homes.
     """
 
     id: str
@@ -143,6 +145,7 @@ class Operation:
     ended: int = 0
     changed: int = 0
     brought_back: int = 0
+    changed_back: int = 0
     skipped: int = 0
     failed: int = 0
     bytes_freed: int = 0
@@ -174,8 +177,21 @@ class Operation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
+        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run", "changed_back")
         return fields_to_json(self, "state", without=sums) | {"can_bring_back": self.in_trash}
+
+
+def in_words(operations: Sequence[str]) -> str:
+    """`operation 2`, `operations 2 and 4`, `operations 2 to 5`, `6 operations from 2 to 19`."""
+    numbers = sorted(map(int, operations))
+    first, last = numbers[0], numbers[-1]
+    if first == last:
+        return f"operation {first}"
+    if numbers == [first, last]:
+        return f"operations {first} and {last}"
+    if last - first + 1 == len(numbers):
+        return f"operations {first} to {last}"
+    return f"{len(numbers):,} operations from {first} to {last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

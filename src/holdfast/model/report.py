@@ -32,7 +32,8 @@ class Result(StrEnum):
 class Outcome:
     """The result of one item. `bytes_freed` is what the file system got back. `bytes_of_rows` are
     those of rows that left a database of an agent, whose file does not shrink: what their copy
-    takes in the trash, and without one what the agent can use again. For a project that an undo
+    takes in the trash, and without one what the agent can use again. Of our own database: what
+    the copies take beyond what it gave back. For a project that an undo
     rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their number,
     which the log keeps, for a restore too. `in_part` means that another undo can bring back more of
     that project, which the log keeps, too."""
@@ -64,11 +65,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One applied plan. `stopped` says why it ended early, when it did."""
+    """One applied plan. `stopped` says why it ended early, when it did. `log_bytes` is what its
+    record in the operation log takes on the disk: so much less was freed in the end. `settled` are
+    operations that a killed run had left open: what came back from them is not in the plan."""
 
     operation: str | None
     outcomes: tuple[Outcome, ...] = ()
     stopped: str | None = None
+    log_bytes: int = 0
+    settled: tuple[str, ...] = ()
 
     def count(self, *results: Result) -> int:
         return sum(outcome.result in results for outcome in self.outcomes)
@@ -113,7 +118,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
-        fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
+        fields = fields_to_json(self, *counts, *sums, without=("outcomes", "settled"))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 

@@ -30,7 +30,7 @@ from holdfast.parts.row_closure import (
     q,
 )
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
-from holdfast.stores.files import DISK_FULL, check_regular, is_disk_full, sync_dir
+from holdfast.stores.files import DISK_FULL, check_database, is_disk_full, sync_dir
 from holdfast.stores.sqlite.foreign import (
     add_newer_functions,
     patience,
@@ -123,7 +123,7 @@ def _uri(path: Path, mode: str) -> str:
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The agent's database, to be read: nothing is left beside it."""
-    check_regular(path)
+    check_database(path)
     mode = reading_mode(path).removeprefix("mode=")
     try:
         with _opened(path, mode, wait=patience(path)) as db:
@@ -137,7 +137,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def _opened(path: Path, mode: str, *, wait: float = _WAIT) -> Iterator[sqlite3.Connection]:
-    check_regular(path)
+    check_database(path)
     db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=wait)
     try:
         db.execute("PRAGMA foreign_keys = OFF")

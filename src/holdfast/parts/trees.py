@@ -347,7 +347,7 @@ def clone(source: Path, target: Path) -> None:
     for path in (target, *(below(target) if is_folder(target) else ())):
         _give_back(path, (source / path.relative_to(target)).lstat())
         if not path.is_symlink():
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:

@@ -119,7 +119,7 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
             if weighing.would_free(decision):
                 taken.append(Taken(decision, decision.action, decision.reason))
                 # What a rule meant for the trash says so: the rule alone would not end it.
-                also = "" if decision.kept else f", and the trash counts: {decision.reason}"
+                also = "" if decision.kept else f", trash included: {decision.reason}"
                 weighing.take(decision, f"{reason}{also}")
     weighing.put_back(taken, max(most, weighing.bytes))
     if weighing.bytes > limit:

@@ -16,7 +16,7 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports import Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
@@ -31,10 +31,9 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         )
     steps = plan.steps
     if not steps:
-        settle_if_needed(home, clock=clock)
-        return Report(operation=None)
+        return Report(operation=None, settled=tuple(settle_if_needed(home, clock=clock)))
     with home.log.writing(plan.command) as log:
-        settle(log, home, clock=clock)
+        settled = settle(log, home, clock=clock)
         coming = _coming(home, steps)
         with log.begin(
             action=OperationAction.REMOVE,
@@ -44,7 +43,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         ) as journal:
             for doer, items in coming:
                 doer.prepare(items)
-            return carry_out(
+            report = carry_out(
                 journal,
                 (
                     Removal(operation=journal.operation, number=number, item=item)
@@ -57,6 +56,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 clock=clock,
                 progress=progress or Silent(),
             )
+            return replace(report, settled=tuple(settled))
 
 
 def _archives(steps: Sequence[PlanItem]) -> bool:

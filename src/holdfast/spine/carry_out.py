@@ -43,7 +43,12 @@ def carry_out(
             outcomes += done
             progress.step(label, len(outcomes), total)
     journal.finish(at=clock(), stopped=stopped)
-    return Report(operation=journal.operation, outcomes=tuple(outcomes), stopped=stopped)
+    return Report(
+        operation=journal.operation,
+        outcomes=tuple(outcomes),
+        stopped=stopped,
+        log_bytes=journal.bytes(),
+    )
 
 
 def groups(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:

@@ -77,8 +77,15 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     found = to_redo(log)
     if found:
         return found[-1][1]
+    tried = [each.operation for each in log.undone if each.item.action is not Action.RECLAIM]
+    if tried:
+        raise NothingToUndoError(
+            f"There is nothing else to redo in this home: operation {tried[-1]} is still undone, "
+            "and a redo of it was tried.",
+            hint=f"To try it once more: holdfast redo {tried[-1]}",
+        )
     raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing that was undone is still undone.",
+        "There is nothing to redo in this home: nothing was undone, or it was done again since.",
         hint="`holdfast log` lists what was done.",
     )
 
@@ -119,8 +126,9 @@ def _check(log: LogView, operation: Operation) -> None:
         by = operation.redone_by[-1]
         raise CannotUndoError(f"Operation {number} was already done again, by operation {by}.")
     if operation.undone_by:
+        since = "was changed" if operation.changed else "has left"
         raise CannotUndoError(
-            f"Operation {number} was undone, and what came back has left again since.",
+            f"Operation {number} was undone, and what came back {since} again since.",
             hint="`holdfast log` lists what was done.",
         )
     if operation.state is OperationState.UNFINISHED:

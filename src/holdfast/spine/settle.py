@@ -15,12 +15,14 @@ from holdfast.value import dataclass, field
 INTERRUPTED = "interrupted; settled by a later run"
 
 
-def settle_if_needed(home: Home, *, clock: Clock) -> None:
-    """Settle what a killed run left; without need, nothing is written and nothing waits."""
+def settle_if_needed(home: Home, *, clock: Clock) -> Sequence[str]:
+    """Settle what a killed run left; without need, nothing is written and nothing waits. Returns
+    the operations that were settled."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
-        return
+        return ()
     with contextlib.suppress(BusyError), home.log.writing("settle") as log:
-        settle(log, home, clock=clock)
+        return settle(log, home, clock=clock)
+    return ()
 
 
 def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:

@@ -9,6 +9,7 @@ import stat
 from _thread import get_ident
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from holdfast.errors import StorageError
 
@@ -19,6 +20,8 @@ OTHERS = 0o077
 #: What of a mode comes back from a bundle. Never the right to run as its owner: whoever can write
 #: to an archive could have root make such a program.
 RIGHTS = 0o1777
+#: What SQLite puts beside a database: the names end so.
+_BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -162,9 +165,14 @@ def open_regular(
     raise OSError(errno.EINVAL, _NOT_REGULAR, os.fspath(path))
 
 
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """A regular file, to be read."""
+    return os.fdopen(open_regular(path), "rb")
+
+
 def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
     """Everything in a regular file, or the first `most` bytes."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with open_file(path) as file:
         return file.read(most)
 
 
@@ -180,6 +188,13 @@ def check_regular(path: Path) -> None:
             f"{path} {_NOT_REGULAR}; nothing was read.",
             hint="Move it away, and find out what made it.",
         )
+
+
+def check_database(path: Path) -> None:
+    """The same for a database and for what SQLite opens beside it: it would wait for a pipe under
+    the name of a journal."""
+    for each in (path, *(path.with_name(path.name + side) for side in _BESIDE_A_DATABASE)):
+        check_regular(each)
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -30,6 +30,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.files import (
     PRIVATE_FILE,
+    allocated_bytes,
     open_regular,
     storage_errors,
     sync_dir,
@@ -112,6 +113,9 @@ class FileJournal:
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
         self.append({"finished_at": at, "stopped": stopped})
+
+    def bytes(self) -> int:
+        return allocated_bytes(os.fstat(self._fd))
 
     def _intent(self, removal: Removal) -> dict[str, Any]:
         if removal.operation != self.operation:

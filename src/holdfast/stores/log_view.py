@@ -100,6 +100,10 @@ def _summary(
         ended=report.ended,
         changed=report.changed,
         brought_back=report.brought_back,
+        changed_back=sum(
+            outcome.result is Result.BROUGHT_BACK and record.intended[number].item.action in EDITS
+            for number, outcome in record.outcomes.items()
+        ),
         skipped=report.skipped,
         failed=report.failed,
         bytes_freed=report.bytes_freed,
@@ -145,27 +149,39 @@ def _in_part(records: Sequence[journal.Record]) -> set[str]:
 
 def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
     """What is back in its place through an undo, operation by operation in the order in which it
-    had left. What left again since, through a redo or otherwise, belongs to that later operation.
+    had left. What left again since belongs to that later operation. A redo takes over what it did
+    again, and nothing else: of two renames that were undone, the second is still to be redone after
+    the first.
     """
     undone = _undone(records)
     if not undone:
         return
-    left = {
-        _what(record.intended[number].item): int(record.operation)
-        for record in records
-        for number, outcome in record.outcomes.items()
-        if outcome.result in _DONE
-    }
+    left: dict[tuple[str, str, str], int] = {}
+    redone: dict[tuple[str, tuple[str, str, str]], int] = {}
+    for record in records:
+        for number, outcome in record.outcomes.items():
+            if outcome.result not in _DONE:
+                continue
+            what = _what(record.intended[number].item)
+            if record.redoes is None:
+                left[what] = int(record.operation)
+            else:
+                redone[record.redoes, what] = int(record.operation)
+
+    def is_back(record: journal.Record, item: PlanItem, undoer: str) -> bool:
+        what = _what(item)
+        return int(undoer) > max(left.get(what, 0), redone.get((record.operation, what), 0))
+
     for record in records:
         back = {
             number
             for number, removal in record.intended.items()
             if record.action is OperationAction.REMOVE
             and (undoer := undone.get(removal.key)) is not None
-            and int(undoer) > left[_what(removal.item)]
+            and is_back(record, removal.item, undoer)
         }
         bundled = {
-            item.id: int(undone[f"{record.operation}/{number}"])
+            item.id: undone[f"{record.operation}/{number}"]
             for number in back
             if (item := record.intended[number].item).action is Action.ARCHIVE
         }
@@ -180,7 +196,7 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
                     item.goes_with in bundled
                     and number in record.outcomes
                     and record.outcomes[number].result is Result.REMOVED
-                    and bundled[item.goes_with] > left[_what(item)]
+                    and is_back(record, item, bundled[item.goes_with])
                 )
             ):
                 yield removal

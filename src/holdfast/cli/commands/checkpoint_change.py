@@ -84,7 +84,7 @@ def restore(
         if dry_run and not invocation.json:
             nothing_changed()
         return 0
-    declined = None if yes else _ask(target, foreseen)
+    declined = None if yes else _ask(foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
         print_declined(declined)
@@ -98,11 +98,11 @@ def restore(
     return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
 
 
-def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
+def _ask(foreseen: Rollback) -> DeclinedError | None:
     gone = f", deleting {len(foreseen.deleted):,} of them" if foreseen.deleted else ""
     paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
-    undo = "A checkpoint of the current state is taken first, so `holdfast undo` can undo this."
-    return asked(f"{undo} Restore {paths} in {target.workdir}{gone}?", "restored")
+    undo = "A checkpoint is taken first, so `holdfast undo` can undo this."
+    return asked(f"Restore {paths}{gone}?", "restored", facts=[undo])
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:

@@ -154,8 +154,8 @@ def _change(
         if plan.items and not invocation.json:
             nothing_changed()
         return 0
-    files = ", ".join(each.id for each in plan.items)
-    declined = None if yes else asked(f"{question} by changing {files}?", "changed")
+    facts = [f"It changes {each.id}." for each in plan.items]
+    declined = None if yes else asked(f"{question} {plan.items[0].source}?", "changed", facts=facts)
     if declined is not None:
         _document(invocation, planned, None)
         print_declined(declined)

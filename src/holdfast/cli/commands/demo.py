@@ -95,6 +95,8 @@ def _build_only(invocation: Invocation, root: Path) -> int:
     if invocation.json:
         print_json({"home": str(root), "project": None, "steps": []})
         return 0
+    if invocation.quiet:
+        return 0
     say(f"Built a sample home in {root}. To use it in this shell:")
     suggest(f"export HOLDFAST_HOME={quoted(root)}")
     return 0

@@ -110,8 +110,12 @@ def _checks(found: Diagnosis) -> str:
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    question = f"Repair {_checks(found)}? A backup is made first."
-    return asked(question, "changed", hint="Pass --yes to repair.")
+    return asked(
+        f"Repair {_checks(found)}?",
+        "changed",
+        hint="Pass --yes to repair.",
+        facts=["A backup is made first."],
+    )
 
 
 def _tell(

@@ -40,7 +40,7 @@ from holdfast.cli.show_plan import amount, show_items, show_report
 from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import MAINTAIN, UNASKED
+from holdfast.model.operation import MAINTAIN, UNASKED, in_words
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from holdfast.api.archive import Trash
     from holdfast.api.home import Home, UndoPlan
     from holdfast.api.plan import HomeReport
-    from holdfast.api.values import Foreseen
+    from holdfast.api.values import Edited, Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Outcome, Report
@@ -116,7 +116,8 @@ def _did(operation: Operation) -> str:
         (projects, f"{'project' if projects == 1 else 'projects'} restored"),
         (operation.ended, "ended" if _by_hand(operation) else "ended as abandoned"),
         (operation.changed, "changed"),
-        (0 if operation.paths else operation.brought_back, "brought back"),
+        (operation.changed_back, "changed back"),
+        (0 if operation.paths else operation.brought_back - operation.changed_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
     )
@@ -171,11 +172,11 @@ def _log(invocation: Invocation, limit: int, sort: str) -> int:
             }
         )
     else:
-        _show_log(view, shown)
+        _show_log(view, shown, sort)
     return DamageError.exit_code if view.problems else 0
 
 
-def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
+def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
     if not view.operations:
         say("The log is empty: nothing was removed or changed here that could be undone.")
     else:
@@ -186,8 +187,8 @@ def _show_log(view: LogView, shown: Sequence[Operation]) -> None:
             "did",
             "in trash",
             right=("id", "in trash"),
-            whole=("when",),
-            drops=("in trash",),
+            whole=("id", "when"),
+            drops=() if sort == "in-trash" else ("in trash",),
         )
         for operation in shown:
             rows.add_row(
@@ -287,17 +288,18 @@ def undo(
 def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
     target = planned.operation
     ago = format_duration(max(0.0, now - target.started_at))
-    why = [f"Undo operation {target.id} ({planned.command}), done {ago} ago?"]
+    facts = [f"Operation {target.id} was done {ago} ago."]
     for project in planned.foreseen.values():
         if project.preview is not None:
             paths = len(project.preview.written) + len(project.preview.deleted)
-            why.append(f"It changes {format_count(paths, 'path')} in {project.workdir}.")
+            facts.append(f"Undoing it changes {format_count(paths, 'path')} in {project.workdir}.")
     if planned.since:
-        latest = planned.since[0]
-        why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
+        ran, latest = in_words([each.id for each in planned.since]), planned.since[0].command
+        last = "the last: " if len(planned.since) > 1 else ""
+        facts.append(f"Since then you ran {ran} ({last}{latest}).")
     if planned.unexpected:
-        why.append("Maintenance did this, perhaps by itself.")
-    return asked(" ".join(why), "undone")
+        facts.append("Maintenance did this, perhaps by itself.")
+    return asked(f"Undo operation {target.id}?", "undone", facts=facts)
 
 
 def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_items: bool) -> int:
@@ -309,7 +311,13 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
         others = tuple(
             replace(each, reason="") if _is_partial(each) else each for each in report.outcomes
         )
-        show_report(replace(report, outcomes=others), home_flag=invocation.home_flag)
+        back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+        items = [each.item for each in planned.removals if each.item.id in back]
+        show_report(
+            replace(report, outcomes=others),
+            home_flag=invocation.home_flag,
+            changed_back=sum(item.action in EDITS for item in items),
+        )
         places = {
             each.item.id: planned.foreseen[each.key].workdir
             for each in planned.removals
@@ -319,8 +327,7 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             where = places.get(each.id, each.id)
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
-        back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
-        tell_edits([each.item for each in planned.removals if each.item.id in back])
+        tell_edits(items)
     return exit_code(report) or _in_part(report)
 
 
@@ -346,7 +353,8 @@ def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool)
 
 def _document(planned: UndoPlan) -> dict[str, Any]:
     documents = [
-        _preview_json(each.item, planned.foreseen.get(each.key)) for each in planned.removals
+        _preview_json(each.item, planned.foreseen.get(each.key), planned.edited.get(each.key))
+        for each in planned.removals
     ]
     return {
         "undone": planned.operation.id,
@@ -363,10 +371,11 @@ def _show_effects(
     `brings` begins the sentences about it."""
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
-    items = [each.item for each in planned.removals if each.key not in planned.foreseen]
+    others = [each for each in planned.removals if each.key not in planned.foreseen]
+    items = [each.item for each in others]
     edits = all(item.action in EDITS for item in items)
-    if edits and listed:
-        show_edits(items, brings)
+    if items and edits and listed:
+        show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)
     elif not edits:  # what became of edits is said when it is done
         _say_amount(items, brings)
         if listed:
@@ -403,13 +412,17 @@ def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: 
     show_foreseen(project.workdir, project.preview, all_items=all_items)
 
 
-def _preview_json(item: PlanItem, project: Foreseen | None) -> dict[str, Any]:
+def _preview_json(
+    item: PlanItem, project: Foreseen | None, edited: Edited | None
+) -> dict[str, Any]:
     document: dict[str, Any] = {
         "kind": item.kind,
         "id": item.id,
         "bytes": item.bytes,
         "reason": item.reason,
     }
+    if edited is not None:
+        return document | {"problem": edited.obstacle or None}
     if project is None:
         return document
 

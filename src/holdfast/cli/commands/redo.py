@@ -129,9 +129,10 @@ def _ask(planned: RedoPlan) -> DeclinedError | None:
     written = sum(len(each.written) for each in previews)
     deleted = sum(len(each.deleted) for each in previews)
     gone = f", deleting {deleted:,} of them" if deleted else ""
-    places = ", ".join(each.workdir for each in planned.foreseen.values())
+    facts = [f"It changes {each.workdir}." for each in planned.foreseen.values()]
+    facts.append("It can be undone.")
     paths = format_count(written + deleted, "path")
-    return asked(f"Restore {paths} in {places} again{gone}? It can be undone.", "restored")
+    return asked(f"Restore {paths} again{gone}?", "restored", facts=facts)
 
 
 def _show(project: Foreseen, *, all_items: bool) -> None:

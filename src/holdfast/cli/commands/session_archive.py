@@ -21,6 +21,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
+    from holdfast.api.home import Home
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
@@ -152,14 +153,15 @@ def restore(
         raise UsageError("--all restores every archived session; leave out the ids.")
 
     def restore_here(here: Invocation, ids: Sequence[str]) -> int:
-        planned = here.open_home().plan_restore_sessions(ids or None)
+        home = here.open_home()
+        planned = home.plan_restore_sessions(ids or None)
         for problem in planned.problems:
             note(f"warning: {problem.path}: {problem.reason}")
         report = None
         if not dry_run:
             with progress(stoppable=True) as shown:
                 report = planned.apply(progress=shown).report
-        _show(here, planned.sessions, report)
+        _show(here, home, planned.sessions, report)
         return 0 if report is None else exit_code(report)
 
     if ids:
@@ -169,7 +171,10 @@ def restore(
 
 
 def _show(
-    invocation: Invocation, sessions: Sequence[ArchivedSession], report: Report | None
+    invocation: Invocation,
+    home: Home,
+    sessions: Sequence[ArchivedSession],
+    report: Report | None,
 ) -> None:
     if invocation.json:
         print_json(
@@ -184,14 +189,16 @@ def _show(
     if not sessions:
         say("There are no archived sessions.")
     elif report is None:
-        _preview(sessions, invocation.now)
+        _preview(home, sessions, invocation.now)
         nothing_changed()
     else:
         show_report(report, home_flag=invocation.home_flag)
 
 
-def _preview(archived: Sequence[ArchivedSession], now: float) -> None:
-    sessions = sorted((each.session for each in archived), key=lambda each: -each.last_active_at)
+def _preview(home: Home, archived: Sequence[ArchivedSession], now: float) -> None:
+    latest = sorted(archived, key=lambda each: -each.session.last_active_at)
+    sessions = [each.session for each in latest]
+    openings = home.archive.openings(latest[:_EXAMPLES])
     size = format_bytes(sum(each.bytes for each in sessions))
     say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
     say()
@@ -213,7 +220,7 @@ def _preview(archived: Sequence[ArchivedSession], now: float) -> None:
             format_duration(now - each.last_active_at),
             f"{each.message_count:,}",
             format_bytes(each.bytes),
-            name(each.title or ""),
+            name(each.title) if each.title else name(openings.get(each.id, ""), "dim"),
         )
     say(rows)
     if len(sessions) > _EXAMPLES:

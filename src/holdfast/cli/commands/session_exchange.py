@@ -130,10 +130,10 @@ def _export(
         )
         if output is None:
             sys.stdout.buffer.flush()
-    report, unread = (done, ()) if isinstance(done, ExportReport) else (done.report, done.unread)
-    if report.stopped and output is not None:
-        raise KeyboardInterrupt  # nothing was written
-    return report, unread
+        report = done if isinstance(done, ExportReport) else done.report
+        if report.stopped and output is not None:
+            raise KeyboardInterrupt  # nothing was written
+    return report, () if isinstance(done, ExportReport) else done.unread
 
 
 def _tell_export(report: ExportReport, output: Path) -> None:

@@ -11,7 +11,18 @@ from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import joined, name, note, print_json, say, styled, table, warn_of, width
+from holdfast.cli.output import (
+    joined,
+    name,
+    note,
+    print_json,
+    say,
+    show_no_sessions,
+    styled,
+    table,
+    warn_of,
+    width,
+)
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.sorting import sort_option
@@ -87,7 +98,7 @@ def command(
                 openings=not invocation.json,
                 by_agent=sort == _AGENT,
             )
-        return _list_all(invocation, page, order, offset)
+        return _list_all(invocation, page, wanted, order, offset, archived=archived)
     place = invocation.open_place()
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
@@ -103,7 +114,10 @@ def command(
             _Row(session=each, page=found, opening=found.openings.get(each.id, ""))
             for each in found.sessions
         ]
-        _show(rows, found.total, order, offset, invocation.now)
+        if rows:
+            _show(rows, found.total, order, offset, invocation.now)
+        else:
+            _show_none(wanted, found.total)
     return 0
 
 
@@ -118,7 +132,15 @@ class _Row:
     opening: str = ""
 
 
-def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, offset: int) -> int:
+def _list_all(
+    invocation: Invocation,
+    page: MachinePage,
+    wanted: SessionFilter,
+    order: SessionOrder,
+    offset: int,
+    *,
+    archived: bool,
+) -> int:
     """The sessions of all homes in one list."""
     from holdfast.cli.homes import failed_json, tell_unread
 
@@ -147,7 +169,10 @@ def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, of
             )
             for each in page.found
         ]
-        _show(rows, page.total, order, offset, invocation.now)
+        if rows:
+            _show(rows, page.total, order, offset, invocation.now)
+        else:
+            _show_none(wanted, page.total, archived=archived)
     return tell_unread(page.looked.unread)
 
 
@@ -171,6 +196,8 @@ def _list_archived(
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():
         say("The archive is empty.")
+    elif not page.archived:
+        _show_none(wanted, page.total, archived=True)
     else:
         rows = [
             _Row(
@@ -199,10 +226,18 @@ def _print_json(page: SessionPage, documents: list[dict[str, Any]]) -> None:
     print_json({"sessions": documents, "total": page.total})
 
 
+def _show_none(wanted: SessionFilter, total: int, *, archived: bool = False) -> None:
+    if total:
+        say("The offset is past the last session.")
+    elif wanted != SessionFilter():
+        say("No sessions match.")
+    elif archived:
+        say("The archive is empty.")
+    else:
+        show_no_sessions()
+
+
 def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, now: float) -> None:
-    if not found:
-        say("No sessions match." if total == 0 else "The offset is past the last session.")
-        return
     numbers = (*_FIRST.get(order, ("active", "messages")), *_COLUMNS.get(order, ("size",)))
     agents = (_AGENT,) if found[0].agent is not None else ()
     # A program wants words, in a column of their own; on a screen marks take less room.
@@ -241,11 +276,12 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 
 
 def _drops(order: SessionOrder) -> Sequence[str]:
-    """The columns that a narrow terminal has no room for, the least useful first. What the list is
-    sorted by goes last."""
+    """The columns that a narrow terminal has no room for, the least useful first. What somebody
+    had the list sorted by stays."""
     useful = ("messages", "source", "size", "tokens", "cost", "active", "started")
     by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
-    return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
+    others = [each for each in useful if each != by]
+    return [*others, by] if order is SessionOrder.LAST_ACTIVE else others
 
 
 def _marks(session: Session) -> str:

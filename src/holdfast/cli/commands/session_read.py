@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +31,7 @@ from holdfast.cli.output import (
     table,
     warn_of,
     when,
+    width,
 )
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
@@ -38,10 +39,11 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import EndReason, Search, SessionFilter, Tokens
 from holdfast.model.text import format_count, one_line, printable
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
-    from holdfast.api.machine import MachineSearch
+    from holdfast.api.machine import AgentHome, Machine, MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.item import Problem
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 _LONGEST_SHOWN = 4_000
+_LEAST_TITLE = 20
 
 
 @click.command(
@@ -352,7 +355,9 @@ def search(
     if machine is not None:
         with progress("searching all homes"):
             everywhere = machine.search_sessions(asked, archived=archived)
-        return _tell_all(invocation, everywhere, asked, words, archived=archived, part=part)
+        return _tell_all(
+            invocation, machine, everywhere, asked, words, archived=archived, part=part
+        )
     home = invocation.open_home()
     with progress("searching"):
         found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
@@ -363,7 +368,9 @@ def search(
         problems = _document_problems(found.problems)
         print_json({"hits": hits, "more": more, "problems": problems})
     elif found.hits:
-        _show_hits([(None, hit) for hit in found.hits[:limit]])
+        shown = found.hits[:limit]
+        openings = {} if archived else home.openings([hit.session for hit in shown])
+        _show_hits([_Found.of(None, hit, openings) for hit in shown])
         _say_more(asked, len(found.hits))
     else:
         where = "--archived " if archived else ""
@@ -373,6 +380,7 @@ def search(
 
 def _tell_all(
     invocation: Invocation,
+    machine: Machine,
     found: MachineSearch,
     asked: Search,
     words: tuple[str, ...],
@@ -394,7 +402,9 @@ def _tell_all(
         failed = {"failed": failed_json(found.looked.unread)}
         print_json({"hits": hits} | more | {"problems": _document_problems(problems)} | failed)
     elif found.hits:
-        _show_hits([(home.label, hit) for home, hit in found.hits[:limit]])
+        shown = found.hits[:limit]
+        by_home = {} if archived else _openings(machine, shown)
+        _show_hits([_Found.of(home.label, hit, by_home.get(home, {})) for home, hit in shown])
         _say_more(asked, len(found.hits))
     else:
         together = SearchResult(
@@ -439,17 +449,51 @@ def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, par
         suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
 
 
-def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A message that matches. `agent` is named where there are several."""
+
+    agent: str | None
+    hit: Hit
+    title: str
+
+    @classmethod
+    def of(cls, agent: str | None, hit: Hit, openings: Mapping[str, str]) -> _Found:
+        """Without a title, how the conversation began: as in a list."""
+        title = hit.session.title or openings.get(hit.session.id, "")
+        return cls(agent=agent, hit=hit, title=title)
+
+
+def _openings(
+    machine: Machine, found: Sequence[tuple[AgentHome, Hit]]
+) -> Mapping[AgentHome, Mapping[str, str]]:
+    homes = dict.fromkeys(home for home, _ in found)
+    return {
+        each: machine.open(each).openings([hit.session for home, hit in found if home == each])
+        for each in homes
+    }
+
+
+def _show_hits(found: Sequence[_Found]) -> None:
     """Messages under their sessions; the agent is named where there are several. In a pipe, one
     line each."""
     if plain.is_piped():
         _show_records(found)
         return
-    for agent, hit in found:
+    for each in found:
+        hit = each.hit
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
-        said = f"{f'  {agent}' if agent else ''}  {hit.message.role}  {moment}"
-        head = joined(name(hit.session.id, "bold"), name(said, "dim"))
-        say(head.append_text(name(f"  {hit.session.title}" if hit.session.title else "")))
+        said = f"{f'  {each.agent}' if each.agent else ''}  {hit.message.role}  {moment}"
+        head = name(hit.session.id, "bold")
+        room = width() - len(hit.session.id) - len(said)
+        least = _LEAST_TITLE if each.title and not hit.session.title else 0
+        if room < least:  # a moment is not broken, and an opening has one line
+            say(head)
+            head, room = name(""), width() - len(said)
+        title = name(f"  {each.title}" if each.title else "")
+        if not hit.session.title:
+            title = name(title.plain, "dim").shortened(room)
+        say(joined(head, name(said, "dim"), title))
         say(_marked(hit.snippet))
         say()
 
@@ -473,17 +517,18 @@ def _say_more(asked: Search, found: int) -> None:
         note(text)
 
 
-def _show_records(found: Sequence[tuple[str | None, Hit]]) -> None:
-    agents = ("agent",) if found[0][0] is not None else ()
+def _show_records(found: Sequence[_Found]) -> None:
+    agents = ("agent",) if found[0].agent is not None else ()
     rows = table("session", *agents, "role", "when", "title", "text")
-    for agent, hit in found:
+    for each in found:
+        hit = each.hit
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         rows.add_row(
             name(hit.session.id),
-            *(name(agent or "") for _ in agents),
+            *(name(each.agent or "") for _ in agents),
             name(hit.message.role),
             moment,
-            name(hit.session.title or ""),
+            name(each.title),
             _marked(hit.snippet),
         )
     say(rows)

@@ -13,7 +13,16 @@ from holdfast.cli.commands.status import show_files, show_shares
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation, quoted
-from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
+from holdfast.cli.output import (
+    joined,
+    name,
+    print_json,
+    say,
+    show_no_sessions,
+    styled,
+    suggest,
+    table,
+)
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.session import Session, Tokens
@@ -134,6 +143,11 @@ def _show_cost(invocation: Invocation) -> int:
 
 
 def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> None:
+    inventory = seen.inventory
+    sessions = 0 if seen.store is None else seen.store.sessions
+    if not (sessions or inventory.items or inventory.trash or inventory.archived):
+        _show_empty(seen, home_flag)
+        return
     if seen.store is None:
         say("There is no session store in this home.")
     else:
@@ -144,6 +158,16 @@ def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> 
     show_files("largest files", seen.largest_files)
     show_usage(seen.costs, home_flag)
     _show_tip(seen, home_flag)
+
+
+def _show_empty(seen: HomeStats, home_flag: str) -> None:
+    """No tables of zeros; what removed sessions used is there all the same."""
+    show_usage(seen.costs, home_flag)
+    if seen.checkpoints.count:
+        say("There are no sessions here yet. To see the checkpoints:")
+        suggest(f"holdfast {home_flag}checkpoints")
+    else:
+        show_no_sessions()
 
 
 def _show_store(store: StoreStats) -> None:

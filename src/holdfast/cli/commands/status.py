@@ -20,6 +20,7 @@ from holdfast.cli.output import (
     name,
     print_json,
     say,
+    show_no_sessions,
     styled,
     suggest,
     table,
@@ -30,6 +31,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.show_machine import (
     PROJECT_LINES,
     agent_label,
+    sessions_in,
     show_in_projects,
     show_machine,
     trash_bytes,
@@ -38,7 +40,7 @@ from holdfast.cli.show_machine import (
 from holdfast.cli.show_plan import kind_name
 from holdfast.errors import HoldfastError
 from holdfast.model.guard import Near, Nearness
-from holdfast.model.item import SessionFile
+from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
@@ -163,8 +165,11 @@ def _what(status: HomeStatus) -> list[Share]:
     """The bytes of a home on the disk, by what they are."""
     inventory = status.inventory
     unused = sum(item.bytes for item in inventory.space)
+    stored = sum(share.bytes for share in status.by_kind if share.name == SESSION)
+    others = [share for share in status.by_kind if share.name != SESSION]
     return [
-        *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
+        Share(name=kind_name(SESSION), count=sessions_in(status), bytes=stored),
+        *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in others),
         Share(
             name="trash",
             count=len(inventory.trash),
@@ -280,8 +285,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("There are no sessions here yet. To see the checkpoints:")
         suggest(f"holdfast {home_flag}checkpoints")
     else:
-        say("There are no sessions here yet. To see how Holdfast works:")
-        suggest("holdfast demo")
+        show_no_sessions()
 
 
 def show_nothing_found(places: Sequence[Path]) -> None:

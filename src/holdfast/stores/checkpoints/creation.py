@@ -174,7 +174,9 @@ def _flush(folder: Path) -> None:
     """Flush the other files of a repository: git flushes only objects and references."""
     for place, _, names in os.walk(folder):
         for name in names:
-            fd = os.open(Path(place, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(
+                Path(place, name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
             try:
                 os.fsync(fd)
             finally:

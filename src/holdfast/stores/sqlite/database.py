@@ -29,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.stores.files import (
     PRIVATE_FILE,
-    check_regular,
+    check_database,
     is_disk_full,
     make_private_dir,
     storage_errors,
@@ -74,7 +74,7 @@ class Database:
         try:
             with sqlite_errors(path):
                 self._inode = path.stat().st_ino
-                check_regular(path)
+                check_database(path)
                 self._accept_in_any_room()
         except BaseException:
             self.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.stores.files import check_database, open_file
 
 #: How long a reader waits for a writer that has the file for itself.
 _PATIENCE = 1.0
@@ -41,6 +42,7 @@ def _octet_length(value: object) -> int | None:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that only reads; raises `StorageError`, and `BusyError` for a locked file."""
+    check_database(path)
     try:
         uri = f"{path.absolute().as_uri()}?{reading_mode(path)}"
         with closing(sqlite3.connect(uri, uri=True, timeout=patience(path))) as db:
@@ -107,7 +109,7 @@ def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
 
 def is_sqlite(path: Path) -> bool:
     """Whether a file is a database at all."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 

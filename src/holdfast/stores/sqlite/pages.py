@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import check_regular
+from holdfast.stores.files import check_database
 from holdfast.stores.sqlite.content import torn
 from holdfast.stores.sqlite.schema import pattern, prepared, tells_nothing
 
@@ -356,7 +356,7 @@ def _named(new: bytes, at: int) -> tuple[int, int]:
 def tolerant(path: Path) -> sqlite3.Connection:
     """A connection to a store that may have lost its end: SQLite refuses to read any of it,
     unless it may write to the list of tables, which nobody here does."""
-    check_regular(path)
+    check_database(path)
     location = path.absolute().as_uri() + "?mode=rw"
     db = prepared(sqlite3.connect(location, uri=True, isolation_level=None))
     try:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import SchemaError
-from holdfast.stores.files import check_regular
+from holdfast.stores.files import check_database
 from holdfast.stores.sqlite.indexed_text import search_text
 
 #: "Hold" in ASCII: says that a SQLite file is one of ours.
@@ -99,7 +99,7 @@ def at_rest(path: Path) -> Stamp | None:
 
 def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
     """A connection that cannot write. `unchanging` takes no locks: only for a store at rest."""
-    check_regular(path)
+    check_database(path)
     flags = "?mode=ro&immutable=1" if unchanging else "?mode=ro"
     return prepared(
         sqlite3.connect(

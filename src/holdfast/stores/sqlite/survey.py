@@ -180,10 +180,21 @@ def _item(
 
 
 def fixed_bytes(db: sqlite3.Connection) -> int:
-    """The first page of every table and index: it exists, however little they hold. No session has
-    a part in it: the size of a session is what its removal frees."""
-    [trees] = db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()
-    return int(trees + 1) * pragma(db, "page_size")
+    """What is there however little the tables hold: the first page of every table and index, their
+    definitions, the map of pages. No session has a part in it: the size of a session is what its
+    removal frees."""
+    trees, text = db.execute(
+        """
+        SELECT count(*) FILTER (WHERE rootpage > 0),
+               coalesce(sum(length(type || name || tbl_name || coalesce(sql, ''))), 0)
+        FROM sqlite_schema
+        """
+    ).fetchone()
+    page = pragma(db, "page_size")
+    # Definitions that do not fit on the first page of the file leave nothing there but pointers.
+    definitions = 0 if text < page else -(-text // page)
+    maps = 1 if pragma(db, "auto_vacuum") else 0
+    return int(trees + 1 + definitions + maps) * page
 
 
 def _share(db: sqlite3.Connection) -> float:

@@ -168,7 +168,7 @@ def parse_part(text: str) -> str:
     if len(folded(part).strip()) < SHORTEST_PART:
         raise QueryError(
             f"{text!r} is too short: a substring needs at least {SHORTEST_PART} characters.",
-            hint="Add a character, or search for it as a word.",
+            hint="Search for a longer part, or for whole words.",
         )
     return part
 

@@ -20,6 +20,8 @@ import re
 import sqlite3
 from pathlib import Path
 
+from holdfast.errors import StorageError
+from holdfast.stores.files import check_database
 from holdfast.value import dataclass
 
 #: Numbers of schemas, and the first and last release that made them.
@@ -121,10 +123,11 @@ def is_hermes(path: Path) -> bool | None:
         return None
     uri = path.absolute().as_uri() + "?mode=rw"
     try:
+        check_database(path)
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
             db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
             found = read(db)
-    except (sqlite3.Error, OSError):
+    except (sqlite3.Error, OSError, StorageError):
         return None
     if not found.columns:
         return None  # empty: Hermes is just being set up, or it is nobody's yet

@@ -94,7 +94,7 @@ class UsageLedger:
         for row in self._stored(db, schema, "1", ()):
             there.add(row[:2])
             yield row
-        if self._path.exists():
+        if self._path.is_file():
             uri = self._path.absolute().as_uri() + "?mode=ro"
             with (
                 contextlib.suppress(sqlite3.Error),

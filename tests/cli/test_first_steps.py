@@ -1,0 +1,98 @@
+"""What a newcomer meets first: a home with nothing in it, one with a single session, the home
+directory, and figures that are compared with what `du` says."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from holdfast.policy.rules import DAY
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine
+from tests.stored import a_line, bring_in, disk_bytes
+
+_NONE_YET = "There are no sessions here yet. To see how Holdfast works:\n  holdfast demo\n"
+ONE = "20250101_000000_000001"
+
+
+def _ago(days: float) -> float:
+    return time.time() - days * DAY
+
+
+@pytest.fixture
+def inside(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    machine.user.mkdir(exist_ok=True)
+    monkeypatch.chdir(machine.user)
+    return Inside(machine)
+
+
+@pytest.fixture
+def small(inside: Inside) -> Inside:
+    """One session, whose rows fit into pages that an empty store has too."""
+    line = a_line(ONE, at=_ago(100), messages=2, size=100)
+    bring_in(inside.machine.home, [line], now=time.time())
+    return inside
+
+
+def _report(inside: Inside, *args: str) -> Any:
+    document = inside.json(*args)
+    assert isinstance(document, dict)
+    return document["report"]
+
+
+def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> None:
+    home = inside.machine.home
+    lines = [a_line(f"20250101_000000_{n:06x}", at=_ago(100), messages=4) for n in range(200)]
+    bring_in(home, lines, now=time.time())
+    inside.ok("sessions", "list")  # makes what every command makes
+    before = disk_bytes(home)
+    report = _report(inside, "sessions", "prune", "--yes")
+    assert report["log_bytes"] == disk_bytes(home / "operations" / "1.jsonl") > 50_000
+    lock = disk_bytes(home / "operations" / "lock")
+    assert before - disk_bytes(home) == report["bytes_freed"] - report["log_bytes"] - lock
+    inside.ok("undo")
+    said = inside.ok("sessions", "prune", "--yes").out
+    assert ", less " in said
+    assert " for the log; " in said
+
+
+def test_a_small_home_is_promised_what_it_gets(small: Inside) -> None:
+    assert "The policy would remove 1 item and free 0 B." in small.ok("status").out
+    gone = small.ok("sessions", "prune", "--now", "--yes").out
+    assert "The plan removes 1 item, 0 B on disk" in gone
+    assert "Freed 0 B.\n" in gone
+
+
+def test_undo_copies_are_not_counted_as_a_gain(small: Inside) -> None:
+    home = small.machine.home
+    said = small.ok("sessions", "delete", ONE, "--yes").out
+    assert "Freed 0 B now. Bring it back with:" in said
+    copies = disk_bytes(home / "trash")
+    assert f"copies of database rows take {copies / 1000:.1f} kB more." in said
+
+
+def test_a_home_without_sessions_says_so(inside: Inside) -> None:
+    inside.ok("config", "init")
+    for words in ("sessions list", "sessions stats"):
+        assert inside.ok(*words.split()).out == _NONE_YET, words
+    assert inside.ok("sessions", "list", "--title", "x").out == "No sessions match.\n"
+    bring_in(inside.machine.home, [], now=time.time())
+    assert inside.ok("sessions", "stats").out == _NONE_YET
+
+
+def test_in_the_home_directory_another_one_is_asked_for(inside: Inside) -> None:
+    inside.ok("config", "init")
+    for words in ("checkpoints", "checkpoints list"):
+        assert "  holdfast checkpoints take DIR\n" in inside.ok(*words.split()).out, words
+    refused = inside.run("checkpoints", "take")
+    assert refused.code == 1
+    assert "it is the home directory" in refused.err
+    assert "`holdfast checkpoints take DIR`" in refused.err
+    project = inside.machine.user / "project"
+    project.mkdir()
+    assert (
+        f"holdfast checkpoints take {project}\n"
+        in inside.ok("checkpoints", "list", str(project)).out
+    )
