@@ -20,7 +20,7 @@ from holdfast.api.place import Place
 from holdfast.hooks import client
 from holdfast.hooks.helper import Helper
 from holdfast.stores.loop_book import FileLoopBook
-from tests.ending_helpers import end_helper, helper_of
+from tests.ending_helpers import end_helper, helper_of, refuse_helpers
 
 CLIENT = Path(client.__file__)
 PERL = shutil.which("perl")
@@ -85,7 +85,7 @@ class Hooked:
 def hooked(tmp_path: Path) -> Iterator[Hooked]:
     made = Hooked(tmp_path)
     yield made
-    end_helper(made.folder)
+    refuse_helpers(made.folder)
 
 
 @pytest.mark.parametrize("way", WAYS)
