@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast import Message
+from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.ports import Progress
 from tests.cli.every_command import say
 from tests.cli.inside import Inside
 from tests.cli.machine import DAY, Machine, entries
@@ -324,3 +327,20 @@ def test_a_search_without_a_hit_points_at_the_archive(kept: Machine) -> None:
         assert "To search there" not in kept.ok("sessions", "search", "--archived", *words).words
     # The suggested command finds it.
     assert "zebra" in kept.ok("sessions", "search", "--archived", "--part", "zebr").words
+
+
+def test_what_another_command_archived_meanwhile_is_not_ours(
+    kept: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = HomePlan.apply
+
+    def second(plan: HomePlan, *, progress: Progress | None = None) -> HomeReport:
+        with holdfast.open(kept.home) as home:
+            apply(home.plan_archive([OLD]))
+        return apply(plan, progress=progress)
+
+    monkeypatch.setattr(HomePlan, "apply", second)
+    said = Inside(kept).run("sessions", "archive", OLD, "--yes")
+    assert said.code == 1
+    assert "already gone" in said.out
+    assert "Archived" not in said.out

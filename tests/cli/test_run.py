@@ -283,6 +283,9 @@ class Screen:
             assert time.monotonic() < until, self._seen
             self._seen += os.read(self._screen, 65536)
 
+    def modes(self) -> list[object]:
+        return termios.tcgetattr(self._screen)
+
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
 
@@ -309,3 +312,16 @@ def test_on_a_terminal_keys_reach_the_command(machine: Machine, project: Path) -
     screen.wait_for("caught")
     screen.wait_for("ended with 9")
     assert screen.end() == 9
+
+
+def test_a_stopped_command_leaves_the_terminal_as_it_was(machine: Machine, project: Path) -> None:
+    """A program on the whole screen that is ended by force cannot do so itself."""
+    command = "stty raw -echo; printf '\\033[?1049hready'; sleep 30"
+    screen = Screen(machine, project, "--max-time", "1s", *sh(command))
+    before = screen.modes()
+    screen.wait_for("ready")
+    assert screen.modes() != before
+    screen.wait_for("\x1b[?1047l")
+    screen.wait_for("the limit is 1 s.\r\n")
+    assert screen.modes() == before
+    assert screen.end() != 0

@@ -346,8 +346,11 @@ def test_sessions_go_out_and_come_in(sample: Sample, tmp_path: Path) -> None:
         done = new.import_(tmp_path / "out.jsonl")
         assert done.report.imported == 1
         assert new.import_(tmp_path / "out.jsonl").report.skipped == (sample.one,)
+        same = new.import_(tmp_path / "out.jsonl", replace=True)
+        assert (same.report.replaced, same.operation) == (0, None)
+        new.sessions.rename(sample.one, "another title")
         again = new.import_(tmp_path / "out.jsonl", replace=True)
-        assert (again.report.replaced, again.operation) == (1, "1")
+        assert (again.report.replaced, again.operation is None) == (1, False)
         assert again.kept_in is not None
         out = io.BytesIO()
         new.export(out)

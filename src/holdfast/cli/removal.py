@@ -114,9 +114,15 @@ def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def remove(
-    invocation: Invocation, planned: HomePlan, how: RemovalFlags, *, verb: str = "remove"
+    invocation: Invocation,
+    planned: HomePlan,
+    how: RemovalFlags,
+    *,
+    verb: str = "remove",
+    after: Callable[[Report], None] = lambda _: None,
 ) -> int:
-    """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for."""
+    """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for, `after` says
+    more about a report that was shown."""
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
@@ -149,6 +155,7 @@ def remove(
     if not invocation.json:
         say()
         show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
+        after(report)
     _tell_settled(report)
     return exit_code(report)
 

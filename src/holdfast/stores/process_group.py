@@ -13,10 +13,12 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import UsageError
 
@@ -27,6 +29,8 @@ _PARENT_FIELD = 1  # of /proc/PID/stat after the name
 #: A stop by Ctrl-Z has no descriptor to wait on.
 _LOOK_EVERY = 0.2
 _SHELL_SIGNAL = 128
+#: The usual screen again, the cursor on it, and neither marks around what is pasted nor the mouse.
+_USUAL_SCREEN = b"\x1b[?1047l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1006l"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,6 +48,8 @@ class ProcessGroup:
         started: Callable[[ProcessGroup], None] = lambda _: None,
     ) -> None:
         self._terminal = terminal
+        self._modes = _modes(terminal)
+        self._signalled = False
         self._ours = os.getpgrp()
         self._code: int | None = None
         _adopt_orphans()
@@ -119,7 +125,20 @@ class ProcessGroup:
         code = os.waitstatus_to_exitcode(status)
         self._code = code if code >= 0 else _SHELL_SIGNAL - code
         self._child.returncode = code  # so that it is not waited for twice
+        self._signalled |= code < 0
         self._to_foreground(self._ours)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """The terminal as it was. Whoever was stopped by a signal may not have had the time: what
+        one types would stay invisible. What a command changed and left so by itself stays."""
+        if self._terminal is None or self._modes is None or not self._signalled:
+            return
+        if _modes(self._terminal) in (None, self._modes):
+            return
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._modes)
+            os.write(self._terminal, _USUAL_SCREEN)
 
     def _stop_with_it(self) -> None:
         """Ctrl-Z: stop as well, so that the shell takes over; go on together after `fg`."""
@@ -134,6 +153,7 @@ class ProcessGroup:
 
     def signal(self, number: int) -> None:
         """Send a signal to the group, and to what left it."""
+        self._signalled = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
         for process in self._outside():
@@ -164,9 +184,17 @@ class ProcessGroup:
 
     def close(self) -> None:
         self._to_foreground(self._ours)
+        self._tidy()
         if self._ended is not None:
             os.close(self._ended)
             self._ended = None
+
+
+def _modes(terminal: int | None) -> list[Any] | None:
+    try:
+        return None if terminal is None else termios.tcgetattr(terminal)
+    except termios.error:
+        return None
 
 
 def _adopt_orphans() -> None:

@@ -72,10 +72,13 @@ def archive(
         home = here.open_home()
         with progress("looking at the sessions") as shown:
             planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
-        before = {each.file for each in home.archive.find()}
-        code = remove(here, planned, how, verb="archive")
-        if not here.json:
-            _tell(here, [each for each in home.archive.find() if each.file not in before])
+
+        def tell(report: Report) -> None:
+            # Of this operation alone: another command may archive at the same time.
+            made = [each for each in home.archive.find() if each.operation == report.operation]
+            _tell(here, made)
+
+        code = remove(here, planned, how, verb="archive", after=tell)
         return max(code, _stayed(planned.plan, ids))
 
     if ids:
