@@ -20,7 +20,7 @@ from holdfast.api.place import Place
 from holdfast.hooks import client
 from holdfast.hooks.helper import Helper
 from holdfast.stores.loop_book import FileLoopBook
-from tests.ending_helpers import end_helper, helper_of
+from tests.ending_helpers import end_helper, helper_of, refuse_helpers
 
 CLIENT = Path(client.__file__)
 PERL = shutil.which("perl")
@@ -63,7 +63,7 @@ class Hooked:
             capture_output=True,
             check=False,
             timeout=60,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime)},
+            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "API_KEY": "secret"},
         )
 
     def seen(self) -> int:
@@ -85,7 +85,7 @@ class Hooked:
 def hooked(tmp_path: Path) -> Iterator[Hooked]:
     made = Hooked(tmp_path)
     yield made
-    end_helper(made.folder)
+    refuse_helpers(made.folder)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -171,6 +171,14 @@ def test_there_is_one_helper_and_it_ends_when_it_is_idle(hooked: Hooked) -> None
     assert not thread.is_alive()
     assert not (hooked.folder / "hooks.sock").exists()
     assert hooked.seen() == 1
+
+
+def test_the_helper_does_not_keep_the_keys_of_the_agent(hooked: Hooked) -> None:
+    hooked.run()
+    process = hooked.wait_for_helper()
+    given = Path(f"/proc/{process}/environ").read_bytes()
+    assert b"HOME=" in given
+    assert b"secret" not in given
 
 
 def test_what_only_reads_is_answered_at_once(hooked: Hooked) -> None:

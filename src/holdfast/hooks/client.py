@@ -18,6 +18,7 @@ _READING = {
     "opencode": (),
 }
 _TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
+_NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTIME_DIR")
 _TYPE, _FOLDER = 0o170000, 0o040000
 _HEAD_WORDS = 3
 _ANSWER_SECONDS = 60.0
@@ -81,6 +82,12 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
     return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
 
 
+def _environment() -> "dict[bytes, bytes]":
+    """What the helper needs. It outlives the agent, whose keys it has no business with."""
+    given = posix.environ
+    return {name: given[name] for name in _NEEDED if name in given}
+
+
 def start_helper() -> None:
     """Start the helper, which is nobody's child: the agent must not wait for it."""
     if posix.fork():
@@ -94,7 +101,8 @@ def start_helper() -> None:
         for number in (0, 1, 2):
             posix.dup2(nothing, number)
         posix.chdir("/")
-        posix.execv(sys.executable, [sys.executable, "-I", "-S", __file__, "helper"])
+        words = [sys.executable, "-I", "-S", __file__, "helper"]
+        posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
 

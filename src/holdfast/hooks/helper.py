@@ -2,7 +2,8 @@
 
 A client starts it, and it ends when nobody asked for a while. It keeps nothing that is not on the
 disk: killed at any moment, the client that waits for it does the work itself. One that runs an
-older Holdfast than is installed ends after its next answer.
+older Holdfast than is installed ends after its next answer, and one whose socket is gone, as after
+a logout, ends at once.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Helper:
     def _is_over(self) -> bool:
         if self._busy:
             return False
-        return time.monotonic() - self._last > self._idle or _release() != self._release
+        idle = time.monotonic() - self._last > self._idle
+        return idle or _release() != self._release or not (self._folder / SOCKET).exists()
 
     def _serve(self, peer: socket.socket) -> None:
         try:

@@ -18,7 +18,7 @@ from holdfast.model.loop import ToolCall
 from holdfast.model.rewrite import Rewrite
 from tests.compat.agents.installed import package
 from tests.compat.agents.lab import Lab
-from tests.ending_helpers import end_helper
+from tests.ending_helpers import refuse_helpers
 
 #: How each agent calls what writes a file and what runs a shell, and how it is run once.
 WRITE = {"claude-code": "Write", "gemini": "write_file", "opencode": "write"}
@@ -118,7 +118,7 @@ class Connected:
 
     def close(self) -> None:
         with suppress(OSError):
-            end_helper(self.runtime / "holdfast")
+            refuse_helpers(self.runtime / "holdfast")
         self.lab.close()
 
 

@@ -3,6 +3,7 @@ that hold, and files that are as they were afterwards."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -83,9 +84,24 @@ def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
         connected.say("Do this:\n" + "\n".join(prompt), check=False)
         ran = sorted(path.name for path in lab.project.glob("ran-*"))
         assert ran == ["ran-0", "ran-1"]
+        # The run ends with the third question, except that Codex lets no hook end it.
+        asked = [each for each in lab.model.heard if json.loads(each).get("tools")]
+        assert len(asked) == (7 if lab.name == "codex" else 3)
         connected.say("And this:\n" + connected.shell("touch ran-later"), check=False)
         # Another session has a budget of its own.
         assert (lab.project / "ran-later").exists()
+    finally:
+        connected.close()
+
+
+def test_advice_reaches_the_model_where_the_agent_lets_it(lab: Lab) -> None:
+    connected = Connected(lab)
+    try:
+        connected.connect()
+        connected.say("Do this:\n" + "\n".join([connected.shell("true")] * 4))
+        written = (path.read_text(errors="replace") for path in lab.user.rglob("*.jsonl"))
+        told = any("times in a row with the same arguments" in text for text in written)
+        assert told == (lab.name in ("claude-code", "codex"))
     finally:
         connected.close()
 
