@@ -298,18 +298,24 @@ def test_a_connection_whose_program_is_lost(lost: str, machine: Machine, inside:
             words = handler["command"].split()
             places = {"the program": 0, "the client": words.index("claude-code") - 1}
             at = places.get(lost, len(words) - 1 if "perl" in words[0] else 0)
-            words[at] = "/gone/program"
+            words[at] = f"/gone{words[at]}"
             handler["command"] = " ".join(words)
     path.write_text(json.dumps(said))
-    assert str(_problem(inside, "claude-code")).startswith("/gone/program")
+    assert str(_problem(inside, "claude-code")).startswith("/gone/")
 
 
 def test_what_to_try_next_names_the_home_where_there_are_several(
     machine: Machine, inside: Inside
 ) -> None:
-    inside.ok("connect", "codex", "--yes")  # now Codex has a folder too
-    (machine.user / ".codex" / "sessions").mkdir()
-    (machine.user / ".hermes").mkdir()
+    talk = (
+        machine.user
+        / ".claude"
+        / "projects"
+        / "-site"
+        / "5b6e2c1a-0000-4000-8000-000000000001.jsonl"
+    )
+    talk.parent.mkdir(parents=True)
+    talk.write_text('{"type": "user", "message": {"role": "user", "content": "hello"}}\n')
     shown = inside.ok("connect", "claude-code", "--yes")
     said = " ".join((shown.out + shown.err).split())
     assert "holdfast --home holdfast undo" in said

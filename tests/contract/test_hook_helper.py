@@ -115,22 +115,26 @@ class Hooked:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(folder / f"{client.name_for(self.identity())}.sock"))
             server.listen()
-            server.settimeout(10)
+            server.settimeout(0.02)
+            over = threading.Event()
 
             def answer() -> None:
-                try:
-                    peer, _ = server.accept()
-                except OSError:
-                    return
-                with peer:
-                    asked.append(peer.recv(65_536))
-                    peer.sendall(said)
+                while not over.is_set():
+                    try:
+                        peer, _ = server.accept()
+                    except TimeoutError:
+                        continue
+                    with peer:
+                        asked.append(peer.recv(65_536))
+                        peer.sendall(said)
 
             thread = threading.Thread(target=answer)
             thread.start()
-            yield asked
-            server.shutdown(socket.SHUT_RDWR)  # nobody came
-            thread.join()
+            try:
+                yield asked
+            finally:
+                over.set()
+                thread.join()
 
     def identity(self) -> bytes:
         with pytest.MonkeyPatch.context() as patch:
