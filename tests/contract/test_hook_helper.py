@@ -26,6 +26,8 @@ from tests.ending_helpers import end_helper, helper_of, helpers_of, refuse_helpe
 
 CLIENT = Path(client.__file__)
 PERL = shutil.which("perl")
+#: In the place of the Python that the Perl client leaves the work to: it has to do it itself.
+NOTHING = "/nothing/here"
 USER_HOME = os.fsdecode(posix.environ.get(b"HOME", b""))
 WAYS = ("python", pytest.param("perl", marks=pytest.mark.skipif(not PERL, reason="no Perl")))
 
@@ -52,6 +54,7 @@ class Hooked:
         raw: bytes = b"",
         environ: dict[str, str] | None = None,
         umask: int = -1,
+        behind: str = sys.executable,
     ) -> subprocess.CompletedProcess[bytes]:
         self.number += 1
         said = {
@@ -65,7 +68,7 @@ class Hooked:
         words = [closed, str(self.home)]
         perl_client = str(self.client.with_suffix(".pl"))
         python = [sys.executable, "-I", "-S", str(self.client), "claude-code", *words]
-        perl = [str(PERL), perl_client, "claude-code", *words, sys.executable]
+        perl = [str(PERL), perl_client, "claude-code", *words, behind]
         usual = {"XDG_RUNTIME_DIR": str(self.runtime), "HOME": USER_HOME, "API_KEY": "secret"}
         return subprocess.run(
             perl if way == "perl" else python,
@@ -258,7 +261,7 @@ def test_the_folder_of_a_session_that_is_not_ours(way: str, case: str, hooked: H
     folder = other / f"holdfast-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True)
     with hooked.answering(folder, b"0 2 0\nhi") as asked:
-        done = hooked.run(way, environ={"XDG_RUNTIME_DIR": str(given)})
+        done = hooked.run(way, environ={"XDG_RUNTIME_DIR": str(given)}, behind=NOTHING)
     assert (done.returncode, done.stdout, len(asked)) == (0, b"hi", 1)
 
 
@@ -290,7 +293,7 @@ def test_both_clients_look_for_the_same_helper(
     monkeypatch.setitem(posix.environ, b"HOME", os.fsencode(user))
     hooked.folder.mkdir(mode=0o700)
     with hooked.answering(hooked.folder, b"0 2 0\nhi") as asked:
-        done = hooked.run(way, environ={"HOME": user})
+        done = hooked.run(way, environ={"HOME": user}, behind=NOTHING)
     assert done.stdout == b"hi"
     who = client.identity()
     assert asked[0].startswith(b"holdfast2 claude-code open %d " % len(who))
