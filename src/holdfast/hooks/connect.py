@@ -22,7 +22,8 @@ from holdfast.hooks import json_edit
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.codex_trust import retrusted, trust_hash
 from holdfast.hooks.ours import is_our_handler, is_ours, our_command
-from holdfast.model.rewrite import Rewrite, identity, rewrite
+from holdfast.hooks.way_back import way_back
+from holdfast.model.rewrite import Rewrite, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.value import dataclass, replace
@@ -85,45 +86,7 @@ def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewr
     """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
     that nobody changed since becomes exactly what it was before."""
     planned = _planned(setup, connecting=False, known=_our_hashes(setup, done))
-    return [_back(each, done) or each for each in planned]
-
-
-def _back(plain: Rewrite, done: Sequence[Rewrite]) -> Rewrite | None:
-    """Back over our own changes, the last one first, to the content that says the same as taking
-    our entries out. None when somebody else changed the file in between."""
-    old = _bytes(Path(plain.path))
-    wanted = _meaning(plain.path, plain.applied(old or b"") if plain.after else None)
-    content, folders = old, plain.folders
-    for each in reversed(done):
-        if each.path != plain.path or not each.after or each.after != identity(content):
-            continue
-        content = each.reverted(content or b"") if each.before else None
-        if identity(content) != each.before:
-            return None
-        folders = tuple(dict.fromkeys((*each.folders, *folders)))
-        if _meaning(plain.path, content) == wanted:
-            return rewrite(plain.path, old, content, folders=folders)
-        if content is None:
-            return None
-    return None
-
-
-def _meaning(path: str, content: bytes | None) -> Json:
-    """What a file says: a list of hooks without any says nothing."""
-    text = "" if content is None else content.decode()
-    try:
-        if path.endswith(".toml"):
-            return tomllib.loads(text)
-        if not path.endswith(".json") or not text.strip():
-            return text.strip() or {}
-        said = json_edit.value_of(text, json_edit.parse(text))
-    except (UsageError, ValueError):
-        return text
-    if isinstance(said, dict) and isinstance(hooks := said.get("hooks"), dict):
-        filled = {key: each for key, each in hooks.items() if each != []}
-        rest = {key: each for key, each in said.items() if key != "hooks"}
-        return {**rest, "hooks": filled} if filled else rest
-    return said
+    return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
 
 def wired(setup: Setup) -> Wired:
