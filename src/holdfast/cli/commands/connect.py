@@ -178,8 +178,9 @@ def _tell(invocation: Invocation, report: Report) -> None:
     several = len(invocation.machine.homes) > 1
     flag = invocation.home_flag or ("--home holdfast " if several else "")
     show_report(report, home_flag=flag)
-    say("To take it back:")
-    suggest(f"holdfast {flag}undo {report.operation}")
+    if report.changed:
+        say("To take it back:")
+        suggest(f"holdfast {flag}undo {report.operation}")
 
 
 def _show(change: Rewrite) -> None:
