@@ -81,8 +81,8 @@ class Loop:
         return FileLoopBook(self._place.state)
 
     def decide(self, event: LoopEvent, *, closed: bool = False) -> Decision:
-        """What Holdfast says to an event. With `closed`, no tool runs while the configuration cannot
-        be used."""
+        """What Holdfast says to an event. With `closed`, no tool runs while the configuration is
+        wrong."""
         try:
             rules = self._rules()
         except Exception as error:  # noqa: BLE001 - as below
