@@ -35,9 +35,8 @@ def opened(project: Path) -> holdfast.Home:
 
 
 def look(project: Path) -> Look:
-    """The project without what is Holdfast's own in it."""
-    seen = files_and_rows(project)
-    return {name: each for name, each in seen.items() if not name.startswith(".aider.holdfast")}
+    """Everything in the project: Holdfast leaves nothing there."""
+    return files_and_rows(project)
 
 
 def test_chats_are_listed_shown_and_found(project: Path) -> None:

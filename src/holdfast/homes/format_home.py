@@ -70,7 +70,8 @@ class FormatContents(Contents):
         self.kind = form.facts.name
         self._root = ground.root
         self._format = form
-        self._mirror = Mirror(ground.state / "index", form, ground.root)
+        lasting = not form.facts.read_only
+        self._mirror = Mirror(ground.state / "index", form, ground.root, lasting=lasting)
         self._movers = movers()
         self._problems: Sequence[Problem] = ()
         pins = Pins(ground.state / "pins.json")

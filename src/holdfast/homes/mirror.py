@@ -34,15 +34,17 @@ SessionOf = Callable[[Seen], Session]
 
 
 class Mirror:
-    """Keeps the cache of one home in step with it."""
+    """Keeps the cache of one home in step with it. One that is not `lasting` goes when the home is
+    closed: nothing is ever written into a project of the user."""
 
-    def __init__(self, folder: Path, form: Format, root: Path) -> None:
+    def __init__(self, folder: Path, form: Format, root: Path, *, lasting: bool = True) -> None:
         self._folder = folder
+        self._lasting = lasting
         self._format = form
         self._root = root
         self._store: MirrorStore | None = None
         self._elsewhere: Path | None = None
-        self.notes = Notes(folder / "units.json")
+        self.notes = Notes(folder / "units.json", lasting=lasting)
 
     # --- Index ------------------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class Mirror:
                 f"the index is full ({format_bytes(MOST_BYTES)})"
             )
             found.append(Problem(path=str(self.database), reason=reason))
-        if self._elsewhere is not None:
+        if self._elsewhere is not None and self._lasting:
             reason = "nothing can be written here, so each search reads every session again"
             found.append(Problem(path=str(self._folder), reason=reason))
         return found
@@ -162,14 +164,16 @@ class Mirror:
 
     def _opened(self) -> MirrorStore:
         agent = self._format.facts.agent
-        try:
-            make_private_dir(self._folder)
-            return MirrorStore(self._folder / "sessions.db", agent)
-        except (DamageError, SchemaError, BusyError):
-            raise
-        except (OSError, StorageError):
-            self._elsewhere = Path(tempfile.mkdtemp(prefix="holdfast-"))
-            return MirrorStore(self.database, agent)
+        if self._lasting:
+            try:
+                make_private_dir(self._folder)
+                return MirrorStore(self.database, agent)
+            except (DamageError, SchemaError, BusyError):
+                raise
+            except (OSError, StorageError):
+                pass  # a home that can only be read
+        self._elsewhere = Path(tempfile.mkdtemp(prefix="holdfast-"))
+        return MirrorStore(self.database, agent)
 
     @property
     def database(self) -> Path:

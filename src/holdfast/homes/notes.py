@@ -60,8 +60,9 @@ class Seen:
 class Notes:
     """The notes on one home, in one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lasting: bool = True) -> None:
         self._path = path
+        self._lasting = lasting
         self._rows: dict[str, _Row] | None = None
         self._paths: dict[str, str] | None = None
         self._counts: dict[str, Counts | None] = {}
@@ -155,7 +156,7 @@ class Notes:
 
     def save(self) -> None:
         """Write the notes, where we may: a home that can only be read is looked at again."""
-        if not self._changed:
+        if not self._changed or not self._lasting:
             return
         said = {
             "format": _FORMAT,
