@@ -204,12 +204,16 @@ def test_only_the_tool_itself_says_that_it_reads(hooked: Hooked) -> None:
     assert client._changes_nothing("claude-code", raw)
 
 
-@pytest.mark.parametrize(("closed", "code"), [("open", 1), ("closed", 2)])
-def test_a_huge_input_is_refused_at_once(closed: str, code: int, hooked: Hooked) -> None:
+@pytest.mark.parametrize(
+    ("closed", "how", "code"), [("open", "allow", 1), ("closed", "allow", 2), ("open", "block", 2)]
+)
+def test_a_huge_input_is_refused_at_once(closed: str, how: str, code: int, hooked: Hooked) -> None:
+    (hooked.home / "operations").mkdir(parents=True)
+    (hooked.home / "config.toml").write_text(f'[hooks]\nhelper = false\non_failure = "{how}"\n')
     started = time.monotonic()
     done = hooked.run(closed=closed, raw=b"x" * (61 * 1024**2))
     assert done.returncode == code
-    assert b"bytes" in done.stderr
+    assert b"is the most" in done.stderr
     assert time.monotonic() - started < 10
 
 

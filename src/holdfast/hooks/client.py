@@ -175,7 +175,17 @@ def main(words: "list[str]") -> int:
 
         return run()
     agent, closed, home = words[:3]
-    raw = _read_all(0)
+    try:
+        raw = _read_all(0)
+    except ValueError as error:
+        _load()
+        from pathlib import Path
+
+        from holdfast.hooks.serve import refused
+
+        reply = refused(str(error), Path(home), fails_closed=closed == "closed")
+        _write_all(2, encoded(reply.err))
+        return reply.code
     found = None if words[3:] == ["alone"] else ask(agent, closed, home, raw)
     if found is None:
         quick = not _is_configured(home)

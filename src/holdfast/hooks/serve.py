@@ -24,6 +24,11 @@ def serve(agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> 
         return _serve(agent, raw, lambda: Loop(Place(home)), fails_closed=fails_closed)
 
 
+def refused(why: str, home: Path, *, fails_closed: bool) -> Reply:
+    """The answer to a hook that cannot be read at all."""
+    return failed(why, closed=fails_closed or _blocks(lambda: Loop(Place(home))))
+
+
 class Answerer:
     """Answers many hooks: what it read of a home's configuration holds until that changes."""
 
