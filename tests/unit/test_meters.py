@@ -215,7 +215,7 @@ def test_answers_without_an_id_are_answers_of_their_own(transcript: Path) -> Non
 
 @pytest.mark.parametrize(
     ("said", "counted", "unclear"),
-    [(100, 100, 0), ("100", 100, 0), (100.0, 100, 0), ("many", 0, 1), (-5, 0, 1), ([], 0, 1)],
+    [(100, 100, 0), ("90", 90, 0), (100.0, 100, 0), ("many", 0, 1), (-5, 0, 1), ([], 0, 1)],
 )
 def test_numbers_as_an_agent_may_write_them(
     said: Any, counted: int, unclear: int, transcript: Path
