@@ -140,7 +140,7 @@ def test_all_that_was_undone_is_redone_in_order(
         assert f"again: sessions {first[0]}" in run.ok("redo", "--yes").out
         assert f"again: sessions {second[0]}" in run.ok("redo", "--yes").out
         assert _session(run, DISK) == after
-        assert "nothing that was undone is still undone" in run.run("redo", "--yes").err
+        assert "nothing was undone, or it was done again since" in run.run("redo", "--yes").err
 
 
 def test_restores_of_one_project_are_redone_in_order(run: Inside, project: Path) -> None:

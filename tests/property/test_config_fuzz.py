@@ -25,6 +25,8 @@ FLAGS = (
     "checkpoints.delete_orphans",
     "checkpoints.auto_prune",
     "checkpoints.hash_all",
+    "hooks.checkpoints",
+    "hooks.helper",
 )
 KNOWN = [*(key.name for key in KEYS), *TABLES, "source"]
 NAMES = st.one_of(st.sampled_from(KNOWN), st.text(max_size=70))

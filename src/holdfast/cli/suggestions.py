@@ -366,7 +366,9 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
 
 def _mistyped(name: str, known: Collection[str], ctx: click.Context) -> str | None:
     """What is called otherwise here, if the name is nearer to the word for that than to any
-    command: `prun` is `prune`, and not `run`."""
+    command: `prun` is `prune`, and not `run`. Two letters that changed places are no other word."""
+    if any(sorted(name) == sorted(each) for each in known):
+        return None
     table = COMMANDS.get(_path(ctx), {})
     words = [*known, *_without_opposites(name, table)]
     nearest = get_close_matches(name, words, n=1, cutoff=_SAME)
