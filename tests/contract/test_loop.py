@@ -413,6 +413,7 @@ def test_a_used_up_budget_stays_used_up(budget: str, home: Path, project: Path) 
     append(session.transcript, *map(claude_answer, range(4)))
     assert session.tool().verdict is Verdict.STOP
     session.transcript.write_text("")
+    append(session.transcript, claude_answer(0))
     assert session.tool().verdict is Verdict.STOP
     if budget == "daily_tokens":  # without the note of the session the day is still known
         (home / "loop" / "claude-code" / "s1.json").unlink()
