@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import holdfast
-from holdfast.hooks.client import is_private, runtime_folder
+from holdfast.hooks.client import encoded, is_private, runtime_folder
 from holdfast.hooks.reply import Reply
 from holdfast.hooks.serve import Answerer
 
@@ -29,6 +29,9 @@ _LOCK = "hooks.lock"
 _MOST_BYTES = 64 * 1024**2
 _HEAD_WORDS = 5
 _SLOW_CLIENT = 10.0
+#: Nobody waits so long for an answer. A thread cannot be ended, and would keep its locks: the whole
+#: helper ends instead.
+_STUCK = 180.0
 _PEER = struct.Struct("3i")
 
 
@@ -40,7 +43,7 @@ class Helper:
         self._idle = idle
         self._answerer = Answerer()
         self._release = _release()
-        self._busy = 0
+        self._busy: dict[socket.socket, float] = {}
         self._last = time.monotonic()
         self._turn = threading.Lock()
 
@@ -73,7 +76,7 @@ class Helper:
             except TimeoutError:
                 continue
             with self._turn:
-                self._busy += 1
+                self._busy[peer] = time.monotonic()
             threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
     def _drain(self, server: socket.socket) -> None:
@@ -85,15 +88,17 @@ class Helper:
             except OSError:
                 break
             with self._turn:
-                self._busy += 1
+                self._busy[peer] = time.monotonic()
             self._serve(peer)
         until = time.monotonic() + _SLOW_CLIENT
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
 
     def _is_over(self) -> bool:
-        if self._busy:
-            return False
+        with self._turn:
+            since = min(self._busy.values(), default=None)
+        if since is not None:
+            return time.monotonic() - since > _STUCK
         idle = time.monotonic() - self._last > self._idle
         return idle or _release() != self._release or not (self._folder / SOCKET).exists()
 
@@ -104,11 +109,11 @@ class Helper:
                 if not _is_ours(peer):
                     return
                 reply = self._answer(peer)
-                out, err = reply.out.encode(), reply.err.encode()
+                out, err = encoded(reply.out), encoded(reply.err)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
         finally:
             with self._turn:
-                self._busy -= 1
+                del self._busy[peer]
                 self._last = time.monotonic()
 
     def _answer(self, peer: socket.socket) -> Reply:
@@ -120,13 +125,14 @@ class Helper:
         place, size = int(words[3]), int(words[4])
         if place + size > _MOST_BYTES:
             raise ValueError("too long")
-        while len(rest) < place + size:
+        given = bytearray(rest)
+        while len(given) < place + size:
             some = peer.recv(1 << 20)
             if not some:
                 raise ValueError("it went away")
-            rest += some
-        home = Path(os.fsdecode(rest[:place]))
-        return self._answerer.serve(agent, home, rest[place:], fails_closed=closed)
+            given += some
+        home = Path(os.fsdecode(bytes(given[:place])))
+        return self._answerer.serve(agent, home, bytes(given[place:]), fails_closed=closed)
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:
