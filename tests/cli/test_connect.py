@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.commands import connect as command
 from holdfast.hooks import json_edit
-from holdfast.hooks.connect import trust_hash
+from holdfast.hooks.codex_trust import trust_hash
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 
@@ -320,3 +321,141 @@ def test_what_to_try_next_names_the_home_where_there_are_several(
     said = " ".join((shown.out + shown.err).split())
     assert "holdfast --home holdfast undo" in said
     assert "To try it: holdfast --home holdfast doctor" in said
+
+
+@pytest.mark.parametrize("made", [False, True], ids=["nothing there", "their settings"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_disconnect_goes_back_over_a_second_connect(
+    agent: str, made: bool, machine: Machine, inside: Inside
+) -> None:
+    if made:
+        given(machine, agent)
+    before = files(machine)
+    inside.ok("connect", agent, "--yes")
+    inside.ok("config", "set", "hooks.on_failure", "block")
+    inside.ok("connect", agent, "--yes")
+    inside.ok("disconnect", agent, "--yes")
+    assert files(machine) == before
+    assert "Nothing to do" in inside.ok("disconnect", agent, "--yes").out
+    inside.ok("connect", agent, "--yes")
+    inside.ok("disconnect", agent, "--yes")
+    assert files(machine) == before
+
+
+def test_ours_leave_when_others_wrote_between_two_connects(
+    machine: Machine, inside: Inside
+) -> None:
+    given(machine, "claude-code")
+    path = machine.user / SETTINGS["claude-code"]
+    inside.ok("connect", "claude-code", "--yes")
+    path.write_text(path.read_text().replace('"dark"', '"light"'))
+    inside.ok("config", "set", "hooks.on_failure", "block")
+    inside.ok("connect", "claude-code", "--yes")
+    inside.ok("disconnect", "claude-code", "--yes")
+    assert path.read_text() == THEIRS.replace('"dark"', '"light"')
+
+
+@pytest.mark.parametrize("line", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_what_the_user_wrote_behind_our_trust_stays(
+    line: str, machine: Machine, inside: Inside
+) -> None:
+    config = machine.user / ".codex" / "config.toml"
+    config.parent.mkdir()
+    start = f'model = "x"{line}'
+    config.write_bytes(start.encode())
+    inside.ok("connect", "codex", "--yes")
+    added = config.read_bytes().decode()
+    assert added.count("\n") == added.count(line)
+    more = f"{line}# mine{line}{line}# of the next{line}[tui]{line}theme = 1{line}"
+    config.write_bytes((added + more).encode())
+    inside.ok("config", "set", "hooks.on_failure", "block")
+    inside.ok("connect", "codex", "--yes")
+    assert len(tomllib.loads(config.read_bytes().decode())["hooks"]["state"]) == 2
+    inside.ok("disconnect", "codex", "--yes")
+    assert config.read_bytes().decode() == start + more
+
+
+def test_trust_that_an_undo_left_behind_is_taken_out(machine: Machine, inside: Inside) -> None:
+    inside.ok("connect", "codex", "--yes")
+    config = machine.user / ".codex" / "config.toml"
+    theirs = f'[hooks.state."{machine.user}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "mine"\n'
+    config.write_text(config.read_text() + theirs)
+    assert inside.run(*OWN, "undo", "--yes").code == 1
+    assert not (machine.user / SETTINGS["codex"]).exists()
+    inside.ok("disconnect", "codex", "--yes")
+    assert config.read_text() == theirs
+    assert "Nothing to do" in inside.ok("disconnect", "codex", "--yes").out
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("agent", SETTINGS)
+def test_only_our_handler_leaves_an_entry_that_somebody_shares(
+    agent: str, first: bool, machine: Machine, inside: Inside
+) -> None:
+    inside.ok("connect", agent, "--yes")
+    path = machine.user / SETTINGS[agent]
+    said = json.loads(path.read_text())
+    event = "BeforeTool" if agent == "gemini" else "PreToolUse"
+    theirs = {"type": "command", "command": "true"}
+    said["hooks"][event][0]["hooks"].insert(0 if first else 1, theirs)
+    path.write_text(json.dumps(said, indent=2))
+    config = machine.user / ".codex" / "config.toml"
+    start = f"{path}:pre_tool_use:0"
+    if agent == "codex":
+        text = config.read_text()
+        text = text.replace(f"{start}:0", f"{start}:1") if first else text
+        trusted = f'[hooks.state."{start}:{0 if first else 1}"]\ntrusted_hash = "mine"\n'
+        config.write_text(text + trusted)
+    document: Any = inside.json("connect", "--status")
+    [events] = [e["events"] for e in document["connections"] if e["path"] == str(path)]
+    assert event in events
+    inside.ok("disconnect", agent, "--yes")
+    left = json.loads(path.read_text())
+    assert [each["hooks"] for each in left["hooks"][event]] == [[theirs]]
+    assert "client.p" not in path.read_text()
+    if agent == "codex":
+        state = tomllib.loads(config.read_text())["hooks"]["state"]
+        assert state == {f"{start}:0": {"trusted_hash": "mine"}}
+
+
+def test_two_projects_leave_nothing_behind(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = [machine.user / "a", machine.user / "b"]
+    for each in projects:
+        each.mkdir()
+    before = files(machine)
+    for what in ("connect", "disconnect"):
+        for each in projects:
+            monkeypatch.chdir(each)
+            inside.ok(what, "claude-code", "--scope", "project", "--yes")
+    assert files(machine) == before
+
+
+def test_settings_that_are_not_json_are_refused_in_words(machine: Machine, inside: Inside) -> None:
+    path = machine.user / SETTINGS["claude-code"]
+    path.parent.mkdir(parents=True)
+    deep = "[" * 5_000 + "]" * 5_000
+    twice = '{"hooks": {}, "hooks": {}}'
+    for text in ('{"a\\x": 1}', '{"a": 01}', '{"a": "\\q"}', f'{{"a": {deep}}}', twice):
+        path.write_text(text)
+        for what in ("connect", "disconnect"):
+            result = inside.run(what, "claude-code", "--yes")
+            assert (result.code, path.read_text()) == (2, text)
+            assert "Nothing was changed" in result.err
+        inside.ok("connect", "--status")
+
+
+def test_nothing_to_take_back_when_nothing_was_done(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = machine.user / SETTINGS["gemini"]
+
+    def yes(*_: object, **__: object) -> None:
+        path.parent.mkdir()
+        path.write_text("{}\n")
+
+    monkeypatch.setattr(command, "asked", yes)
+    result = inside.run("connect", "gemini")
+    assert (result.code, path.read_text()) == (1, "{}\n")
+    assert "undo" not in result.out

@@ -21,6 +21,7 @@ from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.hooks import client
 from holdfast.hooks.helper import Helper, run
+from holdfast.hooks.reply import SILENT, Reply
 from holdfast.stores.loop_book import FileLoopBook
 from tests.ending_helpers import end_helper, helper_of, helpers_of, refuse_helpers
 
@@ -29,6 +30,7 @@ PERL = shutil.which("perl")
 #: In the place of the Python that the Perl client leaves the work to: it has to do it itself.
 NOTHING = "/nothing/here"
 USER_HOME = os.fsdecode(posix.environ.get(b"HOME", b""))
+NODE = shutil.which("node")
 WAYS = ("python", pytest.param("perl", marks=pytest.mark.skipif(not PERL, reason="no Perl")))
 
 
@@ -395,6 +397,83 @@ def test_what_only_reads_is_answered_at_once(hooked: Hooked) -> None:
     done = hooked.run(tool="Read")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert not hooked.home.exists()
+
+
+def test_only_the_tool_itself_says_that_it_reads(hooked: Hooked) -> None:
+    said = {
+        "tool_input": {"tool_name": "Grep", "text": '\\"{"'},
+        "session_id": "s1",
+        "cwd": str(hooked.project),
+        "hook_event_name": "PreToolUse",
+    }
+    for fields in ({**said, "tool_name": "mcp__x__y"}, {"tool_name": "mcp__x__y", **said}, said):
+        raw = json.dumps(fields, separators=(",", ":")).encode()
+        assert not client._changes_nothing("claude-code", raw)
+    said["tool_input"] = {"text": '\\"{"'}
+    raw = json.dumps({**said, "tool_name": "Grep"}, separators=(",", ":")).encode()
+    assert client._changes_nothing("claude-code", raw)
+
+
+@pytest.mark.parametrize(
+    ("closed", "how", "code"), [("open", "allow", 1), ("closed", "allow", 2), ("open", "block", 2)]
+)
+def test_a_huge_input_is_refused_at_once(closed: str, how: str, code: int, hooked: Hooked) -> None:
+    (hooked.home / "operations").mkdir(parents=True)
+    (hooked.home / "config.toml").write_text(f'[hooks]\nhelper = false\non_failure = "{how}"\n')
+    started = time.monotonic()
+    done = hooked.run(closed=closed, raw=b"x" * (61 * 1024**2))
+    assert done.returncode == code
+    assert b"is the most" in done.stderr
+    assert time.monotonic() - started < 10
+
+
+def test_a_helper_with_a_thread_that_never_ends_ends_all_the_same(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+
+    def answer(_: socket.socket) -> Reply:
+        never.wait()
+        return SILENT
+
+    monkeypatch.setattr("holdfast.hooks.helper._STUCK", 0.2)
+    monkeypatch.setattr("holdfast.hooks.helper._SLOW_CLIENT", 0.2)
+    hooked.folder.mkdir(mode=0o700)
+    helper = Helper(hooked.folder)
+    monkeypatch.setattr(helper, "_answer", answer)
+    thread = threading.Thread(target=helper.run, daemon=True)
+    thread.start()
+    hooked.wait_for_helper()
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(next(hooked.folder.glob("*.sock"))))
+        thread.join(timeout=10)
+    assert not thread.is_alive()
+    never.set()
+
+
+@pytest.mark.skipif(not NODE, reason="no Node.js")
+@pytest.mark.parametrize("said", ['{"notice": "it is so"}', ""])
+def test_the_plugin_of_opencode_shows_notices(said: str, tmp_path: Path) -> None:
+    code = f"process.stdin.resume(); process.stdout.write({said!r}); process.exit({int(not said)})"
+    text = (CLIENT.parent / "opencode_plugin.js").read_text()
+    text = text.replace("/*COMMAND*/ []", json.dumps([NODE, "-e", code]))
+    (tmp_path / "plugin.mjs").write_text(text)
+    (tmp_path / "main.mjs").write_text(
+        """
+        import { Holdfast } from "./plugin.mjs"
+        const client = {
+          tui: { showToast: async ({ body }) => console.log("toast", body.message) },
+          app: { log: async ({ body }) => console.log("log", body.message) },
+        }
+        const hooks = await Holdfast({ client, directory: "/" })
+        await hooks["tool.execute.before"]({ tool: "bash", sessionID: "s" }, { args: {} })
+        """
+    )
+    done = subprocess.run(
+        [str(NODE), str(tmp_path / "main.mjs")], capture_output=True, text=True, check=True
+    )
+    message = "it is so" if said else "Holdfast: the hook failed: exit code 1"
+    assert done.stdout.splitlines() == [f"toast {message}", f"log {message}"]
 
 
 def test_a_helper_can_be_turned_off(hooked: Hooked) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import threading
@@ -16,10 +17,11 @@ from holdfast.api.capture import Capture
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.errors import StorageError
+from holdfast.hooks.serve import serve
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
 from holdfast.stores.checkpoints.writer import CheckpointWriter
 from tests.builders import NOW
-from tests.unit.test_meters import append, claude_answer, claude_result
+from tests.unit.test_meters import OpenCode, append, claude_answer, claude_result
 
 DAY = 86_400.0
 
@@ -399,3 +401,115 @@ def test_an_id_is_never_a_path(name: str, home: Path, project: Path, tmp_path: P
     made = {path for path in tmp_path.rglob("*") if "loop" not in path.parts}
     assert made - before <= {home, home / "checkpoints"}
     assert json.loads(next((home / "loop").rglob("*.json")).read_text())["format"] == 1
+
+
+# --- What an agent, or somebody else, may do to the records ---------------------------------------
+
+
+@pytest.mark.parametrize("budget", ["max_tokens", "daily_tokens"])
+def test_a_used_up_budget_stays_used_up(budget: str, home: Path, project: Path) -> None:
+    session = Session(home, project, config=f"[guard]\n{budget} = 300\n")
+    session.now = 1_774_440_000.0
+    append(session.transcript, *map(claude_answer, range(4)))
+    assert session.tool().verdict is Verdict.STOP
+    session.transcript.write_text("")
+    append(session.transcript, claude_answer(0))
+    assert session.tool().verdict is Verdict.STOP
+    if budget == "daily_tokens":  # without the note of the session the day is still known
+        (home / "loop" / "claude-code" / "s1.json").unlink()
+        assert session.tool().verdict is Verdict.STOP
+
+
+@pytest.mark.parametrize("how", ["allow", "block"])
+@pytest.mark.parametrize("transcript", ["/nonexistent/s1.jsonl", "", "a directory", "s1.jsonl"])
+def test_a_transcript_that_can_never_be_read_leaves_a_budget_undecided(
+    transcript: str, how: str, home: Path, project: Path
+) -> None:
+    config = f'[hooks]\non_failure = "{how}"\n[guard]\nmax_tokens = 300\n'
+    session = Session(home, project, config=config)
+    given = str(project) if transcript == "a directory" else transcript
+    assert session.tool("", moment=Moment.PROMPT, transcript=given).passes
+    first, second = session.tool(transcript=given), session.tool(transcript=given)
+    assert (first == Decision()) == transcript.startswith("/")  # it may come yet
+    assert "cannot be read" in second.undecided
+    assert "('" not in second.undecided
+    assert second.passes == (how == "allow")
+    assert all(call.checkpoint for call in session.loop.calls("s1"))
+
+
+@pytest.mark.parametrize("what", ["not a database", "a row", "the note"])
+def test_the_checkpoint_is_taken_whatever_the_meter_says(
+    what: str, home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.stores.loop_book._WAIT", 0.05)
+    session = Session(home, project, config="[guard]\nmax_tokens = 300\n")
+    path = tmp_path / "opencode.db"
+    database = OpenCode(path)
+    database.do("INSERT INTO message VALUES ('s1', 1, '{torn')")
+    if what == "not a database":
+        path.write_bytes(b"x" * 5_000)
+    fields = {"agent": "opencode", "transcript": str(path)}
+    with contextlib.ExitStack() as stack:
+        if what == "the note":
+            stack.enter_context(session.loop.book.session("opencode", "s1"))
+        said = session.tool(**fields)
+    assert said.passes
+    assert said.notice
+    [call] = session.loop.calls("s1")
+    assert call.checkpoint
+
+
+def test_a_call_that_is_asked_about_twice_counts_once(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard]\nmax_iterations = 2\n")
+    same: Mapping[str, Any] = {"arguments": {"command": "ls"}, "call": "toolu_1"}
+    assert [session.tool(**same).verdict for _ in range(4)] == ["pass"] * 4
+    assert [session.tool().verdict for _ in range(2)] == ["pass", "stop"]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_input": "DEEP"},
+        {"session_id": "a\ud800b", "cwd": "/nonexistent\0x"},
+        {"session_id": "s\0", "cwd": "/x\ud800"},
+    ],
+)
+def test_nothing_that_an_agent_says_gets_past_on_failure(
+    fields: Mapping[str, Any], closed: bool, home: Path, project: Path
+) -> None:
+    how = "block" if closed else "allow"
+    Session(home, project, config=f'[hooks]\non_failure = "{how}"\n')
+    said = {"session_id": "s1", "cwd": str(project), "hook_event_name": "PreToolUse"}
+    raw = json.dumps({**said, "tool_name": "Bash", **fields})
+    raw = raw.replace('"DEEP"', "[" * 100_000 + "]" * 100_000)
+    reply = serve("claude-code", home, raw.encode())
+    denied = reply.code == 2 or '"deny"' in reply.out
+    assert denied == closed
+    assert reply.out + reply.err
+
+
+@pytest.mark.parametrize(
+    ("config", "closed", "denied"),
+    [
+        ('[hooks]\non_failure = "block"\n', False, True),
+        ('[hooks]\non_failure = "allow" # on_failure = "block"\n', False, False),
+        ("", True, True),
+    ],
+)
+def test_an_error_in_the_configuration_is_a_failure_too(
+    config: str, closed: bool, denied: bool, home: Path, project: Path
+) -> None:
+    Session(home, project, config=f'{config}[guard]\nmax_iterations = "1"\n')
+    said = {"session_id": "s1", "cwd": str(project), "hook_event_name": "PreToolUse"}
+    raw = json.dumps({**said, "tool_name": "Bash"}).encode()
+    reply = serve("claude-code", home, raw, fails_closed=closed)
+    assert ('"deny"' in reply.out) == denied
+    assert "its configuration cannot be used" in reply.out
+    assert "holdfast.open" not in reply.out
+
+
+def test_a_session_with_half_a_character_in_its_name_is_counted(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard]\nmax_iterations = 1\n")
+    session.name = "a\ud800b"
+    assert [session.tool().verdict for _ in range(2)] == ["pass", "stop"]

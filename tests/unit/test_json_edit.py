@@ -54,3 +54,70 @@ def test_only_ours_leave_wherever_they_stand() -> None:
 def test_what_is_not_such_a_file_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         json_edit.add(text, AT, OURS)
+
+
+ENTRY = json.dumps(OURS)
+COMMENTED = {
+    "above the next": (
+        '[\n  %s,\n  // theirs\n  {"a": 1}\n]',
+        '[\n  // theirs\n  {"a": 1}\n]',
+    ),
+    "behind the one before": (
+        '[\n  {"a": 1}, // theirs\n  %s\n]',
+        '[\n  {"a": 1} // theirs\n]',
+    ),
+    "between two": (
+        '[\n  {"a": 1}, // one\n  %s,\n  // two\n  {"b": 2}\n]',
+        '[\n  {"a": 1}, // one\n  // two\n  {"b": 2}\n]',
+    ),
+    "on one line": ('[{"a": 1}, /* b */ %s, {"b": 2}]', '[{"a": 1}, /* b */  {"b": 2}]'),
+    "nothing else in the list": ("[ // mine\n  %s,\n]", "[ // mine\n]"),
+    "behind the only one": ("[\n  %s // why\n]", "[\n   // why\n]"),
+}
+
+
+@pytest.mark.parametrize(("text", "left"), COMMENTED.values(), ids=COMMENTED)
+def test_comments_stay_when_ours_leave(text: str, left: str) -> None:
+    whole = f'{{"hooks": {{"PreToolUse": {text % ENTRY}}}}}'
+    back = json_edit.remove(whole, AT, is_ours)
+    json_edit.parse(back)
+    assert back == f'{{"hooks": {{"PreToolUse": {left}}}}}'
+
+
+def test_comments_in_what_is_empty_stay() -> None:
+    text = '{\n  "hooks": {\n    // none yet\n  }\n}\n'
+    changed = json_edit.add(text, AT, OURS)
+    assert "// none yet" in changed
+    assert json_edit.remove(changed, AT, is_ours) == text
+
+
+def test_lines_end_as_they_do_in_the_file() -> None:
+    text = '{\r\n  "model": "opus"\r\n}\r\n'
+    changed = json_edit.add(text, AT, OURS)
+    assert changed.count("\n") == changed.count("\r\n") > text.count("\n")
+    assert json_edit.remove(changed, AT, is_ours) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a\\x": 1}',
+        '{"a": 01}',
+        '{"a": "\\q"}',
+        '{"a": \u0661}',
+        '{"a":\u00a01}',
+        '{"a": ' + "[" * 5_000 + "]" * 5_000 + "}",
+        '{"hooks": {}, "hooks": {}}',
+        '{"hooks": {"PreToolUse": [], "PreToolUse": []}}',
+    ],
+    ids=["key", "zero", "escape", "digit", "blank", "deep", "twice", "event twice"],
+)
+def test_what_an_agent_would_not_read_is_refused_in_words(text: str) -> None:
+    with pytest.raises(UsageError):
+        json_edit.add(text, AT, OURS)
+
+
+def test_a_number_that_python_does_not_read_is_refused() -> None:
+    text = '{"a": ' + "1" * 5_000 + "}"
+    with pytest.raises(UsageError):
+        json_edit.value_of(text, json_edit.parse(text))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +102,37 @@ def test_it_reads_on_and_never_twice(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_another_file_in_its_place_is_read_from_the_beginning(agent: str, transcript: Path) -> None:
+@pytest.mark.parametrize("how", ["written anew", "emptied", "removed"])
+def test_what_was_used_never_falls_and_more_is_added(
+    agent: str, how: str, transcript: Path
+) -> None:
     answer, _ = AGENTS[agent]
     append(transcript, *map(answer, range(9)))
     _, marks = read_meter(agent, [transcript], {})
     transcript.unlink()
-    append(transcript, answer(0))
-    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == 110
+    if how != "removed":
+        transcript.touch()
+    if how == "written anew":
+        append(transcript, answer(0))
+    for _ in range(2):
+        reading, marks = read_meter(agent, [transcript], json.loads(json.dumps(marks)))
+        assert reading.metered.tokens.total == 9 * 110
+        assert reading.missing == ((str(transcript),) if how == "removed" else ())
+    append(transcript, answer(20), answer(21))
+    expected = 9 if how == "removed" else 11  # one that comes back may be the same as before
+    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == expected * 110
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_same_transcript_as_another_file_counts_once(agent: str, transcript: Path) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, *map(answer, range(9)))
+    _, marks = read_meter(agent, [transcript], {})
+    content = transcript.read_bytes()
+    transcript.rename(transcript.with_suffix(".old"))
+    transcript.write_bytes(content)
+    append(transcript, answer(9))
+    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == 10 * 110
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -162,10 +189,79 @@ def test_subagents_count(
     other = transcript.parent / beside
     other.parent.mkdir(parents=True)
     append(other, answer(1))
-    assert read_meter(agent, [transcript], {})[0].metered.tokens.total == 220
+    reading, marks = read_meter(agent, [transcript], {})
+    assert reading.metered.tokens.total == 220
+    other.unlink()
+    assert read_meter(agent, [transcript], marks)[0].metered.tokens.total == 220
 
 
 def test_a_transcript_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none.jsonl"
     reading, _ = read_meter("codex", [missing], {})
     assert reading.missing == (str(missing),)
+
+
+def test_a_pipe_in_place_of_a_transcript_is_not_waited_for(transcript: Path) -> None:
+    os.mkfifo(transcript)
+    assert read_meter("codex", [transcript], {})[0].missing == (str(transcript),)
+
+
+def test_answers_without_an_id_are_answers_of_their_own(transcript: Path) -> None:
+    answer = claude_answer(1)
+    del answer["message"]["id"]
+    append(transcript, answer, answer)
+    assert read_meter("claude-code", [transcript], {})[0].metered.tokens.total == 220
+
+
+@pytest.mark.parametrize(
+    ("said", "counted", "unclear"),
+    [(100, 100, 0), ("90", 90, 0), (100.0, 100, 0), ("many", 0, 1), (-5, 0, 1), ([], 0, 1)],
+)
+def test_numbers_as_an_agent_may_write_them(
+    said: Any, counted: int, unclear: int, transcript: Path
+) -> None:
+    append(transcript, claude_answer(1, read=said))
+    reading, _ = read_meter("claude-code", [transcript], {})
+    assert (reading.metered.tokens.input, reading.unclear) == (counted, unclear)
+
+
+class OpenCode:
+    """As much of its database as the meter reads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.do("CREATE TABLE session (id, parent_id)")
+        self.do("CREATE TABLE message (session_id, time_created, data)")
+        self.do("CREATE TABLE part (id, session_id, data)")
+        self.do("INSERT INTO session VALUES ('s1', NULL)")
+
+    def do(self, statement: str, *values: object) -> None:
+        with closing(sqlite3.connect(self.path)) as db, db:
+            db.execute(statement, values)
+
+    def answer(self, cost: float = 0.5) -> None:
+        tokens = {"input": 100, "output": 10, "reasoning": 0, "cache": {"read": 5, "write": 0}}
+        data = {"role": "assistant", "modelID": "m", "tokens": tokens, "cost": cost}
+        self.do("INSERT INTO message VALUES ('s1', 1774440000000, ?)", json.dumps(data))
+
+
+def test_what_opencode_took_back_was_used(tmp_path: Path) -> None:
+    database = OpenCode(tmp_path / "opencode.db")
+    database.answer()
+    database.answer()
+    marks: Any = {}
+    for statement, used, cost in (
+        ("SELECT 1", 220, 1.0),
+        ("DELETE FROM message", 220, 1.0),
+        ("SELECT 1", 220, 1.0),
+    ):
+        database.do(statement)
+        marks = json.loads(json.dumps(marks))
+        reading, marks = read_meter("opencode", [database.path], marks, session="s1")
+        assert reading.metered.tokens.total == used
+        assert sum(each.cost for each in reading.metered.by_day.values()) == cost
+    database.answer()
+    reading, marks = read_meter("opencode", [database.path], marks, session="s1")
+    assert reading.metered.tokens.total == 330
+    other = read_meter("opencode", [database.path], {}, session="elsewhere")[0]
+    assert other.missing == (str(database.path),)

@@ -8,9 +8,11 @@ the user's setting (`hooks.on_failure`) decides whether the tool runs then.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +24,24 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
 from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
 from holdfast.model.text import one_line
+from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
-from holdfast.policy.loop_guard import LoopState, advice_key, judge, measured, with_prompt
+from holdfast.policy.loop_guard import (
+    LoopState,
+    advice_key,
+    before_call,
+    grown,
+    judge,
+    largest,
+    measured,
+    with_call,
+    with_prompt,
+)
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.project_root import VERSION_CONTROL, project_root
 from holdfast.policy.spending import Measure
+from holdfast.stores.files import read_file
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
 from holdfast.value import dataclass, replace
@@ -39,6 +53,8 @@ if TYPE_CHECKING:
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
+_BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
+_MOST_CONFIG = 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +80,36 @@ class Loop:
     def book(self) -> FileLoopBook:
         return FileLoopBook(self._place.state)
 
-    def decide(self, event: LoopEvent) -> Decision:
-        """What Holdfast says to an event."""
+    def decide(self, event: LoopEvent, *, closed: bool = False) -> Decision:
+        """What Holdfast says to an event. With `closed`, no tool runs while the configuration is
+        wrong."""
         try:
             rules = self._rules()
-        except (HoldfastError, OSError) as error:
-            return _on_failure(f"its configuration cannot be used: {_words(error)}", blocks=False)
+        except Exception as error:  # noqa: BLE001 - as below
+            why = f"its configuration cannot be used: {_words(error)}"
+            return _on_failure(why, blocks=closed or self._says_block())
         try:
             if event.moment is Moment.PROMPT:
                 return self._prompt(event, rules)
             if event.moment is Moment.BEFORE_TOOL:
                 return self._before_tool(event, rules)
-        except (HoldfastError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the user's setting decides
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
+
+    def blocks_on_failure(self) -> bool:
+        """Whether a tool must not run when nothing can be decided. Raises nothing."""
+        try:
+            return self._rules().blocks_on_failure
+        except Exception:  # noqa: BLE001 - as above
+            return self._says_block()
+
+    def _says_block(self) -> bool:
+        """What a configuration with an error in it says about failures."""
+        try:
+            return bool(_BLOCK.search(read_file(self._place.config_file, _MOST_CONFIG)))
+        except OSError:
+            return False
 
     def standing(self, agent: str, session: str) -> LoopStanding:
         """How a session stands to its budgets, as far as its agent has written it down. Changes
@@ -111,6 +143,8 @@ class Loop:
         book = self.book
         with book.session(event.agent, event.session) as before:
             state, errors, missing = self._metered(self._seen(before, event), rules)
+            if not before.work.guarded.iterations:
+                missing = ""  # nothing has been done yet, and nothing need be written down
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
@@ -119,17 +153,27 @@ class Loop:
         return _settled(decision, missing, rules)
 
     def _before_tool(self, event: LoopEvent, rules: LoopRules) -> Decision:
+        """A tool that may run has its checkpoint, whatever went wrong with counting."""
         book = self.book
-        with book.session(event.agent, event.session) as before:
-            state, errors, missing = self._metered(self._seen(before, event), rules)
-            state = replace(state, run=state.run.after(event.tool, fingerprint(event.arguments)))
-            today = self._used_today(state, rules)
-            decision = judge(rules, state, today, errors=errors, tool=event.tool)
-            if decision.passes:
-                state = replace(state, work=state.work.with_iteration())
-            if decision.advice:
-                state = replace(state, told=(*state.told, advice_key(decision.advice)))
-            book.keep(state)
+        state, decision, missing = book.look(event.agent, event.session), Decision(), ""
+        state = replace(state, turn=event.turn or state.turn)
+        try:
+            with book.session(event.agent, event.session) as before:
+                state, errors, missing = self._metered(self._seen(before, event), rules)
+                given = fingerprint(event.arguments)
+                call = f"{event.call} {given}" if event.call else ""
+                if call not in state.counted:
+                    state = replace(state, run=state.run.after(event.tool, given))
+                today = self._used_today(state, rules)
+                judged = before_call(state, call)
+                decision = judge(rules, judged, today, errors=errors, tool=event.tool)
+                if decision.passes:
+                    state = with_call(state, call)
+                if decision.advice:
+                    state = replace(state, told=(*state.told, advice_key(decision.advice)))
+                book.keep(state)
+        except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
+            missing = _words(error)
         decision = _settled(decision, missing, rules)
         if not decision.passes:
             return decision
@@ -162,12 +206,22 @@ class Loop:
         if state.agent not in METERED or not rules.reads_records(state.agent):
             return state, 0, ""
         paths = transcript_paths(state.transcripts)
-        reading, marks = read_meter(state.agent, paths, state.marks, session=state.session)
-        used = reading.metered.by_day
+        try:
+            reading, marks = read_meter(state.agent, paths, state.marks, session=state.session)
+        except Exception as error:  # noqa: BLE001 - a record of an agent may be anything
+            return state, 0, _unread(_words(error)) if rules.bounds_use(state.agent) else ""
+        used = dict(state.used)
+        for key, usage in reading.metered.by_day.items():
+            used[key] = largest(used.get(key, Usage()), usage)
         missing = ""
-        if rules.bounds_use(state.agent) and (reading.missing or not paths) and state.used:
-            missing = f"the transcript of the session cannot be read ({reading.missing})"
-        return replace(state, marks=marks, used=used or state.used), reading.errors, missing
+        if rules.bounds_use(state.agent):
+            if not paths:
+                missing = _unread(f"{state.agent} does not say where it is")
+            elif reading.missing and not _is_new(state, paths):
+                missing = _unread(", ".join(reading.missing))
+            elif reading.unclear:
+                missing = "some numbers of tokens in the transcript of the session are unreadable"
+        return replace(state, marks=marks, used=used), reading.errors, missing
 
     def _used_today(self, state: LoopState, rules: LoopRules) -> Sequence[DayUse]:
         if not rules.bounds_days(state.agent):
@@ -205,9 +259,14 @@ class Loop:
         told = f"missed:{missed[:_LONGEST_NAME]}"
         if said.passes and told in state.told:
             return decision  # once is enough
-        with self.book.session(event.agent, event.session) as latest:
+        # If it cannot be noted, it is said once more.
+        with (
+            suppress(HoldfastError, OSError),
+            self.book.session(event.agent, event.session) as latest,
+        ):
             self.book.keep(replace(latest, told=(*latest.told, told)))
-        return replace(said, advice=decision.advice)
+        notice = "\n".join(filter(None, (decision.notice, said.notice)))
+        return replace(said, advice=decision.advice, notice=notice)
 
     def _takes_checkpoints(self) -> bool:
         return self._is_default or self._place.settings.hooks.checkpoints
@@ -219,7 +278,7 @@ class Loop:
         for attempt in _candidates(place, event):
             try:
                 taking = self._taken(attempt, event, turn)
-            except (HoldfastError, OSError) as error:
+            except (HoldfastError, OSError, ValueError) as error:
                 missed = _words(error)
                 break
             found, workdir = taking.id or "", str(attempt)
@@ -301,12 +360,25 @@ def _use_of(state: LoopState, day: str) -> DayUse:
 
 def _with(today: Sequence[DayUse], use: DayUse) -> Sequence[DayUse]:
     others = [e for e in today if (e.agent, e.session) != (use.agent, use.session)]
+    for before in today:
+        if (before.agent, before.session) == (use.agent, use.session):
+            use = grown(before, use)
     return [*others, use]
 
 
 def _reason(event: LoopEvent) -> str:
     names = ", ".join(Path(each).name for each in event.paths[:3])
     return one_line(f"before {event.tool} {names}".strip())[: 2 * _LONGEST_NAME]
+
+
+def _is_new(state: LoopState, paths: Sequence[Path]) -> bool:
+    """Whether it is the first tool of a session whose agent has not written anything yet."""
+    started = state.work.guarded.iterations or state.used
+    return not started and not any(os.path.lexists(each) for each in paths)
+
+
+def _unread(why: str) -> str:
+    return f"the transcript of the session cannot be read, so its budgets cannot be checked ({why})"
 
 
 def _settled(decision: Decision, missing: str, rules: LoopRules) -> Decision:
@@ -325,7 +397,7 @@ def _on_failure(why: str, *, blocks: bool) -> Decision:
     return Decision(notice=f"Holdfast: {why}", undecided=why)
 
 
-def _words(error: HoldfastError | OSError) -> str:
+def _words(error: Exception) -> str:
     if isinstance(error, HoldfastError):
         return error.message if error.hint is None else f"{error.message} {error.hint}"
-    return str(error)
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

@@ -4,6 +4,9 @@ A hook asks before every tool, so nothing is read twice: each transcript is read
 last look stopped, as long as it still is the file that was read. What a look must know of the one
 before is its `Marks`, which the caller keeps.
 
+What was used stays used: if a transcript is cut, written anew or removed, what it said before is
+kept, and what comes after is added.
+
     reading, marks = read_meter("claude-code", [transcript], marks)
 """
 
@@ -18,9 +21,10 @@ from typing import Any, TypeAlias
 from holdfast.homes.appended import check_of
 from holdfast.homes.blocks import tokens_in
 from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, parsed
-from holdfast.model.loop import Metered
+from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
+from holdfast.policy.loop_guard import largest
 from holdfast.stores.files import open_file
 from holdfast.value import dataclass
 
@@ -28,6 +32,8 @@ from holdfast.value import dataclass
 Marks: TypeAlias = Mapping[str, Any]
 
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?|\"exit_code\":) ?(-?\d+)")
+#: The fields with a number of tokens, of all agents.
+_COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
 #: So many calls of tools are remembered, to count none of them twice.
 _MOST_CALLS = 200
 
@@ -35,11 +41,12 @@ _MOST_CALLS = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a session used, and how many of its last tools failed in a row. `missing` are files that
-    could not be read: then it used at least as much."""
+    could not be read, `unclear` answers whose numbers are none: then it used at least as much."""
 
     metered: Metered
     errors: int = 0
     missing: tuple[str, ...] = ()
+    unclear: int = 0
 
 
 def read_meter(
@@ -49,41 +56,52 @@ def read_meter(
     keeps them elsewhere; those that it keeps beside are found. OpenCode has one database for all
     its sessions, and `session` says which."""
     if agent == "opencode":
-        return _from_database(transcripts, session), {}
+        return _from_database(transcripts, session, marks)
     form = _FORMS[agent]
-    kept: dict[str, Any] = {}
     missing: list[str] = []
-    by_day: dict[tuple[str, str], Usage] = {}
+    tallies = {name: _Tally(said) for name, said in marks.items()}  # those of removed files too
     errors = 0
-    for path in _all_of(form, transcripts):
+    for path in _all_of(form, transcripts, missing):
         try:
-            tally = _read_on(path, form, marks.get(str(path)))
-        except OSError:
-            if path in transcripts:
+            tally = tallies[str(path)] = _read_on(path, form, marks.get(str(path)))
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            if path in transcripts or not isinstance(error, FileNotFoundError):
                 missing.append(str(path))
             continue
-        kept[str(path)] = tally.to_json()
-        for key, usage in tally.used.items():
-            by_day[key] = by_day.get(key, Usage()).plus(usage)
         if path in transcripts:
             errors = tally.errors
-    reading = Reading(metered=Metered(by_day=by_day), errors=errors, missing=tuple(missing))
-    return reading, kept
+    by_day: dict[tuple[str, str], Usage] = {}
+    for tally in tallies.values():
+        for key, usage in (*tally.used.items(), *tally.kept.items()):
+            by_day[key] = by_day.get(key, Usage()).plus(usage)
+    reading = Reading(
+        metered=Metered(by_day=by_day),
+        errors=errors,
+        missing=tuple(missing),
+        unclear=sum(tally.unclear for tally in tallies.values()),
+    )
+    return reading, {name: tally.to_json() for name, tally in tallies.items()}
 
 
 class _Tally:
     """What one file says so far. `carry` is what its agent's reader must know of what came
-    before."""
+    before. `kept` is what it said once, and what is not in it any more."""
 
     def __init__(self, said: Any = None) -> None:
         said = said if isinstance(said, dict) else {}
         self.offset: int = said.get("offset", 0)
         self.check: str = said.get("check", "")
         self.errors: int = said.get("errors", 0)
+        self.unclear: int = said.get("unclear", 0)
         self.carry: dict[str, Any] = said.get("carry", {})
-        self.used: dict[tuple[str, str], Usage] = {
-            (day, model): _usage(counts) for day, model, *counts in said.get("used", ())
-        }
+        self.used = _from_rows(said.get("used", ()))
+        self.kept = _from_rows(said.get("kept", ()))
+
+    def keep(self, before: _Tally) -> None:
+        """Do not forget what was there before the file was written anew."""
+        for key in {**before.used, **before.kept}:
+            said = before.used.get(key, Usage()).plus(before.kept.get(key, Usage()))
+            self.kept[key] = _less(said, self.used.get(key, Usage()))
 
     def add(self, at: object, model: object, usage: Usage, *, minus: bool = False) -> None:
         key = (_day(at), str(model or ""))
@@ -93,7 +111,9 @@ class _Tally:
         """What an answer used, in place of what was said of the same answer before."""
         before = self.carry.get(name)
         if before is not None:
-            self.add(before[0], before[1], _usage(before[2:]), minus=True)
+            said = _usage(before[2:])
+            self.add(before[0], before[1], said, minus=True)
+            at, usage = before[0] if _day(before[0]) else at, largest(said, usage)
         self.add(at, model, usage)
         self.carry[name] = [at, model, *_counts(usage)]
 
@@ -105,8 +125,10 @@ class _Tally:
             "offset": self.offset,
             "check": self.check,
             "errors": self.errors,
+            "unclear": self.unclear,
             "carry": self.carry,
-            "used": [[day, model, *_counts(each)] for (day, model), each in self.used.items()],
+            "used": _rows(self.used),
+            "kept": _rows(self.kept),
         }
 
 
@@ -120,18 +142,26 @@ class _Form:
     beside: Callable[[Path], Sequence[Path]] = lambda _: ()
 
 
-def _all_of(form: _Form, transcripts: Sequence[Path]) -> list[Path]:
-    return [*transcripts, *(each for path in transcripts for each in form.beside(path))]
+def _all_of(form: _Form, transcripts: Sequence[Path], missing: list[str]) -> list[Path]:
+    found = list(transcripts)
+    for path in transcripts:
+        try:
+            found += form.beside(path)
+        except (OSError, ValueError):
+            missing.append(f"the subagents of {path}")
+    return found
 
 
 def _read_on(path: Path, form: _Form, said: Any) -> _Tally:
-    tally = _Tally(said)
+    tally = before = _Tally(said)
     if tally.offset and check_of(path, tally.offset) != tally.check:
         tally = _Tally()  # another file, or written anew
     for line in _new_lines(path, tally):
         if any(each in line for each in form.having):
             for record in parsed(line):
                 form.step(record, tally)
+    if tally is not before:
+        tally.keep(before)
     tally.check = check_of(path, tally.offset)
     return tally
 
@@ -156,16 +186,19 @@ def _claude_code(said: Record, tally: _Tally) -> None:
     if not isinstance(message, dict):
         return
     if isinstance(message.get("usage"), dict):
-        tokens = tokens_in(
-            message["usage"],
-            input=("input_tokens", "cache_creation_input_tokens"),
-            output=("output_tokens",),
-            cached=("cache_read_input_tokens",),
+        usage = _unpriced(
+            tokens_in(
+                _numbers(message["usage"], tally),
+                input=("input_tokens", "cache_creation_input_tokens"),
+                output=("output_tokens",),
+                cached=("cache_read_input_tokens",),
+            )
         )
-        if tally.carry.get("id") != message.get("id"):
-            tally.carry.clear()
-        tally.carry["id"] = message.get("id")
-        tally.replace("last", said.get("timestamp"), message.get("model"), _unpriced(tokens))
+        name = message.get("id")
+        if not name or tally.carry.get("id") != name:
+            tally.carry.clear()  # without an id, each is an answer of its own
+        tally.carry["id"] = name
+        tally.replace("last", said.get("timestamp"), message.get("model"), usage)
     content = message.get("content")
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
@@ -193,7 +226,7 @@ def _codex(said: Record, tally: _Tally) -> None:
 
 def _codex_usage(said: Record, usage: object, tally: _Tally) -> None:
     tokens = tokens_in(
-        usage,
+        _numbers(usage, tally),
         input=("input_tokens",),
         output=("output_tokens",),
         cached=("cached_input_tokens",),
@@ -212,7 +245,7 @@ def _gemini(said: Record, tally: _Tally) -> None:
         if not isinstance(each, dict) or each.get("type") != "gemini" or "id" not in each:
             continue
         tokens = tokens_in(
-            each.get("tokens"),
+            _numbers(each.get("tokens"), tally),
             input=("input",),
             output=("output", "thoughts"),
             cached=("cached",),
@@ -271,6 +304,7 @@ _FORMS = {
 #: The agents whose sessions can be metered while they run.
 METERED = (*_FORMS, "opencode")
 
+_KNOWN = "SELECT 1 FROM session WHERE id = ?1"
 #: The session and its subagents, of any depth.
 _USED = (
     "WITH RECURSIVE mine(id) AS (SELECT ?1 UNION"
@@ -292,17 +326,22 @@ _LAST_TOOLS = (
 )
 
 
-def _from_database(paths: Sequence[Path], session: str) -> Reading:
-    """OpenCode keeps everything in a database, and says what an answer cost."""
+def _from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[Reading, Marks]:
+    """OpenCode keeps everything in a database, and says what an answer cost. A database without
+    the session is not the one that OpenCode writes to."""
     # Only OpenCode needs the database library.
     from holdfast.stores.sqlite.foreign import reading  # noqa: PLC0415
 
     path = next(iter(paths), None)
+    before = _Spent(marks)
     if path is None or not path.exists():
-        return Reading(metered=Metered(), missing=tuple(map(str, paths)))
+        return Reading(metered=before.metered, missing=tuple(map(str, paths))), marks
     with reading(path) as db:
+        known = db.execute(_KNOWN, (session,)).fetchone()
         found = db.execute(_USED, (session,)).fetchall()
         ends = db.execute(_LAST_TOOLS, (session,)).fetchall()
+    if known is None:
+        return Reading(metered=before.metered, missing=(str(path),)), marks
     by_day = {}
     for day, model, read, stored, written, thought, cached, cost in found:
         tokens = Tokens(input=int(read + stored), output=int(written + thought), cached=int(cached))
@@ -316,7 +355,37 @@ def _from_database(paths: Sequence[Path], session: str) -> Reading:
         if status != "error" and not code:
             break
         errors += 1
-    return Reading(metered=Metered(by_day=by_day), errors=errors)
+    now = before.then(by_day)
+    return Reading(metered=now.metered, errors=errors), now.to_json()
+
+
+class _Spent:
+    """What a database says, and what it said once and does not say any more: a session that was
+    turned back has been paid for."""
+
+    def __init__(self, said: Marks) -> None:
+        self.used = _priced_from_rows(said.get("used", ()))
+        self.kept = _priced_from_rows(said.get("kept", ()))
+
+    def then(self, used: DayModels) -> _Spent:
+        later = _Spent({})
+        later.used = dict(used)
+        for key in {**self.used, **self.kept}:
+            fell = _less(self.used.get(key, Usage()), used.get(key, Usage()))
+            later.kept[key] = self.kept.get(key, Usage()).plus(fell)
+        return later
+
+    @property
+    def metered(self) -> Metered:
+        keys = {**self.used, **self.kept}
+        both = (self.used, self.kept)
+        zero = Usage()
+        return Metered(
+            by_day={key: both[0].get(key, zero).plus(both[1].get(key, zero)) for key in keys}
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        return {"used": _priced_rows(self.used), "kept": _priced_rows(self.kept)}
 
 
 # --- Counting -------------------------------------------------------------------------------------
@@ -337,13 +406,65 @@ def _usage(counts: Sequence[Any]) -> Usage:
     return _unpriced(Tokens(input=read, output=written, cached=cached))
 
 
+def _rows(used: DayModels) -> list[Json]:
+    return [[day, model, *_counts(each)] for (day, model), each in used.items()]
+
+
+def _from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
+    return {(day, model): _usage(counts) for day, model, *counts in rows}
+
+
+def _priced_rows(used: DayModels) -> list[Json]:
+    return [
+        [day, model, each.cost, *_counts(each), *_counts(_unpriced(each.unpriced))]
+        for (day, model), each in used.items()
+    ]
+
+
+def _priced_from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
+    return {
+        (day, model): Usage(
+            cost=cost, tokens=_usage(counts[:3]).tokens, unpriced=_usage(counts[3:]).tokens
+        )
+        for day, model, cost, *counts in rows
+    }
+
+
 def _less(usage: Usage, other: Usage) -> Usage:
-    tokens = Tokens(
-        input=usage.tokens.input - other.tokens.input,
-        output=usage.tokens.output - other.tokens.output,
-        cached=usage.tokens.cached - other.tokens.cached,
+    """What is left of it, which is never less than nothing."""
+    return Usage(
+        tokens=_fewer(usage.tokens, other.tokens),
+        cost=max(0.0, usage.cost - other.cost),
+        unpriced=_fewer(usage.unpriced, other.unpriced),
     )
-    return _unpriced(tokens)
+
+
+def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
+    return Tokens(
+        input=max(0, tokens.input - other.input),
+        output=max(0, tokens.output - other.output),
+        cached=max(0, tokens.cached - other.cached),
+    )
+
+
+def _numbers(usage: object, tally: _Tally) -> object:
+    """The counts in what an agent wrote as numbers, whatever it wrote them as. One that is no count
+    is noted: then nobody knows what was used."""
+    if usage is None or not isinstance(usage, dict):
+        tally.unclear += usage is not None
+        return None
+    found: dict[str, Any] = {}
+    for name, value in usage.items():
+        if not _COUNTED.search(str(name)):
+            continue
+        try:
+            found[name] = int(float(value)) if isinstance(value, str | float) else value
+        except (ValueError, OverflowError):
+            found[name] = None
+        said = found[name]
+        if value is not None and (type(said) is not int or said < 0):
+            tally.unclear += 1
+    return found
 
 
 def _day(at: object) -> str:

@@ -37,6 +37,8 @@ def parsed(agent: str, raw: bytes) -> LoopEvent:
         data = json.loads(raw)
     except ValueError:
         raise UsageError(f"What {agent} gave to its hook is not JSON.") from None
+    except RecursionError:
+        raise UsageError(f"What {agent} gave to its hook is nested too deeply.") from None
     if not isinstance(data, dict):
         raise UsageError(f"What {agent} gave to its hook is not a JSON object.")
     event = AGENTS[agent].parse(data)

@@ -8,6 +8,7 @@ my @run = $run =~ m{^/} && length $run <= 80 ? stat $run : ();
 my $folder = own(022, @run) ? "$run/holdfast" : "/tmp/holdfast-$<";
 (my $client = $0) =~ s/\.pl$/.py/;
 my $raw = '';
+my $most = 60 * 1024**2;
 if (own(077, lstat $folder)) {
     (my $package = $0) =~ s{/hooks/[^/]*$}{};
     my @root = stat '/';
@@ -18,10 +19,12 @@ if (own(077, lstat $folder)) {
     my $address = $^O eq 'linux' ? pack('S a108', 1, $path) : pack('C C a104', 106, 1, $path);
     my $peer;
     if (socket($peer, 1, 1, 0) && connect($peer, $address)) {
-        1 while sysread STDIN, $raw, 65536, length $raw;
+        1 while length($raw) <= $most && sysread STDIN, $raw, 65536, length $raw;
+        my $fits = length($raw) <= $most; # otherwise Python refuses it in words
+        1 while !$fits && sysread STDIN, my $rest, 65536;
         my $said = '';
         my $head = join ' ', 'holdfast2', $agent, $closed, length $who, length $home, length $raw;
-        if (put($peer, "$head\n$who$home$raw")) {
+        if ($fits && put($peer, "$head\n$who$home$raw")) {
             my $bits = '';
             vec($bits, fileno $peer, 1) = 1;
             my $ready;

@@ -25,6 +25,8 @@ _LONGEST = 80  # bytes: the name of a socket may have little more than 100
 _HEAD_WORDS = 3
 _ANSWER_SECONDS = 60.0
 _FULL = 65_536
+#: No agent says more to a hook; the helper takes no more than that with the home.
+_MOST_BYTES = 60 * 1024**2
 
 
 def runtime_folder() -> str:
@@ -71,15 +73,25 @@ def name_for(who: bytes) -> str:
 
 
 def _read_all(number: int) -> bytes:
-    found = b""
+    found: list[bytes] = []
+    size = 0
     while some := posix.read(number, _FULL):
-        found += some
-    return found
+        size += len(some)
+        if size <= _MOST_BYTES:
+            found.append(some)
+    if size > _MOST_BYTES:  # read to its end: the agent should not fail to write it
+        raise ValueError(f"it was given {size:,} bytes, and {_MOST_BYTES:,} is the most")
+    return b"".join(found)
 
 
 def _write_all(number: int, data: bytes) -> None:
-    while data:
-        data = data[posix.write(number, data) :]
+    rest = memoryview(data)
+    while rest:
+        rest = rest[posix.write(number, rest) :]
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, bytes] | None":
@@ -105,7 +117,9 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
         peer.close()
     head, _, rest = found.partition(b"\n")
     words = head.split()
-    if len(words) != _HEAD_WORDS or len(rest) != int(words[1]) + int(words[2]):
+    if len(words) != _HEAD_WORDS or not all(each.isdigit() for each in words):
+        return None
+    if len(rest) != int(words[1]) + int(words[2]):
         return None  # it was killed in the middle
     return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
 
@@ -136,8 +150,37 @@ def start_helper() -> None:
 
 
 def _changes_nothing(agent: str, raw: bytes) -> bool:
-    names = _READING.get(agent, ())
-    return any(b'"tool_name":"%s"' % name in raw for name in names)
+    key = b'"tool_name":"'
+    at = raw.find(key)
+    name = raw[at + len(key) :].partition(b'"')[0]
+    is_one = at >= 0 and raw.count(b'"tool_name"') == 1
+    return is_one and name in _READING.get(agent, ()) and _is_outermost(raw, at)
+
+
+def _is_outermost(raw: bytes, at: int) -> bool:
+    """Whether a place in JSON is in the outermost object: what a tool is given may hold anything.
+    To load the library for it would take longer than the answer may."""
+    depth = index = 0
+    while index < at:
+        letter = raw[index : index + 1]
+        if letter == b'"':
+            index = _end_of_text(raw, index)
+            continue
+        depth += (letter in (b"{", b"[")) - (letter in (b"}", b"]"))
+        index += 1
+    return index == at and depth == 1
+
+
+def _end_of_text(raw: bytes, start: int) -> int:
+    """Behind the quote that ends a text; the end of everything if there is none."""
+    end = start
+    while (end := raw.find(b'"', end + 1)) >= 0:
+        back = end - 1
+        while raw[back : back + 1] == b"\\":
+            back -= 1
+        if (end - back) % 2:
+            return end + 1
+    return len(raw)
 
 
 def _is_configured(home: str) -> bool:
@@ -160,7 +203,17 @@ def main(words: "list[str]") -> int:
 
         return run(words[1])
     agent, closed, home = words[:3]
-    raw = _read_all(0)
+    try:
+        raw = _read_all(0)
+    except ValueError as error:
+        _load()
+        from pathlib import Path
+
+        from holdfast.hooks.serve import refused
+
+        reply = refused(str(error), Path(home), fails_closed=closed == "closed")
+        _write_all(2, encoded(reply.err))
+        return reply.code
     found = None if words[3:] == ["alone"] else ask(agent, closed, home, raw)
     if found is None:
         quick = not _is_configured(home)
@@ -174,7 +227,7 @@ def main(words: "list[str]") -> int:
         from holdfast.hooks.serve import serve
 
         reply = serve(agent, Path(home), raw, fails_closed=closed == "closed")
-        found = reply.code, reply.out.encode(), reply.err.encode()
+        found = reply.code, encoded(reply.out), encoded(reply.err)
     _write_all(1, found[1])
     _write_all(2, found[2])
     return found[0]
@@ -197,6 +250,6 @@ if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
     except Exception as error:
-        _write_all(2, f"Holdfast: the hook failed: {type(error).__name__}: {error}\n".encode())
         code = 2 if "closed" in sys.argv[2:3] else 1
+        _write_all(2, encoded(f"Holdfast: the hook failed: {type(error).__name__}: {error}\n"))
     posix._exit(code)

@@ -15,12 +15,14 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.hooks import json_edit
 from holdfast.hooks.agents import AGENTS
+from holdfast.hooks.codex_trust import retrusted, trust_hash
+from holdfast.hooks.ours import is_our_handler, is_ours, our_command
+from holdfast.hooks.way_back import way_back
 from holdfast.model.rewrite import Rewrite, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
@@ -28,7 +30,7 @@ from holdfast.value import dataclass, replace
 
 USER, PROJECT = "user", "project"
 _HERE = Path(__file__).parent
-_OURS = re.compile(r"holdfast[/\\]hooks[/\\]client\.p[ly]")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 #: An agent ends a hook after this time, in seconds; the first checkpoint of a large project takes
 #: longest.
 TIMEOUT = 120
@@ -83,17 +85,8 @@ def plan_connect(setup: Setup) -> Sequence[Rewrite]:
 def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewrite]:
     """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
     that nobody changed since becomes exactly what it was before."""
-    back = {each.after: each for each in done if each.after}
-    found = []
-    for each in _planned(setup, connecting=False):
-        known = back.get(each.before)
-        exact = known is not None and known.path == each.path
-        found.append(_reverse(known) if known is not None and exact else each)
-    return found
-
-
-def _reverse(change: Rewrite) -> Rewrite:
-    return replace(change, before=change.after, after=change.before, old=change.new, new=change.old)
+    planned = _planned(setup, connecting=False, known=_our_hashes(setup, done))
+    return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
 
 def wired(setup: Setup) -> Wired:
@@ -146,29 +139,28 @@ def _folder(setup: Setup, variable: str, usual: str) -> Path:
 # --- Plans ----------------------------------------------------------------------------------------
 
 
-def _planned(setup: Setup, *, connecting: bool) -> Sequence[Rewrite]:
+def _planned(
+    setup: Setup, *, connecting: bool, known: frozenset[str] = frozenset()
+) -> Sequence[Rewrite]:
     path = settings_file(setup)
     if setup.agent == "opencode":
         return _changed(path, _plugin(setup) if connecting else None, replacing=_is_plugin)
     old = _text(path)
-    new = "{}\n" if old is None or not old.strip() else old
+    start = "{}\n" if old is None or not old.strip() else old
     try:
-        new = _without(setup.agent, new)
+        new = _without(setup.agent, start)
         if connecting:
             new = _with(setup, new)
+        json_edit.value_of(new, json_edit.parse(new))
     except UsageError as error:
         raise UsageError(f"{path}: {error.message} Nothing was changed.") from None
-    if not connecting and old is None:
-        return ()
-    if not connecting and new == "{}\n" and old is not None and _is_all_ours(setup.agent, old):
-        return (*_trusted(setup, old, None), *_changed(path, None))
-    return (*_changed(path, new), *_trusted(setup, old, new))
-
-
-def _is_all_ours(agent: str, text: str) -> bool:
-    """Whether a file that we would leave empty was made by us: Codex reads `hooks.json` for
-    nothing but hooks."""
-    return agent == "codex" and text != "{}\n"
+    if connecting:
+        return (*_changed(path, new), *_trusted(setup, old, new, known))
+    if new == start:
+        return _trusted(setup, old, old, known)
+    if setup.agent == "codex" and new.strip() == "{}":  # it reads the file for hooks alone
+        return (*_trusted(setup, old, None, known), *_changed(path, None))
+    return (*_changed(path, new), *_trusted(setup, old, new, known))
 
 
 def _with(setup: Setup, text: str) -> str:
@@ -179,7 +171,10 @@ def _with(setup: Setup, text: str) -> str:
 
 def _without(agent: str, text: str) -> str:
     for event in AGENTS[agent].events:
-        text = json_edit.remove(text, ("hooks", event), _is_ours)
+        text = json_edit.remove(text, ("hooks", event), is_ours)
+        # Somebody may have put a handler of theirs into our entry: that one stays.
+        for number in range(len(_entries(text, event))):
+            text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
     return text
 
 
@@ -194,26 +189,15 @@ def _entry(setup: Setup, event: str) -> Json:
     return {**({"matcher": "*"} if tool else {}), "hooks": [handler]}
 
 
-def _handlers(entry: Json) -> list[dict[str, Json]]:
-    """What an entry starts; nothing when it is not one."""
-    found = entry.get("hooks") if isinstance(entry, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _is_ours(entry: Json) -> bool:
-    """Whether everything that an entry starts is ours."""
-    handlers = _handlers(entry)
-    return bool(handlers) and all(_OURS.search(str(each.get("command"))) for each in handlers)
-
-
 def _commands(agent: str, said: Json) -> dict[str, Sequence[str]]:
     hooks = said.get("hooks") if isinstance(said, dict) else None
     found: dict[str, Sequence[str]] = {}
     for event in AGENTS[agent].events:
         entries = hooks.get(event) if isinstance(hooks, dict) else None
         for entry in entries if isinstance(entries, list) else ():
-            if _is_ours(entry):
-                found[event] = shlex.split(str(_handlers(entry)[0]["command"]))
+            command = our_command(entry)
+            if command is not None:
+                found[event] = shlex.split(command)
     return found
 
 
@@ -234,24 +218,20 @@ def _is_plugin(text: str) -> bool:
 # --- Codex: hooks that are not trusted are passed over without a word -----------------------------
 
 
-def _trusted(setup: Setup, old: str | None, new: str | None) -> Sequence[Rewrite]:
+def _trusted(
+    setup: Setup, old: str | None, new: str | None, known: frozenset[str]
+) -> Sequence[Rewrite]:
     """Codex keeps in config.toml which hooks the user trusts, by the place of each in its file."""
     if setup.agent != "codex":
         return ()
-    config = _folder(setup, "CODEX_HOME", ".codex") / "config.toml"
+    config = _codex_config(setup)
     source = os.path.realpath(settings_file(setup))
     before = _text(config) or ""
     text = before
     for event in AGENTS["codex"].events:
         name = _snake(event)
         was, now = _entries(old, event), _entries(new, event)
-        for number, entry in enumerate(was):
-            if _is_ours(entry):
-                text = _forget(text, f"{source}:{name}:{number}:0")
-        text = _renumber(text, f"{source}:{name}", was, now)
-        for number, entry in enumerate(now):
-            if _is_ours(entry):
-                text = _trust(text, f"{source}:{name}:{number}:0", name, entry)
+        text = retrusted(text, f"{source}:{name}", name, was, now, known)
     if text == before:
         return ()
     try:
@@ -259,6 +239,27 @@ def _trusted(setup: Setup, old: str | None, new: str | None) -> Sequence[Rewrite
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{config}: {error}. Nothing was changed.") from None
     return _changed(config, text)
+
+
+def _our_hashes(setup: Setup, done: Sequence[Rewrite]) -> frozenset[str]:
+    """The hashes of hooks of ours that may still be trusted although their entries are gone: those
+    of today, and those that were added to the file."""
+    if setup.agent != "codex":
+        return frozenset()
+    config = str(_codex_config(setup))
+    added = [
+        each.new.decode(errors="replace") for each in done if each.path == config and not each.old
+    ]
+    now = [
+        trust_hash(_snake(event), _entry(replace(setup, fails_closed=closed), event))
+        for event in AGENTS["codex"].events
+        for closed in (False, True)
+    ]
+    return frozenset((*now, *(found for each in added for found in _HASH.findall(each))))
+
+
+def _codex_config(setup: Setup) -> Path:
+    return _folder(setup, "CODEX_HOME", ".codex") / "config.toml"
 
 
 def _entries(text: str | None, event: str) -> list[Json]:
@@ -270,42 +271,6 @@ def _entries(text: str | None, event: str) -> list[Json]:
     return listed if isinstance(listed, list) else []
 
 
-def trust_hash(event: str, entry: Json) -> str:
-    """What Codex trusts: the entry with its defaults, keys in order, as compact JSON."""
-    full: list[Json] = [{"async": False, **each} for each in _handlers(entry)]
-    rest = entry if isinstance(entry, dict) else {}
-    said: dict[str, Json] = {**rest, "event_name": event, "hooks": full}
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{sha256(text.encode()).hexdigest()}"
-
-
-def _table(key: str) -> str:
-    return f"[hooks.state.{json.dumps(key, ensure_ascii=False)}]"
-
-
-def _trust(text: str, key: str, event: str, entry: Json) -> str:
-    text = _forget(text, key)
-    end = "" if not text or text.endswith("\n") else "\n"
-    return f'{text}{end}{_table(key)}\ntrusted_hash = "{trust_hash(event, entry)}"\n'
-
-
-def _forget(text: str, key: str) -> str:
-    """Without what is said about the trust in one hook."""
-    pattern = re.escape(_table(key)) + r"\n(?:(?!\s*\[)[^\n]*(?:\n|$))*"
-    return re.sub(pattern, "", text)
-
-
-def _renumber(text: str, start: str, was: Sequence[Json], now: Sequence[Json]) -> str:
-    """Entries of others keep their trust when ours leave the list before them."""
-    others = [number for number, entry in enumerate(was) if not _is_ours(entry)]
-    places = [number for number, entry in enumerate(now) if not _is_ours(entry)]
-    for old, new in zip(others, places, strict=False):
-        if old != new:
-            quoted = json.dumps(start, ensure_ascii=False)[:-1]
-            text = text.replace(f"[hooks.state.{quoted}:{old}:", f"[hooks.state.{quoted}:{new}:")
-    return text
-
-
 def _snake(event: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
@@ -313,14 +278,20 @@ def _snake(event: str) -> str:
 # --- Files ----------------------------------------------------------------------------------------
 
 
-def _text(path: Path) -> str | None:
+def _bytes(path: Path) -> bytes | None:
     with storage_errors(f"read {path}"):
         try:
-            return read_file(path).decode()
+            return read_file(path)
         except FileNotFoundError:
             return None
-        except UnicodeDecodeError:
-            raise UsageError(f"{path} is not UTF-8; nothing was changed.") from None
+
+
+def _text(path: Path) -> str | None:
+    found = _bytes(path)
+    try:
+        return None if found is None else found.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8; nothing was changed.") from None
 
 
 def _changed(

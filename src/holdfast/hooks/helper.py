@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast.hooks.client import identity, is_private, name_for
+from holdfast.hooks.client import encoded, identity, is_private, name_for
 from holdfast.hooks.reply import Reply
 from holdfast.hooks.serve import Answerer
 
@@ -27,6 +27,9 @@ IDLE_SECONDS = 900.0
 _MOST_BYTES = 64 * 1024**2
 _HEAD_WORDS = 6
 _SLOW_CLIENT = 10.0
+#: Nobody waits so long for an answer. A thread cannot be ended, and would keep its locks: the whole
+#: helper ends instead.
+_STUCK = 180.0
 _PEER = struct.Struct("3i")
 
 
@@ -40,7 +43,7 @@ class Helper:
         self._made: tuple[int, int] | None = None
         self._idle = idle
         self._answerer = Answerer()
-        self._busy = 0
+        self._busy: dict[socket.socket, float] = {}
         self._last = time.monotonic()
         self._turn = threading.Lock()
 
@@ -74,7 +77,7 @@ class Helper:
             except TimeoutError:
                 continue
             with self._turn:
-                self._busy += 1
+                self._busy[peer] = time.monotonic()
             threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
     def _drain(self, server: socket.socket) -> None:
@@ -86,15 +89,17 @@ class Helper:
             except OSError:
                 break
             with self._turn:
-                self._busy += 1
+                self._busy[peer] = time.monotonic()
             self._serve(peer)
         until = time.monotonic() + _SLOW_CLIENT
         while self._busy and time.monotonic() < until:
             time.sleep(0.01)
 
     def _is_over(self) -> bool:
-        if self._busy:
-            return False
+        with self._turn:
+            since = min(self._busy.values(), default=None)
+        if since is not None:
+            return time.monotonic() - since > _STUCK
         idle = time.monotonic() - self._last > self._idle
         return idle or self._is_outdated() or not self._is_found()
 
@@ -117,11 +122,11 @@ class Helper:
                 if not _is_ours(peer):
                     return
                 reply = self._answer(peer)
-                out, err = reply.out.encode(), reply.err.encode()
+                out, err = encoded(reply.out), encoded(reply.err)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
         finally:
             with self._turn:
-                self._busy -= 1
+                del self._busy[peer]
                 self._last = time.monotonic()
 
     def _answer(self, peer: socket.socket) -> Reply:
@@ -133,14 +138,16 @@ class Helper:
         who, place, size = (int(each) for each in words[3:])
         if who + place + size > _MOST_BYTES:
             raise ValueError("too long")
-        while len(rest) < who + place + size:
+        given = bytearray(rest)
+        while len(given) < who + place + size:
             some = peer.recv(1 << 20)
             if not some:
                 raise ValueError("it went away")
-            rest += some
-        if rest[:who] != self._who:
+            given += some
+        if bytes(given[:who]) != self._who:
             raise ValueError("it has other code or another home directory")
-        home, raw = Path(os.fsdecode(rest[who : who + place])), rest[who + place :]
+        home = Path(os.fsdecode(bytes(given[who : who + place])))
+        raw = bytes(given[who + place :])
         return self._answerer.serve(agent, home, raw, fails_closed=closed)
 
 

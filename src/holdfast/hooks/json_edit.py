@@ -14,9 +14,12 @@ from holdfast.errors import UsageError
 from holdfast.model.session import Json
 from holdfast.value import dataclass, field
 
-_GAP = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_WORD = re.compile(r"true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_GAP = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_WORD = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+#: No settings are nested like that, and Python reads no deeper than its stack.
+_DEEPEST = 100
+_BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +32,21 @@ class Node:
     end: int
     members: Sequence[tuple[str, int, Node]] = field(default_factory=tuple)
 
-    def get(self, name: str) -> Node | None:
-        return next((node for key, _, node in self.members if key == name), None)
+    def get(self, name: str | int) -> Node | None:
+        """The member of a name, or of a number in a list."""
+        if isinstance(name, int):
+            return self.members[name][2]
+        found = [node for key, _, node in self.members if key == name]
+        if len(found) > 1:
+            raise UsageError(f"It says {name!r} twice, and agents differ in which one counts.")
+        return found[0] if found else None
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.depth = 0
 
     def fail(self) -> UsageError:
         line = self.text.count("\n", 0, self.at) + 1
@@ -73,6 +83,9 @@ class _Reader:
         return Node(kind="string" if is_text else "word", start=start, end=self.at)
 
     def _members(self, kind: str, start: int, closing: str) -> Node:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise UsageError(f"It is nested more than {_DEEPEST} levels deep.")
         found: list[tuple[str, int, Node]] = []
         while not self.take(closing):
             if found and not self.take(","):
@@ -86,6 +99,7 @@ class _Reader:
                 if not self.take(":"):
                     raise self.fail()
             found.append((key, at, self.value()))
+        self.depth -= 1
         return Node(kind=kind, start=start, end=self.at, members=tuple(found))
 
 
@@ -107,7 +121,10 @@ def value_of(text: str, node: Node) -> Json:
         case "array":
             return [value_of(text, each) for _, _, each in node.members]
         case _:
-            said: Json = json.loads(text[node.start : node.end])
+            try:
+                said: Json = json.loads(text[node.start : node.end])
+            except ValueError:  # Python reads no number of thousands of digits
+                raise UsageError("It holds a number that is too long.") from None
             return said
 
 
@@ -132,9 +149,9 @@ def add(text: str, path: Sequence[str], entry: Json) -> str:
     return _insert(text, node, depth, made)
 
 
-def remove(text: str, path: Sequence[str], ours: Callable[[Json], bool]) -> str:
+def remove(text: str, path: Sequence[str | int], ours: Callable[[Json], bool]) -> str:
     """The text without the elements of the list at a path that are ours, and without the list and
-    the objects around it that are empty then."""
+    the objects around it that are empty then. What holds a comment stays."""
     nodes = [parse(text)]
     for name in path:
         inner = nodes[-1].get(name)
@@ -147,47 +164,92 @@ def remove(text: str, path: Sequence[str], ours: Callable[[Json], bool]) -> str:
     gone = [n for n, (_, _, each) in enumerate(listed.members) if ours(value_of(text, each))]
     if not gone:
         return text
-    if len(gone) < len(listed.members):
+    if len(gone) < len(listed.members) or _says_more(text, listed):
         for number in reversed(gone):
             text = _cut(text, listed, number)
             listed = _at(parse(text), path)
         return text
     depth = len(path)
     while depth > 1 and len(nodes[depth - 1].members) == 1:
+        if _says_more(text, nodes[depth - 1]):
+            break
         depth -= 1
     around = nodes[depth - 1]
     number = next(n for n, (key, _, _) in enumerate(around.members) if key == path[depth - 1])
     return _cut(text, around, number)
 
 
-def _at(node: Node, path: Sequence[str]) -> Node:
+def _at(node: Node, path: Sequence[str | int]) -> Node:
     for name in path:
-        node = next(inner for key, _, inner in node.members if key == name)
+        inner = node.get(name)
+        node = node if inner is None else inner
     return node
 
 
 def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") -> str:
     """One more member at the end of an object or a list, in the style of the file."""
     unit = _unit(text)
-    inner = "\n" + unit * (depth + 1)
+    line = "\r\n" if "\r\n" in text else "\n"
+    inner = line + unit * (depth + 1)
     written = json.dumps(value, indent=unit or None, ensure_ascii=False)
     written = written.replace("\n", inner)
     member = f"{json.dumps(key)}: {written}" if key else written
     if not node.members:
         close = node.end - 1
-        return f"{text[: node.start + 1]}{inner}{member}\n{unit * depth}{text[close:]}"
+        said = text[node.start + 1 : close]
+        kept = said.rstrip(_BLANKS) if _is_comment(said) else ""
+        return f"{text[: node.start + 1]}{kept}{inner}{member}{line}{unit * depth}{text[close:]}"
     last = node.members[-1][2].end
     return f"{text[:last]},{inner}{member}{text[last:]}"
 
 
 def _cut(text: str, node: Node, number: int) -> str:
-    """Without one member and the comma that tied it to the others."""
+    """Without one member and the comma that tied it to the others. Comments stay, whoever they are
+    about."""
     _, at, member = node.members[number]
-    if number:
-        return text[: node.members[number - 1][2].end] + text[member.end :]
-    if len(node.members) > 1:
-        return text[:at] + text[node.members[1][1] :]
-    return text[: node.start + 1] + text[node.end - 1 :]
+    last = number == len(node.members) - 1
+    before = node.members[number - 1][2].end if number else node.start + 1
+    comma = _comma(text, member.end)
+    if number and not _is_comment(text[before:at]):
+        return text[:before] + text[member.end :]
+    if number and comma is None:
+        first = _comma(text, before)
+        start = before if first is None else first
+        return _joined(text[:start] + text[start + 1 : at], text[member.end :])
+    behind = text[member.end :] if comma is None else text[member.end : comma] + text[comma + 1 :]
+    if number == 0 and not last:
+        return text[:at] + behind.lstrip(_BLANKS)
+    inside = text[before:at] + text[member.end : node.end - 1]
+    if last and number == 0 and not _is_comment(inside):
+        return text[:before] + text[node.end - 1 :]
+    return _joined(text[:at], behind)
+
+
+def _joined(before: str, behind: str) -> str:
+    """Without the line that would be left blank. A comment before goes on to the end of its line,
+    which has to be there."""
+    return (before.rstrip(_BLANKS) if behind.lstrip(" \t")[:1] in ("\r", "\n") else before) + behind
+
+
+def _comma(text: str, at: int) -> int | None:
+    """Where the comma after a member stands."""
+    found = _GAP.match(text, at)
+    end = found.end() if found else at
+    return end if text.startswith(",", end) else None
+
+
+def _says_more(text: str, node: Node) -> bool:
+    """Whether there are comments around the members."""
+    at, found = node.start + 1, False
+    for _, start, each in node.members:
+        found = found or _is_comment(text[at:start])
+        at = each.end
+    return found or _is_comment(text[at : node.end])
+
+
+def _is_comment(gap: str) -> bool:
+    """Whether somebody wrote something between two members."""
+    return "/" in gap
 
 
 def _unit(text: str) -> str:

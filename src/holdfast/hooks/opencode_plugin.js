@@ -7,18 +7,27 @@ const COMMAND = /*COMMAND*/ []
 const FAILS_CLOSED = /*CLOSED*/ false
 
 const data = process.env.XDG_DATA_HOME || path.join(os.homedir(), ".local", "share")
-const database = process.env.OPENCODE_DB || path.join(data, "opencode", "opencode.db")
+const database = path.resolve(data, "opencode", process.env.OPENCODE_DB || "opencode.db")
+const SECONDS = 120
 
 function ask(input) {
   return new Promise((resolve, reject) => {
     const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "pipe", "pipe"] })
     let out = ""
     let err = ""
+    const limit = setTimeout(() => {
+      child.kill("SIGKILL")
+      reject(new Error(`no answer in ${SECONDS} seconds`))
+    }, SECONDS * 1000)
     child.stdout.on("data", (some) => (out += some))
     child.stderr.on("data", (some) => (err += some))
     child.stdin.on("error", () => {})
-    child.on("error", reject)
+    child.on("error", (error) => {
+      clearTimeout(limit)
+      reject(error)
+    })
     child.on("close", (code) => {
+      clearTimeout(limit)
       if (code === 2) return resolve({ verdict: "block", reason: err.trim() })
       if (code !== 0) return reject(new Error(err.trim() || `exit code ${code}`))
       try {
@@ -38,15 +47,25 @@ export const Holdfast = async ({ client, directory }) => {
     for (let steps = 0; parents.has(session) && steps < 20; steps++) session = parents.get(session)
     return session
   }
+  // On the screen for who sees one, and in the log for who does not. Nobody waits for either.
+  const tell = (message) => {
+    const told = [
+      () => client.tui.showToast({ body: { title: "Holdfast", message, variant: "warning" } }),
+      () => client.app.log({ body: { service: "holdfast", level: "warn", message } }),
+    ]
+    for (const say of told) Promise.resolve().then(say).catch(() => {})
+  }
   const decide = async (event, input, output) => {
     const session = top(input.sessionID)
     let answer = {}
     try {
       answer = await ask({ event, input, output, directory, database, session, turn: turns.get(session) })
     } catch (error) {
-      if (FAILS_CLOSED) throw new Error(`Holdfast: the hook failed: ${error.message}`)
-      return
+      const why = `Holdfast: the hook failed: ${error.message}`
+      if (FAILS_CLOSED) throw new Error(why)
+      return tell(why)
     }
+    if (answer.notice) tell(answer.notice)
     if (answer.verdict === "stop") {
       // The run ends first: a tool that is only refused is tried again.
       await client.session.abort({ path: { id: session } }).catch(() => {})

@@ -88,14 +88,14 @@ def _tried(seen: Wired) -> str:
         project.mkdir()
         (project / "file.txt").write_text("a file\n")
         words[words.index(seen.agent) + 2] = str(home)
-        first = _run(words, seen.agent, project)
+        first = _run(words, seen.agent, project, 1)
         if isinstance(first, str):
             return first
         if first.stdout or first.returncode:
             return f"it answers what it should not: {_said(first)}"
         if not any(call.checkpoint for call in FileLoopBook(home).calls(_SESSION)):
             return "it takes no checkpoint"
-        second = _run(words, seen.agent, project)
+        second = _run(words, seen.agent, project, 2)
         if isinstance(second, str):
             return second
         if "budget of 1 iterations" not in second.stdout or second.returncode:
@@ -103,8 +103,10 @@ def _tried(seen: Wired) -> str:
     return ""
 
 
-def _run(words: Sequence[str], agent: str, project: Path) -> subprocess.CompletedProcess[str] | str:
-    given = json.dumps(_input(agent, project), separators=(",", ":"))
+def _run(
+    words: Sequence[str], agent: str, project: Path, call: int
+) -> subprocess.CompletedProcess[str] | str:
+    given = json.dumps(_input(agent, project, call), separators=(",", ":"))
     env = {**os.environ, "XDG_RUNTIME_DIR": str(project.parent)}  # noqa: TID251 - for a program
     try:
         return subprocess.run(
@@ -123,13 +125,13 @@ def _run(words: Sequence[str], agent: str, project: Path) -> subprocess.Complete
         return f"{words[0]} cannot be started ({error.strerror})"
 
 
-def _input(agent: str, project: Path) -> Mapping[str, object]:
+def _input(agent: str, project: Path, call: int) -> Mapping[str, object]:
     """What the agent says before it runs a shell command."""
     if agent == "opencode":
         return {
             "event": "tool.execute.before",
             "directory": str(project),
-            "input": {"tool": "bash", "sessionID": _SESSION, "callID": "1"},
+            "input": {"tool": "bash", "sessionID": _SESSION, "callID": str(call)},
             "output": {"args": {"command": "true"}},
         }
     tools = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}

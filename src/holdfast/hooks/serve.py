@@ -5,13 +5,14 @@ The helper and the client both come here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
-from holdfast.errors import HoldfastError
+from holdfast.errors import COMMAND_FLAG, HoldfastError
 from holdfast.hooks.agents import AGENTS, parsed
 from holdfast.hooks.reply import BLOCKED, SILENT, Reply
 from holdfast.model.loop import Moment
@@ -19,7 +20,13 @@ from holdfast.model.loop import Moment
 
 def serve(agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> Reply:
     """Answer one hook. It never raises."""
-    return _serve(agent, raw, lambda: Loop(Place(home)), fails_closed=fails_closed)
+    with _shell_hints(home):
+        return _serve(agent, raw, lambda: Loop(Place(home)), fails_closed=fails_closed)
+
+
+def refused(why: str, home: Path, *, fails_closed: bool) -> Reply:
+    """The answer to a hook that cannot be read at all."""
+    return failed(why, closed=fails_closed or _blocks(lambda: Loop(Place(home))))
 
 
 class Answerer:
@@ -29,7 +36,8 @@ class Answerer:
         self._loops: dict[Path, tuple[object, Loop]] = {}
 
     def serve(self, agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> Reply:
-        return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
+        with _shell_hints(home):
+            return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
 
     def prepare(self) -> None:
         """Load what the first answer would load."""
@@ -48,6 +56,16 @@ class Answerer:
         return known[1]
 
 
+@contextmanager
+def _shell_hints(home: Path) -> Iterator[None]:
+    """Hints are for somebody at a shell, and name the home."""
+    voice = COMMAND_FLAG.set(f"--home {shlex.quote(str(home))} ")
+    try:
+        yield
+    finally:
+        COMMAND_FLAG.reset(voice)
+
+
 def _stamp(path: Path) -> object:
     try:
         status = path.stat()
@@ -60,12 +78,21 @@ def _serve(agent: str, raw: bytes, loop: Callable[[], Loop], *, fails_closed: bo
     try:
         event = parsed(agent, raw)
         if event.moment in (Moment.BEFORE_TOOL, Moment.PROMPT):
-            return AGENTS[agent].answer(event, loop().decide(event))
+            decision = loop().decide(event, closed=fails_closed)
+            return AGENTS[agent].answer(event, decision)
     except HoldfastError as error:
-        return failed(error.message, closed=fails_closed)
+        return failed(error.message, closed=fails_closed or _blocks(loop))
     except Exception as error:  # noqa: BLE001 - an agent must not stumble over a bug of ours
-        return failed(f"{type(error).__name__}: {error}", closed=fails_closed)
+        return failed(f"{type(error).__name__}: {error}", closed=fails_closed or _blocks(loop))
     return SILENT
+
+
+def _blocks(loop: Callable[[], Loop]) -> bool:
+    """What the configuration says, which may be newer than the hook."""
+    try:
+        return loop().blocks_on_failure()
+    except Exception:  # noqa: BLE001 - as above
+        return False
 
 
 def failed(why: str, *, closed: bool) -> Reply:

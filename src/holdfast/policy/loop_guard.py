@@ -28,7 +28,8 @@ class LoopState:
 
     `transcripts` are its files, and those of its subagents that hooks named; `marks` say how far
     they were read, `used` what was found in them. `forgiven` are the tool errors in a row from
-    before the user spoke last. `told` are notices that the user has had.
+    before the user spoke last. `told` are notices that the user has had. `counted` are the last
+    calls: one that is asked about again, because its helper was killed, counts once.
     """
 
     agent: str
@@ -43,6 +44,51 @@ class LoopState:
     run: Run = field(default_factory=Run)
     marks: Mapping[str, Any] = field(default_factory=dict)
     used: DayModels = field(default_factory=dict)
+    counted: tuple[str, ...] = ()
+
+
+#: So many calls are remembered, to count none of them twice.
+_MOST_COUNTED = 50
+
+
+def with_call(state: LoopState, call: str) -> LoopState:
+    """With one more iteration, unless the call was counted before. "" is a call without a name."""
+    if call in state.counted:
+        return state
+    counted = (*state.counted, call)[-_MOST_COUNTED:] if call else state.counted
+    return replace(state, work=state.work.with_iteration(), counted=counted)
+
+
+def before_call(state: LoopState, call: str) -> LoopState:
+    """The state by which a call is judged: it does not stand in its own way."""
+    if call not in state.counted:
+        return state
+    guarded = state.work.guarded
+    less = replace(guarded, iterations=guarded.iterations - 1)
+    return replace(state, work=replace(state.work, guarded=less))
+
+
+def largest(one: Usage, other: Usage) -> Usage:
+    """What was used at least, by two looks at the same; `other` is the later one. What was used
+    once stays used, whatever becomes of the record."""
+    later = other.tokens.total >= one.tokens.total
+    return Usage(
+        tokens=Tokens(
+            input=max(one.tokens.input, other.tokens.input),
+            output=max(one.tokens.output, other.tokens.output),
+            cached=max(one.tokens.cached, other.tokens.cached),
+        ),
+        cost=max(one.cost, other.cost),
+        unpriced=other.unpriced if later else one.unpriced,
+    )
+
+
+def grown(before: DayUse, use: DayUse) -> DayUse:
+    """What a session used on a day, by a later look."""
+    models = dict(before.by_model)
+    for model, usage in use.by_model.items():
+        models[model] = largest(models.get(model, Usage()), usage)
+    return replace(use, by_model=models)
 
 
 def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tuple[Measure, ...]:

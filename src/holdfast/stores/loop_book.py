@@ -29,7 +29,7 @@ from holdfast.model.loop import DayUse, ToolCall
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import Run
-from holdfast.policy.loop_guard import LoopState
+from holdfast.policy.loop_guard import LoopState, grown
 from holdfast.stores.files import make_private_dir, open_regular, read_file, write_all
 
 _FORMAT = 1
@@ -72,7 +72,8 @@ class FileLoopBook:
         path = self._path(agent, session, "calls")
         fd = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            write_all(fd, json.dumps(call.to_json(), ensure_ascii=False).encode() + b"\n")
+            line = json.dumps(call.to_json(), ensure_ascii=False)
+            write_all(fd, line.encode(errors="surrogatepass") + b"\n")
         finally:
             os.close(fd)
 
@@ -101,13 +102,16 @@ class FileLoopBook:
     # --- Days -------------------------------------------------------------------------------------
 
     def note_day(self, day: str, use: DayUse) -> Sequence[DayUse]:
-        """Write down what a session used on a day, and give what all sessions used on it."""
+        """Write down what a session used on a day, and give what all sessions used on it. It never
+        becomes less: a transcript may have been cut since."""
         folder = self._folder / "days"
         make_private_dir(folder)
         with _alone(folder / "lock"):
             known = {(each.agent, each.session): each for each in self.day(day)}
-            if known.get((use.agent, use.session)) != use:
-                known[use.agent, use.session] = use
+            before = known.get((use.agent, use.session))
+            now = use if before is None else grown(before, use)
+            if before != now:
+                known[use.agent, use.session] = now
                 said = {"format": _FORMAT, "uses": [_use_json(each) for each in known.values()]}
                 _write(folder / f"{day}.json", said)
         return tuple(known.values())
@@ -134,7 +138,7 @@ class FileLoopBook:
     def _path(self, agent: str, session: str, ending: str) -> Path:
         """An id from an agent is a name, and never a path."""
         plain = _PLAIN.fullmatch(session) and _PLAIN.fullmatch(agent)
-        digest = blake2b(f"{agent}/{session}".encode(errors="surrogateescape"), digest_size=16)
+        digest = blake2b(f"{agent}/{session}".encode(errors="surrogatepass"), digest_size=16)
         name = session if plain else digest.hexdigest()
         folder = agent if _PLAIN.fullmatch(agent) else "other"
         return self._folder / folder / f"{name}.{ending}"
@@ -204,6 +208,7 @@ def _state_json(state: LoopState) -> dict[str, Any]:
         "run": [run.tool, run.arguments, run.same_tool, run.same_call],
         "marks": state.marks,
         "used": [[day, model, *_use_counts(use)] for (day, model), use in state.used.items()],
+        "counted": list(state.counted),
     }
 
 
@@ -235,6 +240,7 @@ def _state(agent: str, session: str, said: Any) -> LoopState:
         ),
         marks=dict(said["marks"]),
         used={(day, model): _usage(counts) for day, model, *counts in said["used"]},
+        counted=tuple(map(str, said.get("counted", ()))),
     )
 
 

@@ -177,8 +177,9 @@ def _document(invocation: Invocation, planned: HomePlan, report: Report | None) 
 def _tell(invocation: Invocation, report: Report) -> None:
     flag = _flag(invocation)
     show_report(report, home_flag=flag)
-    say("To take it back:")
-    suggest(f"holdfast {flag}undo {report.operation}")
+    if report.changed:
+        say("To take it back:")
+        suggest(f"holdfast {flag}undo {report.operation}")
 
 
 def _flag(invocation: Invocation) -> str:
