@@ -104,7 +104,7 @@ class Bench:
 
     def warm(self) -> None:
         """A helper that has answered once."""
-        if not (self.run / "holdfast" / "hooks.sock").exists():
+        if not self.sockets():
             self.once(
                 Contender(
                     "",
@@ -121,7 +121,7 @@ class Bench:
                 )
             )
             until = time.monotonic() + 10
-            while not (self.run / "holdfast" / "hooks.sock").exists() and time.monotonic() < until:
+            while not self.sockets() and time.monotonic() < until:
                 time.sleep(0.02)
             time.sleep(0.5)
 
@@ -132,7 +132,11 @@ class Bench:
         while helper_of(self.run / "holdfast") is None and time.monotonic() < until:
             time.sleep(0.01)
         end_helper(self.run / "holdfast")
-        (self.run / "holdfast" / "hooks.sock").unlink(missing_ok=True)
+        for path in self.sockets():
+            path.unlink(missing_ok=True)
+
+    def sockets(self) -> list[Path]:
+        return list((self.run / "holdfast").glob("*.sock"))
 
     def once(self, entry: Contender) -> float:
         self.number += 1

@@ -375,7 +375,7 @@ def test_the_rest_of_a_restore_can_be_undone_later(
     assert source.read_text() == "after the restore\n"
 
     source.write_text(restored)
-    assert "1 written  (operation 4)" in inside.ok("undo", "1", "--yes").out
+    assert "(operation 4)" in inside.ok("undo", "1", "--yes").out
     assert contents(project) == before
     assert "3 paths changed; undone" in " ".join(inside.ok("log").out.split())
     assert "already undone" in inside.run("undo", "1").err

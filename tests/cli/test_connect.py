@@ -240,6 +240,89 @@ def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: I
     assert f"holdfast connect {agent}" in shown
 
 
+def test_gemini_may_have_its_settings_elsewhere(machine: Machine, inside: Inside) -> None:
+    env = {"GEMINI_CLI_HOME": str(machine.user / "elsewhere")}
+    assert inside.run("connect", "gemini", "--yes", env=env).code == 0
+    assert (machine.user / "elsewhere" / ".gemini" / "settings.json").exists()
+    assert not (machine.user / ".gemini").exists()
+
+
+SWITCHES = {
+    "claude-code": (".claude/settings.json", '"disableAllHooks": true', "disableAllHooks"),
+    "claude-code here": ("site/.claude/settings.json", '"disableAllHooks": true', "site/.claude"),
+    "gemini": (".gemini/settings.json", '"hooksConfig": {"enabled": false}', "hooksConfig.enabled"),
+    "gemini here": (
+        "site/.gemini/settings.json",
+        '"hooksConfig": {"disabled": ["x", "holdfast"]}',
+        "hooksConfig.disabled",
+    ),
+    "codex": (".codex/config.toml", "\n[features]\nhooks = false\n", "features.hooks"),
+    "codex broken": (".codex/config.toml", "\n[features\n", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", SWITCHES)
+def test_hooks_that_the_agent_was_told_not_to_start(
+    case: str, machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, switch, words = SWITCHES[case]
+    agent = case.partition(" ")[0]
+    site = machine.user / "site"
+    site.mkdir()
+    monkeypatch.chdir(site)
+    inside.ok("connect", agent, "--yes")
+    assert _problem(inside, agent) is None
+    path = machine.user / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = path.read_text() if path.exists() else "{}"
+    rest = text.lstrip().removeprefix("{")
+    comma = "" if rest.strip() == "}" else ","
+    path.write_text(f"{text}{switch}" if agent == "codex" else f"{{{switch}{comma}{rest}")
+    assert words in str(_problem(inside, agent))
+    assert "but off" in inside.ok("connect", "--status").out
+    shown = " ".join(inside.run(*OWN, "doctor", env={"PATH": "/usr/bin:/bin"}).out.split())
+    assert f"{agent} does not start it" in shown
+
+
+def _problem(inside: Inside, agent: str) -> object:
+    listed: Any = inside.json("connect", "--status")
+    return next(e["problem"] for e in listed["connections"] if e["agent"] == agent)
+
+
+@pytest.mark.parametrize("lost", ["the program", "the client", "the interpreter"])
+def test_a_connection_whose_program_is_lost(lost: str, machine: Machine, inside: Inside) -> None:
+    inside.ok("connect", "claude-code", "--yes")
+    path = machine.user / ".claude" / "settings.json"
+    said = json.loads(path.read_text())
+    for entries in said["hooks"].values():
+        for handler in entries[0]["hooks"]:
+            words = handler["command"].split()
+            places = {"the program": 0, "the client": words.index("claude-code") - 1}
+            at = places.get(lost, len(words) - 1 if "perl" in words[0] else 0)
+            words[at] = f"/gone{words[at]}"
+            handler["command"] = " ".join(words)
+    path.write_text(json.dumps(said))
+    assert str(_problem(inside, "claude-code")).startswith("/gone/")
+
+
+def test_what_to_try_next_names_the_home_where_there_are_several(
+    machine: Machine, inside: Inside
+) -> None:
+    talk = (
+        machine.user
+        / ".claude"
+        / "projects"
+        / "-site"
+        / "5b6e2c1a-0000-4000-8000-000000000001.jsonl"
+    )
+    talk.parent.mkdir(parents=True)
+    talk.write_text('{"type": "user", "message": {"role": "user", "content": "hello"}}\n')
+    shown = inside.ok("connect", "claude-code", "--yes")
+    said = " ".join((shown.out + shown.err).split())
+    assert "holdfast --home holdfast undo" in said
+    assert "To try it: holdfast --home holdfast doctor" in said
+
+
 @pytest.mark.parametrize("made", [False, True], ids=["nothing there", "their settings"])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_disconnect_goes_back_over_a_second_connect(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posix
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,13 +20,16 @@ import pytest
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.hooks import client
-from holdfast.hooks.helper import Helper
+from holdfast.hooks.helper import Helper, run
 from holdfast.hooks.reply import SILENT, Reply
 from holdfast.stores.loop_book import FileLoopBook
-from tests.ending_helpers import end_helper, helper_of, refuse_helpers
+from tests.ending_helpers import end_helper, helper_of, helpers_of, refuse_helpers
 
 CLIENT = Path(client.__file__)
 PERL = shutil.which("perl")
+#: In the place of the Python that the Perl client leaves the work to: it has to do it itself.
+NOTHING = "/nothing/here"
+USER_HOME = os.fsdecode(posix.environ.get(b"HOME", b""))
 NODE = shutil.which("node")
 WAYS = ("python", pytest.param("perl", marks=pytest.mark.skipif(not PERL, reason="no Perl")))
 
@@ -39,13 +44,19 @@ class Hooked:
         self.project.mkdir()
         (self.project / "a.txt").write_text("one")
         self.number = 0
-
-    @property
-    def folder(self) -> Path:
-        return self.runtime / "holdfast"
+        self.client = CLIENT
+        self.folder = self.runtime / "holdfast"
 
     def run(
-        self, way: str = "python", *, tool: str = "Bash", closed: str = "open", raw: bytes = b""
+        self,
+        way: str = "python",
+        *,
+        tool: str = "Bash",
+        closed: str = "open",
+        raw: bytes = b"",
+        environ: dict[str, str] | None = None,
+        umask: int = -1,
+        behind: str = sys.executable,
     ) -> subprocess.CompletedProcess[bytes]:
         self.number += 1
         said = {
@@ -57,16 +68,36 @@ class Hooked:
             "tool_use_id": f"c{self.number}",
         }
         words = [closed, str(self.home)]
-        python = [sys.executable, "-I", "-S", str(CLIENT), "claude-code", *words]
-        perl = [str(PERL), str(CLIENT.with_suffix(".pl")), "claude-code", *words, sys.executable]
+        perl_client = str(self.client.with_suffix(".pl"))
+        python = [sys.executable, "-I", "-S", str(self.client), "claude-code", *words]
+        perl = [str(PERL), perl_client, "claude-code", *words, behind]
+        usual = {"XDG_RUNTIME_DIR": str(self.runtime), "HOME": USER_HOME, "API_KEY": "secret"}
         return subprocess.run(
             perl if way == "perl" else python,
             input=raw or json.dumps(said, separators=(",", ":")).encode(),
             capture_output=True,
             check=False,
             timeout=60,
-            env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime), "API_KEY": "secret"},
+            env={**os.environ, **usual, **(environ or {})},
+            umask=umask,
         )
+
+    def install_another(self) -> None:
+        """From now on hooks run from another folder with the same code."""
+        package = self.home.parent / "other" / "holdfast"
+        shutil.copytree(CLIENT.parent, package / "hooks")
+        shutil.copy2(CLIENT.parent.parent / "__init__.py", package)
+        for path in CLIENT.parent.parent.iterdir():
+            if path.name != "__pycache__" and not (package / path.name).exists():
+                (package / path.name).symlink_to(path)
+        self.client = package / "hooks" / CLIENT.name
+
+    def rewrite(self, name: str, old: str, new: str) -> None:
+        """Change the code of the other installation."""
+        path = self.client.with_name(name)
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
 
     def seen(self) -> int:
         """How many tools were counted."""
@@ -77,10 +108,43 @@ class Hooked:
         until = time.monotonic() + 20
         while time.monotonic() < until:
             process = helper_of(self.folder)
-            if process is not None and (self.folder / "hooks.sock").exists():
+            if process is not None and any(self.folder.glob("*.sock")):
                 return process
             time.sleep(0.02)
         raise AssertionError("no helper came")
+
+    @contextmanager
+    def answering(self, folder: Path, said: bytes) -> Iterator[list[bytes]]:
+        """A helper that says the same to everybody; yields what it is asked."""
+        asked: list[bytes] = []
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / f"{client.name_for(self.identity())}.sock"))
+            server.listen()
+            server.settimeout(0.02)
+            over = threading.Event()
+
+            def answer() -> None:
+                while not over.is_set():
+                    try:
+                        peer, _ = server.accept()
+                    except TimeoutError:
+                        continue
+                    with peer:
+                        asked.append(peer.recv(65_536))
+                        peer.sendall(said)
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            try:
+                yield asked
+            finally:
+                over.set()
+                thread.join()
+
+    def identity(self) -> bytes:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(client, "__file__", str(self.client))
+            return client.identity()
 
 
 @pytest.fixture
@@ -112,20 +176,9 @@ def test_a_helper_that_dies_in_the_middle_of_an_answer_costs_nothing(
     way: str, hooked: Hooked
 ) -> None:
     hooked.folder.mkdir(mode=0o700)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(hooked.folder / "hooks.sock"))
-        server.listen()
-
-        def torn() -> None:
-            peer, _ = server.accept()
-            with peer:
-                peer.recv(65_536)
-                peer.sendall(b"0 500 0\n{")
-
-        thread = threading.Thread(target=torn)
-        thread.start()
+    with hooked.answering(hooked.folder, b"0 500 0\n{") as asked:
         done = hooked.run(way)
-        thread.join()
+    assert len(asked) == 1
     assert (done.returncode, done.stdout) == (0, b"")
     assert hooked.seen() == 1
 
@@ -152,13 +205,170 @@ def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> Non
     assert all(each.checkpoint for each in calls)
 
 
-def test_a_folder_that_others_can_enter_is_not_used(hooked: Hooked) -> None:
-    hooked.folder.mkdir(mode=0o755)
-    hooked.folder.chmod(0o755)
-    assert hooked.run().returncode == 0
+def without_helper(hooked: Hooked) -> None:
+    (hooked.home / "operations").mkdir(parents=True)
+    (hooked.home / "config.toml").write_text("[hooks]\nhelper=false\n")
+
+
+#: A user that is not the one of the tests.
+STRANGER = os.getuid() + 4242
+NEEDS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", ["entered", "link", pytest.param("theirs", marks=NEEDS_ROOT)])
+def test_a_folder_that_is_not_private_is_not_used(
+    way: str, case: str, hooked: Hooked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_helper(hooked)
+    real = hooked.runtime / "r" if case == "link" else hooked.folder
+    real.mkdir(mode=0o700)
+    if case == "entered":
+        real.chmod(0o755)
+    elif case == "link":
+        hooked.folder.symlink_to(real)
+    else:
+        os.chown(real, STRANGER, -1)
+    with hooked.answering(real, b"0 2 0\nhi") as asked:
+        done = hooked.run(way)
+    assert (done.returncode, done.stdout, asked) == (0, b"", [])
     assert hooked.seen() == 1
-    time.sleep(0.3)
-    assert not (hooked.folder / "hooks.sock").exists()
+    before = os.umask(0o077)
+    try:
+        assert run(str(hooked.folder)) == 2
+    finally:
+        os.umask(before)
+    assert "is not a private folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "case", ["missing", "file", "open", "long", pytest.param("theirs", marks=NEEDS_ROOT)]
+)
+def test_the_folder_of_a_session_that_is_not_ours(way: str, case: str, hooked: Hooked) -> None:
+    """As `su` and containers pass it on."""
+    hooked.install_another()
+    other = hooked.home.parent / "t"
+    hooked.rewrite("client.py", '_TEMPORARY = "/tmp"', f'_TEMPORARY = "{other}"')
+    hooked.rewrite("client.pl", '"/tmp/holdfast-', f'"{other}/holdfast-')
+    given = hooked.home.parent / ("x" * 80 if case == "long" else "given")
+    if case == "file":
+        given.touch()
+    elif case != "missing":
+        given.mkdir(mode=0o700)
+    if case == "open":
+        given.chmod(0o777)
+    elif case == "theirs":
+        os.chown(given, STRANGER, -1)
+    folder = other / f"holdfast-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True)
+    with hooked.answering(folder, b"0 2 0\nhi") as asked:
+        done = hooked.run(way, environ={"XDG_RUNTIME_DIR": str(given)}, behind=NOTHING)
+    assert (done.returncode, done.stdout, len(asked)) == (0, b"hi", 1)
+
+
+def test_a_helper_comes_where_the_folder_of_the_session_is_missing(hooked: Hooked) -> None:
+    hooked.install_another()
+    other = hooked.home.parent / "t"
+    other.mkdir()
+    hooked.rewrite("client.py", '_TEMPORARY = "/tmp"', f'_TEMPORARY = "{other}"')
+    hooked.folder = other / f"holdfast-{os.getuid()}"
+    try:
+        done = hooked.run(environ={"XDG_RUNTIME_DIR": str(hooked.runtime / "gone")}, umask=0)
+        assert done.returncode == 0
+        process = hooked.wait_for_helper()
+        assert "Umask:\t0077" in Path(f"/proc/{process}/status").read_text()
+        modes = [path.stat().st_mode & 0o777 for path in (hooked.folder, *hooked.folder.iterdir())]
+        assert modes == [0o700, 0o600, 0o600]
+    finally:
+        refuse_helpers(hooked.folder)
+
+
+# --- Whose helper ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("user", ["", "/home/my user", "/home/\u00fc\udcff"])
+def test_both_clients_look_for_the_same_helper(
+    way: str, user: str, hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(posix.environ, b"HOME", os.fsencode(user))
+    hooked.folder.mkdir(mode=0o700)
+    with hooked.answering(hooked.folder, b"0 2 0\nhi") as asked:
+        done = hooked.run(way, environ={"HOME": user}, behind=NOTHING)
+    assert done.stdout == b"hi"
+    who = client.identity()
+    assert asked[0].startswith(b"holdfast2 claude-code open %d " % len(who))
+    assert asked[0].partition(b"\n")[2].startswith(who + os.fsencode(hooked.home))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_a_helper_of_its_own_code_answers_a_client(way: str, hooked: Hooked) -> None:
+    hooked.run()
+    hooked.wait_for_helper()
+    hooked.install_another()
+    hooked.rewrite("serve.py", "the hook failed", "the other hook failed")
+    assert b"the other hook failed" in hooked.run(way, raw=b"nonsense").stderr
+    until = time.monotonic() + 20
+    while len(list(hooked.folder.glob("*.sock"))) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert len(helpers_of(hooked.folder)) == 2
+    # Another version in the same place.
+    hooked.rewrite("serve.py", "the other hook failed", "the new hook failed")
+    os.utime(hooked.client.parent.parent / "__init__.py", (1, 1))
+    assert b"the new hook failed" in hooked.run(way, raw=b"nonsense").stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_home_directory_is_that_of_the_client(way: str, hooked: Hooked) -> None:
+    """A home directory is no project; whose it is, only the client knows."""
+    assert hooked.run(way).stdout == b""
+    hooked.wait_for_helper()
+    assert b"no checkpoint" in hooked.run(way, environ={"HOME": str(hooked.project)}).stdout
+
+
+def test_a_helper_looks_at_who_asks(hooked: Hooked) -> None:
+    """Two may have one name."""
+    hooked.folder.mkdir(mode=0o700)
+    thread = threading.Thread(target=Helper(hooked.folder, idle=0.5).run)
+    thread.start()
+    hooked.wait_for_helper()
+    who = client.identity()[:-1] + b"x"
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(next(hooked.folder.glob("*.sock"))))
+        peer.sendall(b"holdfast2 claude-code open %d 1 8\n%s/nonsense" % (len(who), who))
+        assert peer.recv(100) == b""
+    thread.join(timeout=20)
+    assert not thread.is_alive()
+
+
+# --- Its life -------------------------------------------------------------------------------------
+
+
+def test_of_helpers_started_at_once_one_stays(hooked: Hooked) -> None:
+    words = [sys.executable, "-I", "-S", str(CLIENT), "helper", str(hooked.folder)]
+    started = [subprocess.Popen(words) for _ in range(3)]
+    until = time.monotonic() + 20
+    while sum(each.poll() is None for each in started) > 1 and time.monotonic() < until:
+        time.sleep(0.02)
+    hooked.wait_for_helper()
+    assert sorted(str(each.poll()) for each in started) == ["1", "1", "None"]
+    refuse_helpers(hooked.folder)
+    for each in started:
+        each.wait(timeout=20)
+
+
+def test_a_helper_whose_socket_was_replaced_ends_and_leaves_the_other_one(hooked: Hooked) -> None:
+    hooked.folder.mkdir(mode=0o700)
+    thread = threading.Thread(target=Helper(hooked.folder).run)
+    thread.start()
+    hooked.wait_for_helper()
+    path = next(hooked.folder.glob("*.sock"))
+    (hooked.folder / "new").touch()
+    (hooked.folder / "new").replace(path)
+    thread.join(timeout=20)
+    assert not thread.is_alive()
+    assert path.is_file()
 
 
 def test_there_is_one_helper_and_it_ends_when_it_is_idle(hooked: Hooked) -> None:
@@ -171,7 +381,7 @@ def test_there_is_one_helper_and_it_ends_when_it_is_idle(hooked: Hooked) -> None
     assert hooked.run().returncode == 0
     thread.join(timeout=20)
     assert not thread.is_alive()
-    assert not (hooked.folder / "hooks.sock").exists()
+    assert not list(hooked.folder.glob("*.sock"))
     assert hooked.seen() == 1
 
 
@@ -235,7 +445,7 @@ def test_a_helper_with_a_thread_that_never_ends_ends_all_the_same(
     thread.start()
     hooked.wait_for_helper()
     with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(hooked.folder / "hooks.sock"))
+        peer.connect(str(next(hooked.folder.glob("*.sock"))))
         thread.join(timeout=10)
     assert not thread.is_alive()
     never.set()
@@ -267,8 +477,7 @@ def test_the_plugin_of_opencode_shows_notices(said: str, tmp_path: Path) -> None
 
 
 def test_a_helper_can_be_turned_off(hooked: Hooked) -> None:
-    (hooked.home / "operations").mkdir(parents=True)
-    (hooked.home / "config.toml").write_text("[hooks]\nhelper=false\n")
+    without_helper(hooked)
     assert hooked.run().returncode == 0
     assert hooked.seen() == 1
     time.sleep(0.3)

@@ -4,7 +4,8 @@ It asks the helper. Without one it starts one for the next hook, and does the wo
 is imported at first but what the interpreter has built in: an agent waits for this.
 
 CLOSED is `closed` when a tool must not run if this fails, else `open`. HOME is Holdfast's home.
-With `alone` behind it asks nobody. With the one word `helper` it becomes the helper.
+With `alone` behind it asks nobody. With the words `helper FOLDER` it becomes the helper, with its
+socket in that folder.
 """
 
 import posix
@@ -20,6 +21,7 @@ _READING = {
 _TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
 _NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTIME_DIR")
 _TYPE, _FOLDER = 0o170000, 0o040000
+_LONGEST = 80  # bytes: the name of a socket may have little more than 100
 _HEAD_WORDS = 3
 _ANSWER_SECONDS = 60.0
 _FULL = 65_536
@@ -28,20 +30,46 @@ _MOST_BYTES = 60 * 1024**2
 
 
 def runtime_folder() -> str:
-    """Where the socket of the helper is: a folder that nobody else can enter."""
-    given = posix.environ.get(b"XDG_RUNTIME_DIR", b"").decode("utf-8", "surrogateescape")
-    return (
-        f"{given}/holdfast" if given.startswith("/") else f"{_TEMPORARY}/holdfast-{posix.getuid()}"
-    )
+    """Where the sockets of helpers are: a folder that nobody else can enter. The one of the session
+    counts only if it is there and is ours: `su` and containers pass on that of somebody else."""
+    given = posix.environ.get(b"XDG_RUNTIME_DIR", b"")
+    folder = given.decode("utf-8", "surrogateescape")
+    if folder.startswith("/") and len(given) <= _LONGEST and _is_own(folder, 0o022, links=True):
+        return f"{folder}/holdfast"
+    return f"{_TEMPORARY}/holdfast-{posix.getuid()}"
 
 
 def is_private(folder: str) -> bool:
+    return _is_own(folder, 0o077, links=False)
+
+
+def _is_own(folder: str, closed: int, *, links: bool) -> bool:
+    """Whether it is a folder of this user in which others lack the rights in `closed`."""
     try:
-        status = posix.lstat(folder)
+        status = posix.stat(folder, follow_symlinks=links)
     except OSError:
         return False
     is_folder = status.st_mode & _TYPE == _FOLDER
-    return is_folder and status.st_uid == posix.getuid() and not status.st_mode & 0o077
+    return is_folder and status.st_uid == posix.getuid() and not status.st_mode & closed
+
+
+def identity() -> bytes:
+    """Who may answer: a helper that runs this very code, for this home directory, and sees the same
+    files. A container may share the folder of the socket and nothing else."""
+    package = __file__.rpartition("/hooks/")[0]
+    code, root = posix.stat(f"{package}/__init__.py"), posix.stat("/")
+    numbers = (code.st_ino, code.st_size, code[8], root.st_dev, root.st_ino)  # 8: whole seconds
+    words = [package.encode("utf-8", "surrogateescape"), posix.environ.get(b"HOME", b"")]
+    return b"\0".join((*words, *(b"%d" % each for each in numbers)))
+
+
+def name_for(who: bytes) -> str:
+    """How the socket of a helper is called. Perl has no digest without a module to load; that two
+    have one name is no harm, because the helper looks at the whole identity."""
+    number = 0
+    for byte in who:
+        number = (number * 65_599 + byte) & 0xFFFFFFFF
+    return f"{number:08x}"
 
 
 def _read_all(number: int) -> bytes:
@@ -76,10 +104,10 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         peer.settimeout(_ANSWER_SECONDS)
-        peer.connect(f"{folder}/hooks.sock")
-        place = home.encode("utf-8", "surrogateescape")
-        head = f"holdfast1 {agent} {closed} {len(place)} {len(raw)}\n".encode()
-        peer.sendall(head + place + raw)
+        who, place = identity(), home.encode("utf-8", "surrogateescape")
+        peer.connect(f"{folder}/{name_for(who)}.sock")
+        head = f"holdfast2 {agent} {closed} {len(who)} {len(place)} {len(raw)}\n".encode()
+        peer.sendall(head + who + place + raw)
         found = b""
         while some := peer.recv(_FULL):
             found += some
@@ -115,7 +143,7 @@ def start_helper() -> None:
         for number in (0, 1, 2):
             posix.dup2(nothing, number)
         posix.chdir("/")
-        words = [sys.executable, "-I", "-S", __file__, "helper"]
+        words = [sys.executable, "-I", "-S", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
@@ -169,11 +197,11 @@ def _load() -> None:
 
 
 def main(words: "list[str]") -> int:
-    if words == ["helper"]:
+    if words[0] == "helper":
         _load()
         from holdfast.hooks.helper import run
 
-        return run()
+        return run(words[1])
     agent, closed, home = words[:3]
     try:
         raw = _read_all(0)

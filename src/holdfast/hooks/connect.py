@@ -119,7 +119,8 @@ def settings_file(setup: Setup) -> Path:
             folder = _folder(setup, "CODEX_HOME", ".codex")
             return (folder if user else setup.project / ".codex") / "hooks.json"
         case "gemini":
-            return (setup.user_home if user else setup.project) / ".gemini" / "settings.json"
+            around = _folder(setup, "GEMINI_CLI_HOME", "") if user else setup.project
+            return around / ".gemini" / "settings.json"
         case "opencode":
             if user:
                 base = _folder(setup, "XDG_CONFIG_HOME", ".config")

@@ -1,9 +1,10 @@
-"""The helper: one process a user that answers hooks, so that no hook has to start Holdfast.
+"""The helper: one process that answers hooks, so that no hook has to start Holdfast.
 
-A client starts it, and it ends when nobody asked for a while. It keeps nothing that is not on the
-disk: killed at any moment, the client that waits for it does the work itself. One that runs an
-older Holdfast than is installed ends after its next answer, and one whose socket is gone, as after
-a logout, ends at once.
+There is one for each user, home directory and installed Holdfast: a client finds only the one that
+would say what it would say itself. A client starts it, and it ends when nobody asked for a while.
+It keeps nothing that is not on the disk: killed at any moment, the client that waits for it does
+the work itself. One that runs an older Holdfast than is installed ends at once, as does one whose
+socket is gone, as after a logout.
 """
 
 from __future__ import annotations
@@ -18,16 +19,13 @@ import threading
 import time
 from pathlib import Path
 
-import holdfast
-from holdfast.hooks.client import encoded, is_private, runtime_folder
+from holdfast.hooks.client import encoded, identity, is_private, name_for
 from holdfast.hooks.reply import Reply
 from holdfast.hooks.serve import Answerer
 
 IDLE_SECONDS = 900.0
-SOCKET = "hooks.sock"
-_LOCK = "hooks.lock"
 _MOST_BYTES = 64 * 1024**2
-_HEAD_WORDS = 5
+_HEAD_WORDS = 6
 _SLOW_CLIENT = 10.0
 #: Nobody waits so long for an answer. A thread cannot be ended, and would keep its locks: the whole
 #: helper ends instead.
@@ -39,10 +37,12 @@ class Helper:
     """Answers at a socket until it is idle or outdated."""
 
     def __init__(self, folder: Path, *, idle: float = IDLE_SECONDS) -> None:
-        self._folder = folder
+        self._who = identity()
+        self._socket = folder / f"{name_for(self._who)}.sock"
+        self._lock = self._socket.with_suffix(".lock")
+        self._made: tuple[int, int] | None = None
         self._idle = idle
         self._answerer = Answerer()
-        self._release = _release()
         self._busy: dict[socket.socket, float] = {}
         self._last = time.monotonic()
         self._turn = threading.Lock()
@@ -50,22 +50,23 @@ class Helper:
     def run(self) -> int:
         """0 when it ended by itself, 1 when there is another one."""
         with contextlib.ExitStack() as stack:
-            lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, lock)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return 1
-            path = self._folder / SOCKET
-            path.unlink(missing_ok=True)  # a helper that was killed left it
+            self._socket.unlink(missing_ok=True)  # a helper that was killed left it
             server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            server.bind(str(path))
-            path.chmod(0o600)
+            server.bind(str(self._socket))
+            self._socket.chmod(0o600)
+            self._made = _seen(self._socket)
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
             self._answerer.prepare()
             self._accept(server)
-            path.unlink(missing_ok=True)
+            if self._is_found():
+                self._socket.unlink(missing_ok=True)
             self._drain(server)
         return 0
 
@@ -100,7 +101,19 @@ class Helper:
         if since is not None:
             return time.monotonic() - since > _STUCK
         idle = time.monotonic() - self._last > self._idle
-        return idle or _release() != self._release or not (self._folder / SOCKET).exists()
+        return idle or self._is_outdated() or not self._is_found()
+
+    def _is_outdated(self) -> bool:
+        """Whether another Holdfast was installed, or this one is gone."""
+        try:
+            return identity() != self._who
+        except OSError:
+            return True
+
+    def _is_found(self) -> bool:
+        """Whether the socket is still there, and not that of another helper: what tidies up old
+        files may have taken the lock away."""
+        return self._made is not None and _seen(self._socket) == self._made
 
     def _serve(self, peer: socket.socket) -> None:
         try:
@@ -119,20 +132,23 @@ class Helper:
     def _answer(self, peer: socket.socket) -> Reply:
         head, rest = _head(peer)
         words = head.split()
-        if len(words) != _HEAD_WORDS or words[0] != b"holdfast1":
+        if len(words) != _HEAD_WORDS or words[0] != b"holdfast2":
             raise ValueError("not a client of ours")
         agent, closed = words[1].decode(), words[2] == b"closed"
-        place, size = int(words[3]), int(words[4])
-        if place + size > _MOST_BYTES:
+        who, place, size = (int(each) for each in words[3:])
+        if who + place + size > _MOST_BYTES:
             raise ValueError("too long")
         given = bytearray(rest)
-        while len(given) < place + size:
+        while len(given) < who + place + size:
             some = peer.recv(1 << 20)
             if not some:
                 raise ValueError("it went away")
             given += some
-        home = Path(os.fsdecode(bytes(given[:place])))
-        return self._answerer.serve(agent, home, bytes(given[place:]), fails_closed=closed)
+        if bytes(given[:who]) != self._who:
+            raise ValueError("it has other code or another home directory")
+        home = Path(os.fsdecode(bytes(given[who : who + place])))
+        raw = bytes(given[who + place :])
+        return self._answerer.serve(agent, home, raw, fails_closed=closed)
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:
@@ -154,18 +170,18 @@ def _is_ours(peer: socket.socket) -> bool:
     return bool(_PEER.unpack(said)[1] == os.getuid())
 
 
-def _release() -> tuple[int, int]:
-    """What changes when another Holdfast is installed."""
+def _seen(path: Path) -> tuple[int, int] | None:
+    """Which file it is."""
     try:
-        status = os.stat(holdfast.__file__)  # noqa: PTH116 - asked often
+        status = path.lstat()
     except OSError:
-        return (0, 0)
-    return status.st_mtime_ns, status.st_size
+        return None
+    return status.st_dev, status.st_ino
 
 
-def run() -> int:
-    """Be the helper. 2 when there is no private folder for its socket."""
-    folder = runtime_folder()
+def run(folder: str) -> int:
+    """Be the helper. 2 when its socket would not be in a private folder."""
+    os.umask(0o077)  # it came from whoever asked first, and others ask too
     with contextlib.suppress(OSError):
         os.mkdir(folder, 0o700)  # noqa: PTH102 - its parent is there, or nothing works
     if not is_private(folder):

@@ -18,6 +18,7 @@ from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.connect import PROJECT, USER, Setup, Wired, wired
+from holdfast.hooks.switches import switched_off
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.text import format_duration
 from holdfast.policy.loop_guard import judge
@@ -56,6 +57,12 @@ def _examine(setup: Setup, seen: Wired) -> Iterator[Finding]:
     again = f"`holdfast connect {seen.agent}` writes it again."
     missing = [each for each in AGENTS[seen.agent].events if each not in seen.commands]
     problem = f"there is none for {missing[0]}" if missing else _tried(seen)
+    off = "" if problem else switched_off(setup, seen)
+    if off:
+        message = f"{seen.agent} does not start it: {off}"
+        advice = "Correct that file. It is the agent's own, and Holdfast leaves it alone."
+        yield Finding(check=check, severity=Severity.WARNING, message=message, advice=advice)
+        return
     if problem:
         yield Finding(check=check, severity=Severity.WARNING, message=problem, advice=again)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +23,7 @@ from holdfast.hooks.connect import (
     plan_disconnect,
     wired,
 )
+from holdfast.hooks.switches import switched_off
 from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite
 
@@ -89,7 +89,8 @@ def connect(
     planned = _planned(invocation.create_home(), setup, plan_connect(setup), "connected")
     done = _change(invocation, planned, dry_run=dry_run, yes=yes, question="Connect")
     if done == 0 and not dry_run and not invocation.json:
-        note("Agents that run now have to be started again. To try it: holdfast doctor")
+        flag = _flag(invocation)
+        note(f"Agents that run now have to be started again. To try it: holdfast {flag}doctor")
     return done
 
 
@@ -174,13 +175,17 @@ def _document(invocation: Invocation, planned: HomePlan, report: Report | None) 
 
 
 def _tell(invocation: Invocation, report: Report) -> None:
-    # Most machines with an agent have several homes, and undo works on one.
-    several = len(invocation.machine.homes) > 1
-    flag = invocation.home_flag or ("--home holdfast " if several else "")
+    flag = _flag(invocation)
     show_report(report, home_flag=flag)
     if report.changed:
         say("To take it back:")
         suggest(f"holdfast {flag}undo {report.operation}")
+
+
+def _flag(invocation: Invocation) -> str:
+    """Most machines with an agent have several homes; undo and the trial of hooks work on one."""
+    several = len(invocation.machine.homes) > 1
+    return invocation.home_flag or ("--home holdfast " if several else "")
 
 
 def _show(change: Rewrite) -> None:
@@ -197,36 +202,39 @@ def _show(change: Rewrite) -> None:
 
 
 def _status(invocation: Invocation) -> int:
-    found = [
-        wired(_setup(invocation, agent, scope)) for agent in AGENTS for scope in (USER, PROJECT)
-    ]
+    setups = [_setup(invocation, agent, scope) for agent in AGENTS for scope in (USER, PROJECT)]
+    found = [_looked_at(each) for each in setups]
     if invocation.json:
-        print_json({"connections": [_json(each) for each in found]})
+        print_json({"connections": [_json(*each) for each in found]})
         return 0
     rows = table("agent", "scope", "connected", "file")
-    for each in found:
+    for each, off in found:
         if each.scope == USER or each.installed:
-            rows.add_row(each.agent, each.scope, _word(each), name(str(each.path)))
+            rows.add_row(each.agent, each.scope, _word(each, off), name(str(each.path)))
     say(rows)
     return 0
 
 
-def _word(each: Wired) -> str:
+def _looked_at(setup: Setup) -> tuple[Wired, str]:
+    """What is installed, and why it does not run all the same."""
+    seen = wired(setup)
+    return seen, switched_off(setup, seen) if seen.installed else ""
+
+
+def _word(each: Wired, off: str) -> str:
     if each.problem:
         return f"unreadable: {each.problem}"
     if not each.installed:
         return "no"
-    program = next(iter(each.commands.values()))
-    missing = [word for word in program[:2] if word.startswith("/") and not Path(word).exists()]
-    return f"broken: {missing[0]} is gone" if missing else "yes"
+    return f"yes, but off: {off}" if off else "yes"
 
 
-def _json(each: Wired) -> dict[str, Any]:
+def _json(each: Wired, off: str) -> dict[str, Any]:
     return {
         "agent": each.agent,
         "scope": each.scope,
         "path": str(each.path),
         "connected": each.installed,
         "events": sorted(each.commands),
-        "problem": each.problem or None,
+        "problem": each.problem or off or None,
     }

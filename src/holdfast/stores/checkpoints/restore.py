@@ -122,7 +122,7 @@ class Restorer:
             run = self._run(tree, safety, again=cut is not None)
             run.find_changed(todo)
             kept = run.foresee(todo)
-        return _foreseen(todo, kept, _untouched(run, asked, after_kill=cut is not None))
+        return _foreseen(todo, kept, run.untouched())
 
     def restore(
         self,
@@ -209,7 +209,7 @@ class Restorer:
                 kept = run.perform(todo)
                 tree.flush()
         restore_record.end(self._folder)
-        return _told(todo, kept, safety.id, _untouched(run, asked, after_kill=after_kill))
+        return _told(todo, kept, safety.id, run.untouched())
 
     def _fresh(
         self, tree: WorkingTree, target: Checkpoint, present: Side, todo: Steps
@@ -414,14 +414,6 @@ def can_follow(kept: NotCaptured) -> bool:
     """Whether a path that an undo left alone can still be undone, once it is put back as the
     restore left it. What the restore did not touch either cannot."""
     return kept.reason != WORKTREE and not kept.reason.startswith(_NOT_THEN.format(""))
-
-
-def _untouched(run: RestoreRun, asked: Restoration, *, after_kill: bool) -> frozenset[str]:
-    """The paths that stay as they are. An undo of the rest of a restore finds what the undo before
-    it did; after a kill the two are one."""
-    if asked.undoes and not after_kill:
-        return run.untouched() | run.already
-    return run.untouched()
 
 
 def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:

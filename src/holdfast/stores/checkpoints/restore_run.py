@@ -69,8 +69,6 @@ class RestoreRun:
         self._staying: set[str] = set()
         #: The files that this run wrote or deleted so far.
         self.done: set[str] = set()
-        #: The files that were as the new tree says before this run.
-        self.already: set[str] = set()
         self._kept: dict[str, str] = {}
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
@@ -133,12 +131,10 @@ class RestoreRun:
         """Before `foresee`, when the old tree is not a fresh look: find the files that are neither
         as the old tree says nor as the new one does. `perform` leaves them alone."""
         for change in (*steps.unlinked, *steps.written):
+            if change.old is None:
+                continue  # `foresee` looks at these itself
             with self._keeping(change.path):
                 seen = self._tree.look(path_bytes(change.path))
-                if seen is None if change.new is None else seen and seen.is_like(change.new):
-                    self.already.add(change.path)
-                if change.old is None:
-                    continue  # `foresee` looks at these itself
                 if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
                     continue
                 if not (seen.is_like(change.old) or seen.is_like(change.new)):
@@ -155,7 +151,6 @@ class RestoreRun:
         path = path_bytes(change.path)
         seen = self._tree.look(path)
         if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
-            self.already.add(change.path)
             return  # already done: gone, or replaced by a directory
         if seen.is_like(change.old):
             self._tree.unlink(path, seen)
@@ -204,7 +199,6 @@ class RestoreRun:
         path, content = path_bytes(change.path), self._blob(entry.oid)
         seen = tree.look(path, size=len(content) if change.old is None else None)
         if seen is not None and seen.is_like(entry):
-            self.already.add(change.path)
             return
         if seen is not None and not seen.is_like(change.old):
             self._keep(change, seen)
