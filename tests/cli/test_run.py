@@ -156,6 +156,20 @@ def test_over_budget_it_is_stopped(machine: Machine, project: Path) -> None:
     assert said["agent_sessions"] == ["11111111-2222-4333-8444-555555555555"]
 
 
+@pytest.mark.deep
+def test_a_transcript_that_goes_gives_no_budget_back(machine: Machine, project: Path) -> None:
+    """The agent removes its transcript after 800 tokens, and goes on in another one."""
+    command = spend(machine, project, turns=8).removeprefix("exec ")
+    other = f"sed -i s/11111111/22222222/ {project.parent}/agent.py"
+    gone = f"rm -r {machine.user}/.claude/projects/*/11111111*"
+    script = f"{command}; sleep 2.5; {gone}; {other}; {command}; sleep 30"
+    limits = ("--budget", "1ktokens", "--max-time", "40s", "--no-checkpoints")
+    code, said, _ = run(machine, project, *limits, *sh(script))
+    assert code != 0
+    assert "the budget is 1,000" in said["stopped"]
+    assert len(said["agent_sessions"]) == 2
+
+
 def test_a_model_without_a_price_cannot_hide_behind_a_budget(
     machine: Machine, project: Path
 ) -> None:

@@ -193,7 +193,10 @@ class _Meter:
         self._machine = machine
         self._workdir = workdir
         self._began = began
-        self._before: dict[_Key, tuple[int, float | None]] = {}
+        self._before: dict[_Key, tuple[int, float]] = {}
+        #: The most that was seen of each session: what was used does not come back when a
+        #: transcript is cut or removed.
+        self._used: dict[_Key, tuple[int, float]] = {}
 
     def remember(self) -> None:
         """What was used before: a session may be continued."""
@@ -201,29 +204,29 @@ class _Meter:
         for each in page.found:
             self._before[each.home, each.session.id] = (
                 each.session.tokens.total,
-                each.page.full_cost(each.session),
+                each.page.full_cost(each.session) or 0.0,
             )
 
     def spent(self) -> Spent:
         page = self._machine.list_sessions(SessionFilter(active_after=self._began - 1))
-        tokens, cost = 0, 0.0
-        sessions: list[str] = []
         unpriced: set[str] = set()
         for each in page.found:
             if each.session.source == SOURCE or not self._counts(each):
                 continue
-            tokens_before, cost_before = self._before.get((each.home, each.session.id), (0, 0.0))
-            now = each.page.full_cost(each.session)
-            if now is None:
+            key = each.home, each.session.id
+            cost = each.page.full_cost(each.session)
+            if cost is None:
                 unpriced.add(each.session.model or "a model without a name")
-            else:
-                cost += max(0.0, now - (cost_before or 0.0))
-            tokens += max(0, each.session.tokens.total - tokens_before)
-            sessions.append(each.session.id)
+            tokens_before, cost_before = self._before.get(key, (0, 0.0))
+            tokens_seen, cost_seen = self._used.get(key, (0, 0.0))
+            self._used[key] = (
+                max(tokens_seen, each.session.tokens.total - tokens_before),
+                max(cost_seen, (cost or 0.0) - cost_before),
+            )
         return Spent(
-            tokens=tokens,
-            cost=None if unpriced else cost,
-            sessions=tuple(sessions),
+            tokens=sum(tokens for tokens, _ in self._used.values()),
+            cost=None if unpriced else sum(cost for _, cost in self._used.values()),
+            sessions=tuple(session for _, session in self._used),
             unpriced=tuple(sorted(unpriced)),
             unread=tuple(str(each.path) for each in page.looked.unread),
         )
