@@ -41,7 +41,7 @@ from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import owner
+from holdfast.stores.archive.beside import Beside, owner
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.files import (
     RIGHTS,
@@ -208,19 +208,24 @@ class UnitArchiveMover(IntoArchive):
         """Bring a unit back from its bundle, which is for the caller to drop."""
         file = removal.item.id
         try:
-            beside = self._archive.beside(file)
-            archived = Removal(
-                operation=beside.operation, number=beside.number, item=_as_session(removal.item)
-            )
+            archived = self._as_archived(removal, self._archive.beside(file))
             self._unpack(archived, file)
             [seen] = self._units.look([archived])
-        except (HoldfastError, OSError) as error:
+        except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
+        except (HoldfastError, OSError) as error:
+            return Result.FAILED, in_a_word(error)
         if seen.here and seen.changed:
             self._clear(archived)
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
+
+    def _as_archived(self, removal: Removal, beside: Beside) -> Removal:
+        """The removal that archived a unit. Another home has operations of the same numbers, so
+        what that one archived is unpacked in the name of the operation that restores it."""
+        by = beside if self._archive.is_own(removal.item.id) else removal
+        return Removal(operation=by.operation, number=by.number, item=_as_session(removal.item))
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]
