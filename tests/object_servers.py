@@ -141,76 +141,71 @@ def an_address(endpoint: str, prefix: str | None = None) -> Address:
 Spoil = Callable[[str, str], str | None]
 
 
-class FaultProxy:
+class FaultProxy(ThreadingHTTPServer):
     """Passes requests on to a server, unless `spoil`, asked with method and path, says "503",
     "hang", "refuse" (the connection ends before the server sees anything), "lose" (the server does
     it, and the answer is lost) or "cut" (half of the body)."""
 
+    daemon_threads = True
+
     def __init__(self, endpoint: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Passing)
         self.spoil: Spoil = lambda _method, _path: None
         self.asked: list[tuple[str, str]] = []
-        proxy, port = self, int(endpoint.rpartition(":")[2])
-        self._stopped = threading.Event()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _pass(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(length) if length else b""
-                proxy.asked.append((self.command, self.path))
-                how = proxy.spoil(self.command, self.path)
-                if how == "hang":
-                    proxy._stopped.wait(10)
-                if how in ("hang", "refuse"):
-                    self.close_connection = True
-                    return
-                if how == "503":
-                    self._answer(503, [("Content-Length", "0")], b"")
-                    return
-                upstream = HTTPConnection("127.0.0.1", port)
-                upstream.request(self.command, self.path, body, dict(self.headers.items()))
-                got = upstream.getresponse()
-                data = got.read()
-                upstream.close()
-                if how == "lose":
-                    self.close_connection = True
-                    return
-                kept = [
-                    (name, value)
-                    for name, value in got.getheaders()
-                    if name.lower() not in ("transfer-encoding", "connection")
-                ]
-                if how == "cut":
-                    self.close_connection = True
-                    data = data[: len(data) // 2]
-                self._answer(got.status, kept, data)
-
-            def _answer(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
-                self.send_response(status)
-                names = {name.lower() for name, _ in headers}
-                for name, value in headers:
-                    self.send_header(name, value)
-                if "content-length" not in names:
-                    self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(data)
-
-            do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815
-
-            def log_message(self, *_: Any) -> None:
-                """Quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.behind = int(endpoint.rpartition(":")[2])
+        self.stopped = threading.Event()
+        self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        self._stopped.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is what these tests are about."""
+
+
+class _Passing(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FaultProxy
+
+    def pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.asked.append((self.command, self.path))
+        how = self.server.spoil(self.command, self.path)
+        if how == "503":
+            self._answer(503, [], b"")
+            return
+        if how == "hang":
+            self.server.stopped.wait(10)
+        if how in ("hang", "refuse"):
+            self.close_connection = True
+            return
+        upstream = HTTPConnection("127.0.0.1", self.server.behind)
+        upstream.request(self.command, self.path, body, dict(self.headers.items()))
+        got = upstream.getresponse()
+        data = got.read()
+        upstream.close()
+        self.close_connection = how in ("lose", "cut")
+        if how != "lose":
+            half = len(data) // 2 if how == "cut" else len(data)
+            self._answer(got.status, got.getheaders(), data[:half])
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+        dropped = ("transfer-encoding", "connection")
+        kept = {name.lower(): value for name, value in headers if name.lower() not in dropped}
+        self.send_response(status)
+        for name, value in ({"content-length": str(len(data))} | kept).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = pass_on  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
 
 
 @contextlib.contextmanager

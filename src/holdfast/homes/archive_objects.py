@@ -48,5 +48,8 @@ class _Members:
     def own(self) -> Sequence[str]:
         return self._member.names
 
+    def did(self, home: str, operation: str) -> bool:
+        return self._member.did(home, operation)
+
     def all(self) -> Sequence[str]:
         return homes_at(self._blobs)

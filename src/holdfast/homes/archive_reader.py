@@ -159,7 +159,7 @@ class ArchiveReader:
             # What another home archived is on no disk of this one: its line tells.
             each.as_item(sizes.get(each.file, each.archive_bytes))
             for each in entries
-            if each.file in sizes or not archive.is_own(each.file)
+            if each.file in sizes or not archive.is_own(each.file, each.operation)
         ]
 
     def made_by(self, operation: str) -> Sequence[ArchivedSession]:

@@ -68,6 +68,9 @@ class Homes(Protocol):
     def own(self) -> Sequence[str]:
         """Those of this home; new bundles go into the first. None until it has written."""
 
+    def did(self, home: str, operation: str) -> bool:
+        """Whether this home did an operation while it had this folder."""
+
     def all(self) -> Sequence[str]: ...
 
 
@@ -78,6 +81,9 @@ class OneHome:
 
     def own(self) -> Sequence[str]:
         return ("",)
+
+    def did(self, home: str, operation: str) -> bool:
+        return True
 
     def all(self) -> Sequence[str]:
         return ("",)
@@ -119,14 +125,18 @@ class SessionArchive:
         """Get ready to write; raises `StorageError` when that is impossible."""
         self.blobs.make()
 
-    def is_own(self, file: str) -> bool:
+    def is_own(self, file: str, operation: str) -> bool:
         """Whether this home archived it."""
-        return _folder(file) in self._homes.own()
+        home = _folder(file)
+        return home in self._homes.own() and self._homes.did(home, operation)
 
     def look(self) -> ArchiveView:
         """The catalogue of this home, corrected by the bundles that exist. Creates nothing."""
-        known = self._homes.own() and self.check()
-        return self._look(self._homes.own) if known else ArchiveView()
+        if not self._homes.own() or not self.check():
+            return ArchiveView()
+        view = self._look(self._homes.own)
+        own = (each for each in view.entries if self.is_own(each.file, each.operation))
+        return ArchiveView(entries=tuple(own), problems=view.problems)
 
     def look_everywhere(self) -> ArchiveView:
         """The same with the bundles of every home that shares the store."""

@@ -73,7 +73,7 @@ class Address:
             "max_retries": patience.retries,
             "retry_timeout": timedelta(seconds=patience.in_all),
             "backoff": {
-                "init_backoff": timedelta(seconds=0.2),
+                "init_backoff": timedelta(seconds=patience.longest_pause / 10),
                 "max_backoff": timedelta(seconds=patience.longest_pause),
                 "base": 2,
             },

@@ -5,7 +5,7 @@
 
 Every home has a folder of its own there, so two machines never meet in a name. A home that was
 copied or moved takes a new name, and still knows its earlier ones: what it archived under those
-can be undone.
+can be undone. What the original of a copy archives there afterwards is not the copy's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _LARGEST = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """`names` are those of this home, the current one first; `where` is where it was when it took
-    that one; `creates_only` has the addresses that it used."""
+    """`names` are those of this home, the current one first, each with the number of the first
+    operation that was not done under it, 0 for none; `where` is where the home was when it took
+    the current one; `creates_only` has the addresses that it used."""
 
-    names: tuple[str, ...] = ()
+    names: tuple[tuple[str, int], ...] = ()
     where: str = ""
     creates_only: tuple[tuple[str, bool], ...] = ()
 
@@ -52,7 +53,15 @@ class Membership:
     @property
     def names(self) -> Sequence[str]:
         """All names of this home, the one that it writes under first; none before it joins."""
-        return (self._given,) if self._given else self._known.names
+        if self._given:
+            return (self._given,)
+        return tuple(name for name, _ in self._known.names)
+
+    def did(self, name: str, operation: str) -> bool:
+        """Whether this home did an operation under one of its names. The operations of a copied
+        home and of its original have the same numbers."""
+        end = dict(self._known.names).get(name, 0)
+        return not end or (operation.isdecimal() and int(operation) < end)
 
     def knows(self, address: str) -> bool:
         """Whether this home has archived there."""
@@ -71,13 +80,15 @@ class Membership:
             return
         names = known.names
         if not names or known.where != where:
-            names = (secrets.token_hex(_DIGITS), *names)
+            end = _latest(self._state)
+            former = tuple((name, before or end) for name, before in names)
+            names = ((secrets.token_hex(_DIGITS), 0), *former)
         used = dict(known.creates_only) | {blobs.place: creates_only}
         made = _Known(names=names, where=where, creates_only=tuple(sorted(used.items())))
         said = {"machine": host_name(), "home": str(self._state)}
         line = json.dumps(said).encode("ascii")
         with contextlib.suppress(FileExistsError):
-            name = self._given or names[0]
+            name = self._given or names[0][0]
             blobs.put_new(f"{HOMES}/{name}{_SUFFIX}", lambda raw: raw.write(line))
         # The home's own record last: only an archive that is there can be missed.
         with storage_errors(f"write to {self._state}"):
@@ -92,9 +103,15 @@ def homes_at(blobs: Blobs) -> Sequence[str]:
     return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
 
 
+def _latest(state: Path) -> int:
+    """The number of the operation that is being done."""
+    journals = (path.stem for path in (state / "operations").glob("*.jsonl"))
+    return max((int(stem) for stem in journals if stem.isdecimal()), default=0)
+
+
 def _written(known: _Known) -> bytes:
     document = {
-        "names": list(known.names),
+        "names": dict(known.names),
         "where": known.where,
         "creates_only": dict(known.creates_only),
     }
@@ -105,7 +122,7 @@ def _read(path: Path) -> _Known:
     try:
         value: Any = json.loads(read_file(path, _LARGEST))
         return _Known(
-            names=tuple(str(each) for each in value["names"]),
+            names=tuple((str(name), int(end)) for name, end in value["names"].items()),
             where=str(value["where"]),
             creates_only=tuple((str(at), bool(does)) for at, does in value["creates_only"].items()),
         )

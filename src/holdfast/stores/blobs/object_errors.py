@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, UnreachableError
 from holdfast.stores.blobs.address import AZURE, GOOGLE, Address
 
 _STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})", re.ASCII)
 _CODE = re.compile(r"<Code>([A-Za-z]{1,64})</Code>", re.ASCII)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_IDENTITY = ("169.254.", "metadata.google", "metadata endpoint", "imds", "NoCredentials")
-_NOT_FOUND, _TOO_LARGE, _BUSY, _SERVER = 404, 413, 429, 500
+_BAD_REQUEST, _TOO_LARGE, _BUSY, _SERVER = 400, 413, 429, 500
+#: How the library calls the errors that a server has answered.
+_REFUSED = ("PermissionDenied", "Unauthenticated")
+_LATER = "Nothing is lost. Try again when it can be reached."
 
 _CREDENTIALS = {
     "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `profile` of [archive].",
@@ -24,7 +27,7 @@ _CREDENTIALS = {
 }
 
 
-class UnansweredError(StorageError):
+class UnansweredError(UnreachableError):
     """No answer came, so the request may have been carried out all the same."""
 
 
@@ -39,8 +42,7 @@ def is_taken(error: Exception) -> bool:
 
 def plain(error: Exception, address: Address) -> StorageError:
     """What happened, and what to do about it."""
-    url, kind = address.url, type(error).__name__
-    status, code = _status(error), _code(error)
+    url, status, code = address.url, _status(error), _code(error)
     if _names(error, _NO_BUCKET):
         return StorageError(
             f"There is no bucket {address.bucket} for the archive {url}.",
@@ -50,18 +52,24 @@ def plain(error: Exception, address: Address) -> StorageError:
         return StorageError(
             f"There are no credentials for the archive {url}.", hint=_CREDENTIALS[address.scheme]
         )
-    if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in (401, 403):
+    if status is None and not type(error).__name__.startswith(_REFUSED):
+        return UnansweredError(
+            f"The object store of the archive {url} did not answer.", hint=_LATER
+        )
+    if status is not None and (status == _BUSY or status >= _SERVER):
+        return UnreachableError(
+            f"The object store of the archive {url} answered {status}.", hint=_LATER
+        )
+    return _refused(url, status, code)
+
+
+def _refused(url: str, status: int | None, code: str) -> StorageError:
+    if status in (_BAD_REQUEST, _TOO_LARGE) and "TooLarge" in code:
+        return StorageError(f"The object store at {url} takes no object of this size.")
+    if status in (None, 401, 403):
         return StorageError(
             f"The object store refuses access to the archive {url}{code}.",
             hint="Its credentials must allow to list, read, write and delete there.",
-        )
-    if status == _TOO_LARGE or "EntityTooLarge" in code:
-        return StorageError(f"The object store at {url} takes no object of this size.")
-    if status is None or status == _BUSY or status >= _SERVER:
-        why = "did not answer" if status is None else f"answered {status}"
-        return UnansweredError(
-            f"The object store of the archive {url} {why}.",
-            hint="Nothing is lost. Try again when it can be reached.",
         )
     return StorageError(f"The object store refused a request to {url}: {status}{code}.")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
-from holdfast.errors import DamageError, StorageError
+from holdfast.errors import DamageError, StorageError, UnreachableError
 from holdfast.model.archive import Blob
 from holdfast.stores.blobs.address import Address, Patience
 from holdfast.stores.blobs.object_errors import UnansweredError, is_missing_blob, is_taken, plain
@@ -36,7 +36,6 @@ _IN_MEMORY = 4 * 1024 * 1024
 _CHUNK = 1024 * 1024
 #: A request may take as long as a line of so many bytes a second needs for it.
 _SLOWEST = 64 * 1024
-_FIRST_PAUSE = 0.2
 _Answer = TypeVar("_Answer")
 
 
@@ -208,10 +207,13 @@ class ObjectBlobs:
                 if self._holds(key, digest):
                     return  # an earlier attempt got through, and its answer did not
                 raise
-            except UnansweredError:
-                if attempt == self._patience.retries:
+            except UnreachableError as error:
+                if attempt == self._patience.retries or not isinstance(error, UnansweredError):
+                    # It may have got through all the same, and nobody would know.
+                    with contextlib.suppress(StorageError, OSError):
+                        self.delete([key])
                     raise
-                time.sleep(min(_FIRST_PAUSE * 2**attempt, self._patience.longest_pause))
+                time.sleep(self._patience.longest_pause / 10 * 2**attempt)
             else:
                 return
 
