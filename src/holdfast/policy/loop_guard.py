@@ -135,6 +135,20 @@ def _new_advice(advice: Advice, state: LoopState) -> str:
     return "" if advice_key(advice.text) in state.told else advice.text
 
 
+#: What the user was told that could not be decided, and which checkpoints are missing.
+UNDECIDED, MISSED = "undecided:", "missed:"
+_LONGEST_NOTE = 200
+
+
+def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
+    """The state that knows what the user was told of this kind last, and whether that is no news.
+    What is over ("") is news when it comes back."""
+    note = f"{kind}{why[:_LONGEST_NOTE]}" if why else ""
+    others = tuple(each for each in state.told if not each.startswith(kind))
+    told = (*others, note) if note else others
+    return replace(state, told=told), note in state.told
+
+
 def with_prompt(state: LoopState, errors: int) -> LoopState:
     """The user spoke: what went wrong before is forgiven."""
     kept = tuple(each for each in state.told if not each.startswith("advice:"))
