@@ -413,7 +413,7 @@ def test_what_cannot_be_decided_is_said_once_until_it_changes(home: Path, projec
         assert (again.notice, again.advice, again.passes) == ("", "", True)
         assert "no price for opus" in again.undecided
     assert session.prompt().notice == ""
-    priced = '[guard]\nmax_cost = 1.0\n[prices.opus]\ninput = 10\noutput = 10\n'
+    priced = "[guard]\nmax_cost = 1.0\n[prices.opus]\ninput = 10\noutput = 10\n"
     (home / "config.toml").write_text(priced)
     assert session.tool() == Decision()
     (home / "config.toml").write_text("[guard]\nmax_cost = 2.0\n")

@@ -22,6 +22,7 @@ from holdfast.api.capture import Capture
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
+from holdfast.model.arguments import StrPath
 from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
@@ -132,6 +133,27 @@ class Loop:
             errors=errors,
             undecided=missing,
         )
+
+    def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
+        """What a new session of an agent in a directory would hear before a tool now, and how it
+        stands to its budgets. Changes nothing."""
+        rules, wrong = self._rules_now()
+        project = str(_project(Path(os.path.realpath(directory))))
+        state = LoopState(agent=agent, session="", project=project)
+        today = self.book.day(self._today())
+        decision = judge(rules, state, today, errors=0, tool="")
+        said = _settled(decision, wrong or decision.undecided, rules, known=False)
+        return said, measured(rules, state, today)
+
+    def next_tool(self, agent: str, session: str) -> Decision:
+        """What a session would hear before its next tool now. Changes nothing."""
+        rules, wrong = self._rules_now()
+        state = self.book.look(agent, session)
+        metered, errors, missing = self._metered(state, rules)
+        today = self.used_today(metered)
+        decision = judge(rules, metered, today, errors=errors, tool=state.run.tool)
+        undecided = wrong or decision.undecided or missing
+        return _settled(decision, undecided, rules, known=False)
 
     def used_today(self, state: LoopState) -> Sequence[DayUse]:
         """What all sessions used today, this one as it is now. Changes nothing."""

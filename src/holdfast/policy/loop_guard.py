@@ -215,6 +215,18 @@ def words(measure: Measure) -> str:
     return measure.words
 
 
+def in_words(found: Sequence[Measure]) -> str:
+    """How much of its budgets is used, for a person."""
+    if not found:
+        return "No budget is set."
+    parts = (
+        f"{'unknown' if each.used is None else _amount(each.used)} of {_amount(each.limit)} "
+        f"{words(each)}"
+        for each in found
+    )
+    return f"Used so far: {', '.join(parts)}."
+
+
 def _over(measure: Measure) -> str:
     limit, used = _amount(measure.limit), _amount(measure.used or 0)
     return (
