@@ -369,7 +369,7 @@ def test_an_archive_on_an_object_store(kept: Machine, monkeypatch: pytest.Monkey
     assert "archive 2" in run("status").words
     assert "archive" in run("doctor").words
     assert "1 removed" in run("sessions", "delete", OLD, "--yes").words
-    assert "Nothing to remove" in run("sessions", "prune", "--archived", "--max-age", "1d").words
+    assert "Nothing to remove" in run("sessions", "prune", "--archived", "--older-than", "1d").words
     assert "1 brought back" in run("undo").words
     assert "1 brought back" in run("sessions", "restore", OLD).words
     run("sessions", "delete", OLDER, "--now", "--yes")
