@@ -94,6 +94,33 @@ def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
         connected.close()
 
 
+def test_the_user_of_opencode_sees_why_it_stopped(tmp_path: Path) -> None:
+    """OpenCode itself says "Aborted", and to the next prompt "Unexpected server error"."""
+    with serving() as model:
+        try:
+            lab = OpenCode(tmp_path.resolve() / "place", model)
+        except NotInstallableError as error:
+            pytest.skip(f"THE REAL AGENT WAS NOT TRIED: {error}")
+        lab.set_up()
+        connected = Connected(lab, "[guard]\nmax_iterations = 1\n")
+        try:
+            connected.connect()
+            calls = " ".join(connected.shell(f"touch ran-{number}") for number in range(2))
+            assert "the budget of 1 iterations is used up" in connected.say(calls, check=False)
+            [session] = lab.listed()
+            for opened, prompt in (((), calls), (lab.showing(session), "go on")):
+                screen = lab.terminal(*opened)
+                try:
+                    screen.wait(lambda drawn: "ctrl+p" in drawn)
+                    screen.settled()
+                    screen.type(prompt)
+                    screen.wait(lambda drawn: "Holdfast" in drawn and "the budget of 1" in drawn)
+                finally:
+                    screen.close()
+        finally:
+            connected.close()
+
+
 def test_advice_reaches_the_model_where_the_agent_lets_it(lab: Lab) -> None:
     connected = Connected(lab)
     try:
