@@ -13,6 +13,8 @@ const SECONDS = 120
 const WORD = process.argv.slice(2).find((each) => !each.startsWith("-"))
 const IS_PLAIN = ["run", "serve", "web", "acp"].includes(WORD)
 const READING_MS = 20_000
+// To a refused prompt OpenCode says "Unexpected server error" in the same place: ours comes after.
+const AFTER_MS = 500
 
 function ask(input) {
   return new Promise((resolve, reject) => {
@@ -53,7 +55,7 @@ export const Holdfast = async ({ client, directory }) => {
   }
   // On the screen, or as text where there is none, and in the log. OpenCode itself says no more
   // than "Aborted" or "Unexpected server error". Nobody waits for it.
-  const tell = (message, variant = "warning") => {
+  const tell = (message, variant = "warning", wait = 0) => {
     const toast = { title: "Holdfast", message, variant, duration: READING_MS }
     const level = variant === "error" ? "error" : "warn"
     if (IS_PLAIN) process.stderr.write(`\n${message}\n`)
@@ -61,7 +63,8 @@ export const Holdfast = async ({ client, directory }) => {
       () => client.tui.showToast({ body: toast }),
       () => client.app.log({ body: { service: "holdfast", level, message } }),
     ]
-    for (const say of told) Promise.resolve().then(say).catch(() => {})
+    const say = () => told.forEach((each) => Promise.resolve().then(each).catch(() => {}))
+    wait ? setTimeout(say, wait) : say()
   }
   const decide = async (event, input, output) => {
     const session = top(input.sessionID)
@@ -71,14 +74,12 @@ export const Holdfast = async ({ client, directory }) => {
     } catch (error) {
       const why = `Holdfast: the hook failed: ${error.message}`
       if (!FAILS_CLOSED) return tell(why)
-      if (event === "chat.message") tell(why, "error")
+      if (event === "chat.message") tell(why, "error", AFTER_MS)
       throw new Error(why)
     }
     if (answer.notice) tell(answer.notice)
-    // What only refuses a tool stands beside the tool.
-    if (answer.verdict === "stop" || (answer.verdict && event === "chat.message")) {
-      tell(answer.reason, "error")
-    }
+    if (answer.verdict && event === "chat.message") tell(answer.reason, "error", AFTER_MS)
+    else if (answer.verdict === "stop") tell(answer.reason, "error") // a refusal stands by its tool
     if (answer.verdict === "stop") {
       // The run ends first: a tool that is only refused is tried again.
       await client.session.abort({ path: { id: session } }).catch(() => {})

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.hooks import connect
 from holdfast.hooks.selftest import examine_hooks
 from holdfast.value import replace
 from tests.compat.agents.connected import Connected, tree_of
@@ -114,11 +115,40 @@ def test_the_user_of_opencode_sees_why_it_stopped(tmp_path: Path) -> None:
                     screen.wait(lambda drawn: "ctrl+p" in drawn)
                     screen.settled()
                     screen.type(prompt)
-                    screen.wait(lambda drawn: "Holdfast" in drawn and "the budget of 1" in drawn)
+                    screen.wait(lambda drawn: "no further tool runs" in drawn)
                 finally:
                     screen.close()
         finally:
             connected.close()
+
+
+@pytest.mark.parametrize("how", ["allow", "block"])
+def test_a_hook_that_hangs_is_for_the_user_to_decide(
+    how: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every agent runs the tool when it has waited in vain. Ours gives up before."""
+    package = lab.place / "slow" / "holdfast"
+    hooks = Path(connect.__file__).parent
+    shutil.copytree(hooks, package / "hooks")
+    for path in hooks.parent.iterdir():
+        if path.name not in ("hooks", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    for name, old, new in (
+        ("client.py", "LIMIT = 100", "LIMIT = 2"),
+        ("client.pl", "$limit = 100", "$limit = 2"),
+        ("serve.py", "event = parsed", "__import__('time').sleep(60); event = parsed"),
+    ):
+        file = package / "hooks" / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+    monkeypatch.setattr(connect, "_HERE", package / "hooks")
+    connected = Connected(lab, f'[hooks]\nhelper = false\non_failure = "{how}"\n')
+    try:
+        connected.connect()
+        connected.say("Do this:\n" + connected.shell("touch ran"), check=False)
+        assert (lab.project / "ran").exists() == (how == "allow")
+    finally:
+        connected.close()
 
 
 def test_advice_reaches_the_model_where_the_agent_lets_it(lab: Lab) -> None:
