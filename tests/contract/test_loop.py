@@ -106,6 +106,34 @@ def test_each_tool_has_a_checkpoint_of_its_session_and_turn(home: Path, project:
     assert (project / "a.txt").read_text() == "one"
 
 
+def test_what_a_project_ignores_comes_back_when_the_configuration_asks_for_it(
+    home: Path, project: Path
+) -> None:
+    config = '[checkpoints]\nexclude = ["!*.log", "!out/"]\n'
+    session = Session(home, project, config=config)
+    (project / ".gitignore").write_text("*.log\nout/\n*.tmp\n")
+    (project / "out" / "empty").mkdir(parents=True)
+    files = {"run.log": b"\0one\r\n", "out/report.bin": b"\xfftwo", "a.tmp": b"stays"}
+    for name, data in files.items():
+        (project / name).write_bytes(data)
+    (project / "run.log").chmod(0o600)
+    session.tool()
+    for name in files:
+        (project / name).write_bytes(b"overwritten")
+    (project / "out" / "empty").rmdir()
+    (project / "later.log").touch()
+    session.tool()
+    with holdfast.open(home) as opened:
+        opened.checkpoints.restore(session.loop.calls("s1")[0].checkpoint)
+    assert {name: (project / name).read_bytes() for name in files} == {
+        **files,
+        "a.tmp": b"overwritten",
+    }
+    assert (project / "run.log").stat().st_mode & 0o777 == 0o600
+    assert (project / "out" / "empty").is_dir()
+    assert not (project / "later.log").exists()
+
+
 def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     home: Path, project: Path
 ) -> None:
