@@ -8,7 +8,7 @@ With `alone` behind it asks nobody. With the words `helper FOLDER` it becomes th
 socket in that folder.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # `signal` loads more than is needed
 import posix
 import sys
 

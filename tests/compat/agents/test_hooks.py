@@ -82,9 +82,10 @@ def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
     try:
         connected.connect()
         prompt = [connected.shell(f"touch ran-{number}") for number in range(6)]
-        connected.say("Do this:\n" + "\n".join(prompt), check=False)
+        said = connected.say("Do this:\n" + "\n".join(prompt), check=False)
         ran = sorted(path.name for path in lab.project.glob("ran-*"))
         assert ran == ["ran-0", "ran-1"]
+        assert "the budget of 2 iterations is used up" in said
         # The run ends with the third question, except that Codex lets no hook end it.
         asked = [each for each in lab.model.heard if json.loads(each).get("tools")]
         assert len(asked) == (7 if lab.name == "codex" else 3)
