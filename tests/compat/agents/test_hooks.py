@@ -85,7 +85,8 @@ def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
         said = connected.say("Do this:\n" + "\n".join(prompt), check=False)
         ran = sorted(path.name for path in lab.project.glob("ran-*"))
         assert ran == ["ran-0", "ran-1"]
-        assert "the budget of 2 iterations is used up" in said
+        # `claude -p` prints nothing at all when a hook ends its run; its screen says why.
+        assert ("the budget of 2 iterations is used up" in said) == (lab.name != "claude-code")
         # The run ends with the third question, except that Codex lets no hook end it.
         asked = [each for each in lab.model.heard if json.loads(each).get("tools")]
         assert len(asked) == (7 if lab.name == "codex" else 3)
