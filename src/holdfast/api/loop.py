@@ -100,6 +100,10 @@ class Loop:
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
 
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked."""
+        return self._rules_now()[0].lacks_prices(agent)
+
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
         try:
