@@ -27,6 +27,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from holdfast.stores.postgres import schema
+
 _NOBODY = 65534
 _USER = "holdfast"
 _PATIENCE = 30.0
@@ -196,8 +198,6 @@ _lent: list[str] = []
 
 def a_database() -> str:
     """The address of a database with an empty store in it, until the end of the test."""
-    from holdfast.stores.postgres import schema
-
     if _free:
         url = _free.pop()
         empty(url)

@@ -30,8 +30,10 @@ from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests import postgres
 from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
 from tests.contract.agents.home import AgentHome
@@ -482,6 +484,7 @@ SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSIO
 #: How to open an empty store in a folder that does not exist yet.
 SESSION_STORES: dict[str, Callable[[Path], SessionStore]] = {
     "sqlite": lambda folder: SqliteSessionStore(folder / "sessions.db"),
+    "postgres": lambda _: PostgresSessionStore(postgres.a_database()),
 }
 
 

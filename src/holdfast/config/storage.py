@@ -1,4 +1,4 @@
-"""[checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
+"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
 and who may ask for changes."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import (
     Choice,
     CommandLine,
+    DatabaseAddress,
     Duration,
     Flag,
     Folder,
@@ -155,6 +156,19 @@ class MaintenanceSettings:
     def interval(self) -> float:
         """The minimum time between two runs, in seconds."""
         return self.min_interval_hours * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]."""
+
+    url: str = key(
+        DatabaseAddress(),
+        "",
+        "Keep sessions in this PostgreSQL database, which many machines can use at once:",
+        '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
+        '"" is the file sessions.db of the home.',
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import psycopg
@@ -50,6 +50,7 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Result:
 class Wire(Protocol):
     """A connection, of whatever kind of waiting."""
 
-    def execute(self, statement: str, values: Sequence[Any] | None = None) -> Result:
+    def execute(self, statement: str, values: Values | None = None) -> Result:
         """The result of the last of several statements; those take no values."""
 
     @property
@@ -89,9 +90,9 @@ class SyncWire:
     def __init__(self, conninfo: str) -> None:
         self._connection = psycopg.connect(conninfo, autocommit=True)
 
-    def execute(self, statement: str, values: Sequence[Any] | None = None) -> Result:
+    def execute(self, statement: str, values: Values | None = None) -> Result:
         cursor = self._connection.execute(
-            statement,  # type: ignore[arg-type] # our own text, assembled from our own parts
+            statement,
             values,
             prepare=None if values is not None else False,
         )
@@ -116,7 +117,7 @@ class Db:
     writing: bool
     shard: int
 
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Result:
+    def execute(self, statement: str, values: Values = ()) -> Result:
         return self.wire.execute(statement, values)
 
 
@@ -204,7 +205,7 @@ class Database:
                     raise
                 time.sleep(_PAUSE)
 
-    def query(self, statement: str, values: Sequence[Any] = ()) -> Result:
+    def query(self, statement: str, values: Values = ()) -> Result:
         """One statement that only reads, outside a transaction if there is none."""
         with self._turn():
             if self._state.depth:
@@ -221,6 +222,10 @@ class Database:
             return self._state.depth > 0
 
     # --- The connection ---------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         self._closed = True

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.errors import SchemaError
+from holdfast.errors import SchemaError, StorageError
 from holdfast.stores.postgres import address
 from holdfast.stores.postgres.database import Database, SyncWire, Wire
 from holdfast.stores.postgres.failure import as_ours
@@ -50,7 +50,7 @@ GRANT SELECT ON {SCHEMA}.migrations TO {name};
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {name};
 REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.migrations FROM {name};
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {name};
-"""
+"""  # noqa: S608 - a name in quotes
 
 
 def create(url: str) -> int:
@@ -70,11 +70,14 @@ def create(url: str) -> int:
     return LATEST
 
 
-def exists(database: Database) -> bool:
-    """Whether there is a store; raises `SchemaError` for one that this version cannot use."""
+def check(database: Database) -> None:
+    """Raise unless there is a store that this version can use."""
     found = database.query("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"]).first
     if found is None or not found[0]:
-        return False
+        raise StorageError(
+            f"There is no session store in {database.place}.",
+            hint="`holdfast store init` creates one.",
+        )
     [[version]] = database.query("SELECT coalesce(max(number), 0) FROM migrations").rows
     _check(version, database.place)
     if version < LATEST:
@@ -83,7 +86,6 @@ def exists(database: Database) -> bool:
             f"Holdfast needs {LATEST}).",
             hint="Stop what writes to it, then run `holdfast store init`.",
         )
-    return True
 
 
 @contextlib.contextmanager

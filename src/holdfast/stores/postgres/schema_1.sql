@@ -40,6 +40,9 @@ CREATE INDEX sessions_by_source ON sessions (source);
 CREATE INDEX sessions_by_activity ON sessions USING brin (last_active_at);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 CREATE INDEX sessions_open ON sessions (source) WHERE ended_at IS NULL;
+-- Children whose parents left; model/session.py has the name.
+CREATE INDEX sessions_waiting ON sessions (number)
+    WHERE parent IS NULL AND position('holdfast_awaited_parent' IN extra) > 0;
 
 -- A gateway's key, and the session that it leads to now.
 CREATE TABLE routes (
