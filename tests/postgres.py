@@ -219,10 +219,26 @@ def empty(url: str) -> None:
             "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' "
             "AND tablename <> 'migrations'"
         ).fetchall()
+        db.execute("DELETE FROM holdfast.migrations WHERE number > %s", [schema.LATEST])
         with db.transaction():
             db.execute("SET LOCAL session_replication_role = replica")  # in any order
             for (table,) in tables:
                 db.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier("holdfast", table)))
+
+
+def execute(url: str, statement: str) -> list[Any]:
+    with psycopg.connect(url, autocommit=True) as db:
+        cursor = db.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def rows_of(url: str) -> dict[str, list[Any]]:
+    """The rows of every table with sessions; not those of the trash, nor what search is made of."""
+    tables = ("sessions", "messages", "leases", "routes", "guarded", "reservations", "facts")
+    found = {name: execute(url, f"SELECT * FROM holdfast.{name} ORDER BY 1, 2") for name in tables}  # noqa: S608
+    ledger = "SELECT day, source, model, sum(tokens_in), sum(cost) FROM holdfast.ledger"
+    found["ledger"] = execute(url, f"{ledger} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3")
+    return found
 
 
 def give_back() -> None:

@@ -1,5 +1,5 @@
-"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
-and who may ask for changes."""
+"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps and
+where, its upkeep, and who may ask for changes."""
 
 from __future__ import annotations
 

@@ -210,9 +210,9 @@ class PostgresOwn(OwnStore):
         return rows.owners(self.store().database, names)
 
     def trash_bytes(self) -> int:
-        from holdfast.stores.postgres import survey as rows
+        from holdfast.stores.postgres.trash import bytes_of
 
-        return rows.trash_bytes(self.store().database)
+        return bytes_of(self.store().database, self._log_name())
 
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import PostgresCheckup

@@ -33,6 +33,59 @@ class CollisionError(BusyError):
     """Two transactions got in each other's way, and this one was rolled back as a whole."""
 
 
+#: Errors of the server, what they are to us, and what to do.
+_REPORTS: tuple[
+    tuple[tuple[type[psycopg.Error], ...], type[HoldfastError], str, str | None], ...
+] = (
+    (
+        (errors.InvalidPassword, errors.InvalidAuthorizationSpecification),
+        StorageError,
+        "{place} does not let this user in.",
+        "Check the user and the password: PGUSER, PGPASSWORD, ~/.pgpass.",
+    ),
+    (
+        (errors.InvalidCatalogName,),
+        StorageError,
+        "{place} does not exist.",
+        "Create it (`createdb`), then run `holdfast store init`.",
+    ),
+    (
+        (errors.DiskFull,),
+        FullDiskError,
+        "The disk of {place} is full; nothing was stored.",
+        None,
+    ),
+    (
+        (errors.DeadlockDetected, errors.SerializationFailure),
+        CollisionError,
+        "Another process changed the same rows of {place}; try again.",
+        None,
+    ),
+    (
+        (errors.LockNotAvailable, errors.QueryCanceled),
+        BusyError,
+        "{place} is busy: another process holds what this one needs.",
+        None,
+    ),
+    (
+        (errors.InsufficientPrivilege,),
+        StorageError,
+        "This user may not do that in {place}.",
+        "`holdfast store init --print-sql` shows what it must be allowed to do.",
+    ),
+    (
+        (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn),
+        SchemaError,
+        "{place} does not hold the tables of a session store.",
+        "`holdfast store init` creates them.",
+    ),
+    (
+        (errors.DataCorrupted, errors.IndexCorrupted),
+        DamageError,
+        "{place} is damaged, as PostgreSQL itself says.",
+        None,
+    ),
+)
 _CHECK = "Check that the server runs and can be reached: `psql` with the same address does it."
 
 
@@ -46,36 +99,11 @@ def is_lost(error: psycopg.Error) -> bool:
 
 def translated(error: psycopg.Error, place: str) -> HoldfastError:
     """An error of a statement or of a connection, in our words."""
-    if isinstance(error, errors.InvalidPassword | errors.InvalidAuthorizationSpecification):
-        return StorageError(
-            f"{place} does not let this user in.",
-            hint="Check the user and the password: PGUSER, PGPASSWORD, ~/.pgpass.",
-        )
-    if isinstance(error, errors.InvalidCatalogName):
-        return StorageError(
-            f"{place} does not exist.",
-            hint="Create it (`createdb`), then run `holdfast store init`.",
-        )
+    for kinds, ours, message, hint in _REPORTS:
+        if isinstance(error, kinds):
+            return ours(message.format(place=place), hint=hint)
     if is_lost(error):
         return ConnectionLostError(f"The connection to {place} failed.", hint=_CHECK)
-    if isinstance(error, errors.DiskFull):
-        return FullDiskError(f"The disk of {place} is full; nothing was stored.")
-    if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure):
-        return CollisionError(f"Another process changed the same rows of {place}; try again.")
-    if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
-        return BusyError(f"{place} is busy: another process holds what this one needs.")
-    if isinstance(error, errors.InsufficientPrivilege):
-        return StorageError(
-            f"This user may not do that in {place}.",
-            hint="`holdfast store init --print-sql` shows what it must be allowed to do.",
-        )
-    if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName | errors.UndefinedColumn):
-        return SchemaError(
-            f"{place} does not hold the tables of a session store.",
-            hint="`holdfast store init` creates them.",
-        )
-    if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
-        return DamageError(f"{place} is damaged, as PostgreSQL itself says.")
     kind = error.sqlstate or type(error).__name__
     return StorageError(f"{place} refused a statement ({kind}).")
 

@@ -287,7 +287,7 @@ def _join(db: Db, came_back: Collection[str]) -> None:
     """Give sessions their parents back: those that came back theirs, and those that stayed the
     ones that came back."""
     waiting = db.execute(
-        "SELECT number, id, extra FROM sessions "
+        "SELECT number, id, extra FROM sessions "  # noqa: S608 - our own name
         f"WHERE parent IS NULL AND position('{AWAITED_PARENT}' IN extra) > 0"
     )
     for number, child, extra in waiting:

@@ -1,4 +1,4 @@
-"""The tables of a store in PostgreSQL: numbered migrations, which `store init` runs and nobody else.
+"""The tables of a store in PostgreSQL: numbered migrations, which only `store init` runs.
 
 Normal work creates and alters nothing, so its user needs no right to. All tables lie in the schema
 `holdfast` of their database.
@@ -37,7 +37,7 @@ def script(*, after: int = 0) -> str:
     parts = [_FIRST, f"SET search_path = {SCHEMA}, pg_catalog;\n"]
     for number in range(after + 1, LATEST + 1):
         parts.append(_migration(number))
-        parts.append(f"INSERT INTO migrations (number) VALUES ({number});\n")
+        parts.append(f"INSERT INTO migrations (number) VALUES ({number});\n")  # noqa: S608
     return "BEGIN;\n" + "\n".join(parts) + "COMMIT;\n"
 
 

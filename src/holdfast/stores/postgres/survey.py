@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.survey import (
 from holdfast.value import replace
 
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
-#: The tables that grow with sessions, and those of the trash.
+#: The tables that grow with sessions.
 _STORED = (
     "sessions",
     "messages",
@@ -40,7 +40,6 @@ _STORED = (
     "routes",
     "guarded",
 )
-_TRASH = ("trash_bundles", "trash_sessions", "trash_messages", "trash_leases", "trash_guarded")
 _PAGE = 8_192
 
 
@@ -119,15 +118,6 @@ def footprint(database: Database) -> int:
     """What the sessions take on the disk of the server, with their indexes."""
     with database.read() as db:
         return _bytes(db, _STORED)[0]
-
-
-def trash_bytes(database: Database) -> int:
-    """What operations removed, and is kept to be undone; 0 where there is nothing."""
-    with database.read() as db:
-        if db.execute("SELECT 1 FROM trash_bundles LIMIT 1").first is None:
-            return 0
-        used, fixed = _bytes(db, _TRASH)
-        return max(0, used - fixed)
 
 
 def _bytes(db: Db, names: Sequence[str]) -> tuple[int, int]:

@@ -116,34 +116,42 @@ class TrashTables:
         )
 
     def size(self, path: Path) -> int:
-        return self._bytes("s.bundle = %s", bundle_of(path))
+        return _bytes(self._database, "s.bundle = %s", bundle_of(path))
 
     def bytes(self) -> int:
-        return self._bytes(
+        return _bytes(
+            self._database,
             "s.bundle IN (SELECT number FROM trash_bundles WHERE origin = %s AND operation = %s)",
             self._origin,
             self._operation,
         )
-
-    def _bytes(self, condition: str, *values: object) -> int:
-        [[size]] = self._database.query(
-            f"""
-            SELECT coalesce(sum({_SESSION_BYTES} + (
-                SELECT coalesce(sum({_ROW_BYTES} + coalesce(octet_length(m.body), 0)
-                                    + coalesce(octet_length(m.fields), 0)), 0)
-                FROM trash_messages m WHERE m.bundle = s.bundle AND m.session = s.number)), 0
-            )::bigint
-            FROM trash_sessions s WHERE {condition}
-            """,  # noqa: S608 - our own text
-            values,
-        ).rows
-        return int(size)
 
     def clear_unfinished(self) -> None:
         """A transaction leaves nothing unfinished."""
 
     def drop_if_empty(self) -> None:
         """An empty bundle is gone already."""
+
+
+def bytes_of(database: Database, origin: str) -> int:
+    """What all undo copies of one operation log take."""
+    condition = "s.bundle IN (SELECT number FROM trash_bundles WHERE origin = %s)"
+    return _bytes(database, condition, origin)
+
+
+def _bytes(database: Database, condition: str, *values: object) -> int:
+    [[size]] = database.query(
+        f"""
+        SELECT coalesce(sum({_SESSION_BYTES} + (
+            SELECT coalesce(sum({_ROW_BYTES} + coalesce(octet_length(m.body), 0)
+                                + coalesce(octet_length(m.fields), 0)), 0)
+            FROM trash_messages m WHERE m.bundle = s.bundle AND m.session = s.number)), 0
+        )::bigint
+        FROM trash_sessions s WHERE {condition}
+        """,  # noqa: S608 - our own text
+        values,
+    ).rows
+    return int(size)
 
 
 def bundle_of(path: Path) -> int:
