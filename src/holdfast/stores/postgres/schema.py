@@ -53,8 +53,14 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {name};
 """  # noqa: S608 - a name in quotes
 
 
-def create(url: str) -> int:
-    """Create the tables, or bring them up to date. Returns the number of the schema."""
+def place_of(url: str) -> str:
+    """Where it is, in words."""
+    return address.shown(url)
+
+
+def create(url: str, *, role: str | None = None) -> int:
+    """Create the tables, or bring them up to date; with `role`, for that user to work with. Returns
+    the number of the schema."""
     place = address.shown(url)
     with as_ours(place), contextlib.closing(SyncWire(address.conninfo(url))) as wire:
         [[server]] = wire.execute("SELECT current_setting('server_version_num')::int", []).rows
@@ -67,6 +73,8 @@ def create(url: str) -> int:
             _check(found, place)
             if found < LATEST:
                 wire.execute(script(after=found))
+            if role is not None:
+                wire.execute(grants(role))
     return LATEST
 
 

@@ -139,7 +139,9 @@ def _share(db: Db) -> float:
         "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM sessions"
     ).rows
     used, fixed = _bytes(db, _STORED)
-    return float(max(0, used - fixed) / max(1, size + count * ROW_WEIGHT))
+    weight = max(1, size + count * ROW_WEIGHT)
+    # In a small store the pages that are there anyway hide what sessions take.
+    return float((used - fixed) / weight) if used > 2 * fixed else 1.0
 
 
 # --- Statistics -----------------------------------------------------------------------------------
