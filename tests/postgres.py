@@ -198,13 +198,18 @@ _lent: list[str] = []
 
 def a_database() -> str:
     """The address of a database with an empty store in it, until the end of the test."""
+    _lent.append(borrow())
+    return _lent[-1]
+
+
+def borrow() -> str:
+    """The same until `reuse`."""
     if _free:
         url = _free.pop()
         empty(url)
     else:
         url = server().database()
         schema.create(url)
-    _lent.append(url)
     return url
 
 
@@ -242,8 +247,6 @@ def rows_of(url: str) -> dict[str, list[Any]]:
 
 
 def reuse(url: str) -> None:
-    """A database that its borrower is done with before the end of the test."""
-    _lent.remove(url)
     _free.append(url)
 
 

@@ -105,14 +105,14 @@ over_all_deep = pytest.mark.parametrize(
 def a_store(kind: str) -> Iterator[Any]:
     """An empty store that is gone afterwards: for one of many examples."""
     with tempfile.TemporaryDirectory(prefix="holdfast-store-") as folder:
-        place = KINDS[kind].place(Path(folder))
-        store = KINDS[kind].open(place)
+        shared = postgres.borrow() if kind == "postgres" else None
+        store = KINDS[kind].open(shared or KINDS[kind].place(Path(folder)))
         try:
             yield store
         finally:
             store.close()
-            if kind == "postgres":
-                postgres.reuse(place)
+            if shared is not None:
+                postgres.reuse(shared)
 
 
 def kind_of(store: SessionStore) -> StoreKind:

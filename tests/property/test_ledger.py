@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.model.session import Message
 from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
-from tests.session_stores import a_store, kind_of, over_all
+from tests.session_stores import a_store, kind_of, over_all_deep
 from tests.stored import usage_of
 
 NOW = 1_800_000_000.0
@@ -89,7 +89,7 @@ def take(store: SessionStore, model: Model, step: str, line: dict[str, Any]) -> 
         model.there[name] = model.gone.pop(name)
 
 
-@over_all
+@over_all_deep
 @given(steps=_steps)
 def test_usage_is_counted_once_whatever_happens(
     kind: str, steps: list[tuple[str, dict[str, Any]]]

@@ -21,7 +21,7 @@ from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.unindexed_search import parse_part
-from tests.session_stores import KINDS, a_store, kind_of, over_all
+from tests.session_stores import KINDS, a_store, kind_of, over_all, over_all_deep
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
 CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))
@@ -154,7 +154,7 @@ def test_queries_find_what_the_model_finds(
 PART_ALPHABET = "abAB01._/- \n中文かな한국🚀✅é"
 
 
-@over_all
+@over_all_deep
 @settings(max_examples=40)
 @given(
     documents=st.lists(st.text(alphabet=PART_ALPHABET, max_size=12), max_size=6),
@@ -181,7 +181,7 @@ def test_a_part_is_found_where_the_text_contains_it(
             assert found(store, part, substring=True) == expected, part
 
 
-@over_all
+@over_all_deep
 @settings(max_examples=50)
 @given(text=ANY_TEXT.filter(lambda text: len(clean(text)) > 1), data=st.data())
 @example(text="á\u0301b", data=None)
@@ -205,7 +205,7 @@ def _is_searchable(text: str) -> bool:
     return is_searchable(clean(text))
 
 
-@over_all
+@over_all_deep
 @settings(max_examples=50)
 @given(text=ANY_TEXT.map(lambda text: text.replace('"', "'")).filter(_is_searchable))
 def test_any_text_is_found_as_a_phrase(kind: str, text: str) -> None:

@@ -64,7 +64,8 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-model-"))
-        self.place = KINDS[self.kind].place(self.folder)
+        shared = self.kind == "postgres"
+        self.place = postgres.borrow() if shared else KINDS[self.kind].place(self.folder)
         self.store: SessionStore = KINDS[self.kind].open(self.place)
         self.model: dict[str, Expected] = {}
         self.routes: dict[str, str] = {}
