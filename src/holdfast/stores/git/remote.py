@@ -118,9 +118,9 @@ def address_of(text: str) -> Address:
     shown = urlunsplit(parts._replace(netloc=f"{kept}{':***' if colon else ''}@{host}"))
     if not colon:
         return Address(url=text, shown=shown)
-    url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
     if not is_web:  # git has no way to hand a password to any other
-        return Address(url=url, shown=shown)
+        return Address(url=urlunsplit(parts._replace(netloc=f"{name}@{host}")), shown=shown)
+    url = urlunsplit(parts._replace(netloc=host))  # the helper knows the name, too
     who = f"{quote(unquote(name), safe='')}:{quote(unquote(password), safe='')}"
     return Address(url=url, shown=shown, credential=f"{parts.scheme}://{who}@{host}")
 
