@@ -26,6 +26,7 @@ from holdfast.value import dataclass
 MAY_PROMPT: ContextVar[bool] = ContextVar("holdfast_may_prompt", default=False)
 
 _THERE = "holdfast"
+_PLAIN = frozenset(range(32, 127)) - set(b'"\\')
 _CREDENTIALS = "credentials"
 #: What remains of the user's variables whose names begin with GIT_. The others could lead git to
 #: another repository, or make it write what it sends into a trace.
@@ -138,7 +139,7 @@ class RemoteGit:
             self.folder.mkdir(mode=PRIVATE_DIR)
             self.local().run("init", "--quiet", "--bare", "--template=", str(self.folder))
             if alternates:
-                text = b"".join(os.fsencode(each) + b"\n" for each in alternates)
+                text = "".join(f"{_c_quoted(os.fsencode(each))}\n" for each in alternates).encode()
                 (self.folder / "objects" / "info").mkdir(exist_ok=True)
                 write_new(self.folder / "objects" / "info" / "alternates", text)
             (self.folder / "config").unlink()
@@ -342,6 +343,12 @@ def _reason(summary: str) -> str:
     """`[remote rejected] (pre-receive hook declined)` in a few words."""
     found = re.search(r"\((.*)\)\s*$", summary)
     return found[1] if found else _REFUSED.sub("", summary).strip()
+
+
+def _c_quoted(path: bytes) -> str:
+    """A path with any bytes in it, as a string of C: one line, and no comment."""
+    plain = (chr(each) if each in _PLAIN else f"\\{each:03o}" for each in path)
+    return f'"{"".join(plain)}"'
 
 
 def _quoted(text: str) -> str:
