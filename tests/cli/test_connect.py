@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.api.loop import Loop
+from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
-from holdfast.hooks import json_edit
+from holdfast.hooks import json_edit, selftest
 from holdfast.hooks.codex_trust import trust_hash
+from holdfast.hooks.trial import Trial
+from holdfast.model.loop import DayUse
+from holdfast.model.session import Tokens
+from holdfast.model.usage import Usage
+from holdfast.policy.advice import Run
+from holdfast.value import replace
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 
@@ -223,21 +233,77 @@ def test_the_log_and_its_undo_name_the_files(machine: Machine, inside: Inside) -
     assert Path(machine.user, ".gemini", "settings.json").exists()
 
 
+NO_AGENT = {"PATH": "/usr/bin:/bin"}  # no agent of this machine
+#: What doctor tries, and whether the hook has to block it and to have a checkpoint.
+TRIED = [
+    ("a tool", False, True),
+    ("a tool over a budget", True, False),
+    ("a prompt over a budget", True, False),
+    ("the same call for the 9th time", True, False),
+    ("a tool while config.toml is wrong", False, True),
+]
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: Inside) -> None:
-    env = {"PATH": "/usr/bin:/bin"}  # no agent of this machine
     inside.ok("connect", agent, "--yes")
-    fine = inside.run(*OWN, "doctor", env=env)
+    fine = inside.run("--json", *OWN, "doctor", env=NO_AGENT)
     assert fine.code == 0
-    assert "it takes checkpoints, and blocks over budget" in fine.out
+    [report] = fine.document["hooks"]
+    tried = [(each["case"], each["blocked"], each["checkpoint"]) for each in report["tried"]]
+    assert (report["agent"], report["works"], tried) == (agent, True, TRIED)
+    assert report["now"]["blocked"] is False
     path = machine.user / SETTINGS.get(agent, ".config/opencode/plugins/holdfast.js")
     broken = path.read_text().replace("/usr/bin/perl", "/usr/bin/false")
     if broken == path.read_text():
         pytest.skip("there is no Perl here")
     path.write_text(broken)
-    shown = inside.run(*OWN, "doctor", env=env).out
-    assert f"hook of {agent}" in shown
-    assert f"holdfast connect {agent}" in shown
+    shown = inside.run(*OWN, "doctor", env=NO_AGENT)
+    assert shown.code == 1  # nothing is damaged, and nothing looks after the agent
+    assert f"hook of {agent}" in shown.out
+    assert "broken" in shown.out
+    assert f"holdfast connect {agent}" in shown.out
+
+
+def test_doctor_tells_what_would_be_blocked_now(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.ok("connect", "claude-code", "--yes")
+    inside.ok("config", "set", "hooks.on_failure", "block")
+    inside.ok("connect", "claude-code", "--yes")
+    inside.ok("config", "set", "guard.daily_tokens", "1000")
+    shown = _doctor(inside)
+    assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
+    assert "a tool in a new session here: allowed. Used so far: 0 of 1,000 tokens per day." in shown
+    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    home = machine.user / ".holdfast"
+    place = Place(home, clock=time.time)
+    today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
+    use = DayUse(
+        agent="codex",
+        session="other",
+        project="",
+        by_model={"m": Usage(tokens=Tokens(input=900, output=300))},
+    )
+    book = Loop(place).book
+    book.note_day(today, use)
+    with book.session("claude-code", "34a5") as state:
+        book.keep(replace(state, run=Run(tool="Bash", arguments="x", same_tool=9, same_call=9)))
+    shown = _doctor(inside)
+    over = "the budget of 1,000 tokens per day is used up (1,200)"
+    assert f"a tool in a new session here: blocked. {over}" in shown
+    assert f"the next tool of session 34a5: blocked. {over}" in shown
+    inside.ok("config", "set", "guard.daily_tokens", "0")
+    shown = _doctor(inside)
+    assert "the next tool of session 34a5: blocked. You have called Bash 9 times" in shown
+    (home / "config.toml").write_text('[hooks]\non_failure = "block"\n[guard]\nmax_cost = []\n')
+    assert "a tool in a new session here: blocked. Holdfast could not do its work" in _doctor(
+        inside
+    )
+
+
+def _doctor(inside: Inside) -> str:
+    return " ".join(inside.run(*OWN, "doctor", env=NO_AGENT).out.split())
 
 
 def test_gemini_may_have_its_settings_elsewhere(machine: Machine, inside: Inside) -> None:

@@ -81,7 +81,7 @@ def count(machine: Machine) -> int:
 def test_a_sound_home(kept: Machine) -> None:
     before = entries(kept.home)
     document = kept.json("doctor")
-    assert document.keys() == {"findings", "ok"}
+    assert document.keys() == {"findings", "hooks", "ok"}
     assert document["ok"] is True
     assert [each["check"] for each in document["findings"]] == CHECKS
     assert problems(document) == {}

@@ -106,6 +106,34 @@ def test_each_tool_has_a_checkpoint_of_its_session_and_turn(home: Path, project:
     assert (project / "a.txt").read_text() == "one"
 
 
+def test_what_a_project_ignores_comes_back_when_the_configuration_asks_for_it(
+    home: Path, project: Path
+) -> None:
+    config = '[checkpoints]\nexclude = ["!*.log", "!out/"]\n'
+    session = Session(home, project, config=config)
+    (project / ".gitignore").write_text("*.log\nout/\n*.tmp\n")
+    (project / "out" / "empty").mkdir(parents=True)
+    files = {"run.log": b"\0one\r\n", "out/report.bin": b"\xfftwo", "a.tmp": b"stays"}
+    for name, data in files.items():
+        (project / name).write_bytes(data)
+    (project / "run.log").chmod(0o600)
+    session.tool()
+    for name in files:
+        (project / name).write_bytes(b"overwritten")
+    (project / "out" / "empty").rmdir()
+    (project / "later.log").touch()
+    session.tool()
+    with holdfast.open(home) as opened:
+        opened.checkpoints.restore(session.loop.calls("s1")[0].checkpoint)
+    assert {name: (project / name).read_bytes() for name in files} == {
+        **files,
+        "a.tmp": b"overwritten",
+    }
+    assert (project / "run.log").stat().st_mode & 0o777 == 0o600
+    assert (project / "out" / "empty").is_dir()
+    assert not (project / "later.log").exists()
+
+
 def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     home: Path, project: Path
 ) -> None:
@@ -377,9 +405,50 @@ def test_the_same_call_over_and_over(home: Path, project: Path) -> None:
 # --- Bad days -------------------------------------------------------------------------------------
 
 
-def test_a_wrong_configuration_is_said_and_lets_the_tool_run(home: Path, project: Path) -> None:
-    session = Session(home, project, config="[hooks]\non_failure = 7\n")
-    assert "cannot be used" in session.tool().notice
+def test_a_wrong_configuration_costs_no_way_back(home: Path, project: Path) -> None:
+    """Nor does it drop anything: the bounds that it should have set are unknown."""
+    session = Session(home, project, config="[checkpoints]\nmax_snapshots = 0\n")
+    for number in range(25):
+        (project / "a.txt").write_text(f"state {number}")
+        session.tool()
+    wrong = session.home / "config.toml"
+    wrong.write_text("[checkpoints]\nmax_snapshots = nought\n")
+    (project / "a.txt").write_text("before the tool")
+    first = session.tool()
+    assert first.passes
+    assert "cannot be used" in first.notice
+    assert "taken with the defaults" in first.notice
+    (project / "a.txt").write_text("after it")
+    assert session.tool().notice == ""  # once
+    wrong.write_text("[guard]\nmax_iterations = []\n")
+    assert "max_iterations" in session.tool().notice  # another reason
+    calls = session.loop.calls("s1")
+    assert len(calls) == 28
+    assert all(call.checkpoint and not call.missed for call in calls)
+    wrong.unlink()
+    assert len(checkpoints(home)) == 27
+    with holdfast.open(home) as opened:
+        opened.checkpoints.restore(calls[25].checkpoint)
+    assert (project / "a.txt").read_text() == "before the tool"
+
+
+def test_what_cannot_be_decided_is_said_once_until_it_changes(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[guard]\nmax_cost = 1.0\n")
+    append(session.transcript, claude_answer(1))
+    assert "no price for opus" in session.tool().notice
+    for _ in range(2):
+        again = session.tool()
+        assert (again.notice, again.advice, again.passes) == ("", "", True)
+        assert "no price for opus" in again.undecided
+    assert session.prompt().notice == ""
+    priced = "[guard]\nmax_cost = 1.0\n[prices.opus]\ninput = 10\noutput = 10\n"
+    (home / "config.toml").write_text(priced)
+    assert session.tool() == Decision()
+    (home / "config.toml").write_text("[guard]\nmax_cost = 2.0\n")
+    assert "no price for opus" in session.tool().notice  # it is back
+    other = Session(home, project, "s2")
+    append(other.transcript, claude_answer(1))
+    assert "no price for opus" in other.tool().notice
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}', b"\xff" * 100])

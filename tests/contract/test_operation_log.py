@@ -122,6 +122,18 @@ def test_a_damaged_journal_is_named_and_the_others_stay(
     assert [operation.id for operation in log.read().operations] == ["2", "3"]
 
 
+def test_a_finished_journal_that_changed_is_read_again(
+    log: FileOperationLog, tmp_path: Path
+) -> None:
+    batch = remove_two(log)
+    assert [entry.removal for entry in log.read().trash] == batch[:1]
+    undo_first(FileOperationLog(tmp_path / "operations", tmp_path / "trash"), batch)
+    assert log.read().operations[0].undone_by == ("2",), "what somebody else did is seen"
+    path = tmp_path / "operations/1.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"prune"', b'"prone"'))  # of the same size
+    assert log.read().operations[0].command == "prone"
+
+
 def test_trash_without_a_journal_keeps_its_number(log: FileOperationLog, tmp_path: Path) -> None:
     """A new operation must not move its files over undo copies whose journal was lost."""
     (tmp_path / "trash/7").mkdir(parents=True)

@@ -37,13 +37,21 @@ class Capture:
     """Takes checkpoints into a home, which is made by the first of them.
 
     `here` is the current directory of a person; a library has none. `user_home` is a place that is
-    too broad for a checkpoint: by default, the home directory of the current user.
+    too broad for a checkpoint: by default, the home directory of the current user. Without
+    `configured` the defaults hold, whatever config.toml says, and nothing makes room: what cannot
+    be read may ask for more than the usual bounds.
     """
 
     def __init__(
-        self, place: Place, *, here: Path | None = None, user_home: StrPath | None = None
+        self,
+        place: Place,
+        *,
+        here: Path | None = None,
+        user_home: StrPath | None = None,
+        configured: bool = True,
     ) -> None:
         self._place = place
+        self._configured = configured
         self._here = here
         self._user_home = user_home
 
@@ -145,7 +153,7 @@ class Capture:
 
     def capturing(self, *, hash_all: bool = False) -> Capturing:
         """What is captured, as the configuration says."""
-        configured = self._place.capturing()
+        configured = self._place.capturing() if self._configured else Capturing()
         return replace(
             configured,
             user_home=expanded(self._user_home or "~"),

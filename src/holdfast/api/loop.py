@@ -22,12 +22,15 @@ from holdfast.api.capture import Capture
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
+from holdfast.model.arguments import StrPath
 from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
 from holdfast.policy.loop_guard import (
+    MISSED,
+    UNDECIDED,
     LoopState,
     advice_key,
     before_call,
@@ -37,6 +40,7 @@ from holdfast.policy.loop_guard import (
     measured,
     with_call,
     with_prompt,
+    with_told,
 )
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.project_root import VERSION_CONTROL, project_root
@@ -55,6 +59,7 @@ NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
+_UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +80,7 @@ class Loop:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._writers: dict[Path, tuple[threading.Lock, CheckpointWriter]] = {}
+        self._said: set[tuple[str, str, str]] = set()
 
     @cached_property
     def book(self) -> FileLoopBook:
@@ -83,16 +89,12 @@ class Loop:
     def decide(self, event: LoopEvent, *, closed: bool = False) -> Decision:
         """What Holdfast says to an event. With `closed`, no tool runs while the configuration is
         wrong."""
-        try:
-            rules = self._rules()
-        except Exception as error:  # noqa: BLE001 - as below
-            why = f"its configuration cannot be used: {_words(error)}"
-            return _on_failure(why, blocks=closed or self._says_block())
+        rules, wrong = self._rules_now(closed=closed)
         try:
             if event.moment is Moment.PROMPT:
-                return self._prompt(event, rules)
+                return self._prompt(event, rules, wrong)
             if event.moment is Moment.BEFORE_TOOL:
-                return self._before_tool(event, rules)
+                return self._before_tool(event, rules, wrong)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's setting decides
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
@@ -103,6 +105,15 @@ class Loop:
             return self._rules().blocks_on_failure
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
+
+    def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
+        """What holds, and what is wrong with the configuration: then the defaults hold."""
+        try:
+            return self._rules(), ""
+        except Exception as error:  # noqa: BLE001 - as above
+            why = f"its configuration cannot be used: {_words(error)}"
+            blocks = closed or self._says_block()
+            return LoopRules(blocks_on_failure=blocks), why if blocks else f"{why} {_UNTIL_THEN}"
 
     def _says_block(self) -> bool:
         """What a configuration with an error in it says about failures."""
@@ -123,6 +134,27 @@ class Loop:
             undecided=missing,
         )
 
+    def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
+        """What a new session of an agent in a directory would hear before a tool now, and how it
+        stands to its budgets. Changes nothing."""
+        rules, wrong = self._rules_now()
+        project = str(_project(Path(os.path.realpath(directory))))
+        state = LoopState(agent=agent, session="", project=project)
+        today = self.book.day(self._today())
+        decision = judge(rules, state, today, errors=0, tool="")
+        said = _settled(decision, wrong or decision.undecided, rules, known=False)
+        return said, measured(rules, state, today)
+
+    def next_tool(self, agent: str, session: str) -> Decision:
+        """What a session would hear before its next tool now. Changes nothing."""
+        rules, wrong = self._rules_now()
+        state = self.book.look(agent, session)
+        metered, errors, missing = self._metered(state, rules)
+        today = self.used_today(metered)
+        decision = judge(rules, metered, today, errors=errors, tool=state.run.tool)
+        undecided = wrong or decision.undecided or missing
+        return _settled(decision, undecided, rules, known=False)
+
     def used_today(self, state: LoopState) -> Sequence[DayUse]:
         """What all sessions used today, this one as it is now. Changes nothing."""
         return _with(self.book.day(self._today()), _use_of(state, self._today()))
@@ -137,29 +169,32 @@ class Loop:
 
     # --- Events -----------------------------------------------------------------------------------
 
-    def _prompt(self, event: LoopEvent, rules: LoopRules) -> Decision:
+    def _prompt(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
         """The user speaks. Over a budget nothing more is sent to the model; a subagent is stopped
         at its first tool."""
         book = self.book
         with book.session(event.agent, event.session) as before:
-            state, errors, missing = self._metered(self._seen(before, event), rules)
+            state, errors, missing = self._metered(self._seen(before, event, rules), rules)
             if not before.work.guarded.iterations:
                 missing = ""  # nothing has been done yet, and nothing need be written down
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
+            today = self._used_today(state, rules)
+            decision = judge(rules, state, today, errors=errors, tool="")
+            undecided = wrong or decision.undecided or missing
+            state, known = with_told(state, UNDECIDED, undecided)
             book.keep(state)
-        decision = judge(rules, state, self._used_today(state, rules), errors=errors, tool="")
-        return _settled(decision, missing, rules)
+        return _settled(decision, undecided, rules, known=known)
 
-    def _before_tool(self, event: LoopEvent, rules: LoopRules) -> Decision:
+    def _before_tool(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
         """A tool that may run has its checkpoint, whatever went wrong with counting."""
         book = self.book
-        state, decision, missing = book.look(event.agent, event.session), Decision(), ""
-        state = replace(state, turn=event.turn or state.turn)
+        state, decision = book.look(event.agent, event.session), Decision()
+        state, undecided, known = replace(state, turn=event.turn or state.turn), wrong, False
         try:
             with book.session(event.agent, event.session) as before:
-                state, errors, missing = self._metered(self._seen(before, event), rules)
+                state, errors, missing = self._metered(self._seen(before, event, rules), rules)
                 given = fingerprint(event.arguments)
                 call = f"{event.call} {given}" if event.call else ""
                 if call not in state.counted:
@@ -171,17 +206,20 @@ class Loop:
                     state = with_call(state, call)
                 if decision.advice:
                     state = replace(state, told=(*state.told, advice_key(decision.advice)))
-                book.keep(state)
+                undecided = wrong or decision.undecided or missing
+                noted, known = with_told(state, UNDECIDED, undecided)
+                book.keep(noted)
+                state = noted
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
-            missing = _words(error)
-        decision = _settled(decision, missing, rules)
+            undecided = undecided or _words(error)
+            known = not self._is_news(event, undecided)
+        decision = _settled(decision, undecided, rules, known=known)
         if not decision.passes:
             return decision
-        return self._with_checkpoint(event, state, decision, rules)
+        return self._with_checkpoint(event, state, decision, rules, by_default=bool(wrong))
 
-    def _seen(self, state: LoopState, event: LoopEvent) -> LoopState:
+    def _seen(self, state: LoopState, event: LoopEvent, rules: LoopRules) -> LoopState:
         """The state after the clock was looked at, with what the event says about the session."""
-        options = self._rules().options
         files = (
             tuple(dict.fromkeys((*state.transcripts, event.transcript))) if event.transcript else ()
         )
@@ -191,7 +229,7 @@ class Loop:
             at=time.monotonic(),
             messages=0,
             in_flight=False,
-            idle_after=options.idle_after,
+            idle_after=rules.options.idle_after,
         )
         return replace(
             state,
@@ -226,7 +264,10 @@ class Loop:
     def _used_today(self, state: LoopState, rules: LoopRules) -> Sequence[DayUse]:
         if not rules.bounds_days(state.agent):
             return ()
-        return self.book.note_day(self._today(), _use_of(state, self._today()))
+        try:
+            return self.book.note_day(self._today(), _use_of(state, self._today()))
+        except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
+            return self.used_today(state)
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
@@ -245,39 +286,54 @@ class Loop:
     # --- Checkpoints ------------------------------------------------------------------------------
 
     def _with_checkpoint(
-        self, event: LoopEvent, state: LoopState, decision: Decision, rules: LoopRules
+        self,
+        event: LoopEvent,
+        state: LoopState,
+        decision: Decision,
+        rules: LoopRules,
+        *,
+        by_default: bool,
     ) -> Decision:
-        if event.touches is Touches.NOTHING or not self._takes_checkpoints():
+        """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
+        if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
             return decision
         missed = ""
         for number, place in enumerate(_projects(event)):
-            why = self._take(place, event, state)
+            why = self._take(place, event, state, configured=not by_default)
             missed = why if number == 0 else missed  # elsewhere than in its project is extra
+        noted, known = with_told(state, MISSED, missed)
+        if noted.told != state.told:
+            try:
+                with self.book.session(event.agent, event.session) as latest:
+                    self.book.keep(with_told(latest, MISSED, missed)[0])
+            except (HoldfastError, OSError):
+                known = bool(missed) and not self._is_news(event, missed)
         if not missed:
             return decision
         said = _on_failure(f"there is no checkpoint. {missed}", blocks=rules.blocks_on_failure)
-        told = f"missed:{missed[:_LONGEST_NAME]}"
-        if said.passes and told in state.told:
+        if said.passes and known:
             return decision  # once is enough
-        # If it cannot be noted, it is said once more.
-        with (
-            suppress(HoldfastError, OSError),
-            self.book.session(event.agent, event.session) as latest,
-        ):
-            self.book.keep(replace(latest, told=(*latest.told, told)))
         notice = "\n".join(filter(None, (decision.notice, said.notice)))
         return replace(said, advice=decision.advice, notice=notice)
+
+    def _is_news(self, event: LoopEvent, why: str) -> bool:
+        """Whether this was not said before. For what cannot be noted: a helper knows it, and
+        without one it is said once more."""
+        note = event.agent, event.session, why
+        is_news = note not in self._said
+        self._said.add(note)
+        return is_news
 
     def _takes_checkpoints(self) -> bool:
         return self._is_default or self._place.settings.hooks.checkpoints
 
-    def _take(self, place: Path, event: LoopEvent, state: LoopState) -> str:
+    def _take(self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool) -> str:
         """Take a checkpoint and write down that it is there; says why there is none."""
         turn = state.turn or None
         missed, found, workdir = "", "", str(place)
         for attempt in _candidates(place, event):
             try:
-                taking = self._taken(attempt, event, turn)
+                taking = self._taken(attempt, event, turn, configured=configured)
             except (HoldfastError, OSError, ValueError) as error:
                 missed = _words(error)
                 break
@@ -295,13 +351,18 @@ class Loop:
             missed=missed,
             subagent=event.subagent,
         )
-        self.book.add_call(event.agent, event.session, call)
+        # On a full disk there may be room for neither; the checkpoint itself names its session.
+        with suppress(HoldfastError, OSError):
+            self.book.add_call(event.agent, event.session, call)
         return missed
 
-    def _taken(self, place: Path, event: LoopEvent, turn: str | None) -> Taking:
+    def _taken(
+        self, place: Path, event: LoopEvent, turn: str | None, *, configured: bool
+    ) -> Taking:
         """One take at a time in each project: what its writer remembers is for one."""
         if place not in self._writers:
-            self._writers[place] = threading.Lock(), Capture(self._place).writer()
+            writer = Capture(self._place, configured=configured).writer()
+            self._writers[place] = threading.Lock(), writer
         lock, writer = self._writers[place]
         with lock:
             return writer.take(
@@ -381,13 +442,12 @@ def _unread(why: str) -> str:
     return f"the transcript of the session cannot be read, so its budgets cannot be checked ({why})"
 
 
-def _settled(decision: Decision, missing: str, rules: LoopRules) -> Decision:
-    """What follows from what could not be told."""
-    undecided = decision.undecided or missing
+def _settled(decision: Decision, undecided: str, rules: LoopRules, *, known: bool) -> Decision:
+    """What follows from what could not be told. The user who knows it is not told again."""
     if not decision.passes or not undecided:
         return decision
     said = _on_failure(undecided, blocks=rules.blocks_on_failure)
-    return replace(said, advice=decision.advice)
+    return replace(said, advice=decision.advice, notice="" if known else said.notice)
 
 
 def _on_failure(why: str, *, blocks: bool) -> Decision:

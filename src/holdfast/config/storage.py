@@ -100,7 +100,8 @@ class CheckpointSettings:
         IgnoreRules(),
         (),
         "More that is not captured, as in a .gitignore file, for example",
-        '["data/", "*.parquet"]. A ! before one captures what the usual rules leave out.',
+        '["data/", "*.parquet"]. A ! before one captures what the usual rules leave out,',
+        "and wins over the .gitignore files of projects.",
     )
     hash_all: bool = key(
         Flag(),

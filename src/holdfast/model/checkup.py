@@ -11,11 +11,13 @@ from holdfast.value import dataclass
 
 
 class Severity(StrEnum):
-    """`DAMAGE`: data is no longer what was written, or cannot be read. `WARNING`: all data is
-    there, but something needs attention, or could not be checked just now."""
+    """`DAMAGE`: data is no longer what was written, or cannot be read. `BROKEN`: all data is there,
+    but what should look after it does not work. `WARNING`: something needs attention, or could not
+    be checked just now."""
 
     OK = "ok"
     WARNING = "warning"
+    BROKEN = "broken"
     DAMAGE = "damage"
 
 
@@ -28,6 +30,47 @@ class Finding(JsonValue):
     message: str = "fine"
     advice: str = ""
     repairable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookAnswer(JsonValue):
+    """What the hook of an agent says in one case. `reason` is why it blocks, or what it could not
+    decide. `checkpoint` says that there is one from before."""
+
+    case: str
+    blocked: bool
+    reason: str = ""
+    checkpoint: bool = False
+
+    def describe(self, *, reasons: bool = False) -> str:
+        """`a tool: allowed, with a checkpoint`."""
+        answer = "blocked" if self.blocked else "allowed"
+        if self.checkpoint and not self.blocked:
+            answer += ", with a checkpoint"
+        why = f". {self.reason}" if reasons and self.reason else ""
+        return f"{self.case}: {answer}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookReport:
+    """One connection of an agent. `problem` says why it does not work; then nobody asked what the
+    agent would hear `now`. `sessions` are those that would not hear "go on"."""
+
+    agent: str
+    scope: str
+    path: str
+    problem: str = ""
+    advice: str = ""
+    tried: tuple[HookAnswer, ...] = ()
+    now: HookAnswer | None = None
+    sessions: tuple[HookAnswer, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        return not self.problem
+
+    def to_json(self) -> dict[str, Any]:
+        return fields_to_json(self, "works")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,20 @@ def _new_advice(advice: Advice, state: LoopState) -> str:
     return "" if advice_key(advice.text) in state.told else advice.text
 
 
+#: What the user was told that could not be decided, and which checkpoints are missing.
+UNDECIDED, MISSED = "undecided:", "missed:"
+_LONGEST_NOTE = 200
+
+
+def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
+    """The state that knows what the user was told of this kind last, and whether that is no news.
+    What is over ("") is news when it comes back."""
+    note = f"{kind}{why[:_LONGEST_NOTE]}" if why else ""
+    others = tuple(each for each in state.told if not each.startswith(kind))
+    told = (*others, note) if note else others
+    return replace(state, told=told), note in state.told
+
+
 def with_prompt(state: LoopState, errors: int) -> LoopState:
     """The user spoke: what went wrong before is forgiven."""
     kept = tuple(each for each in state.told if not each.startswith("advice:"))
@@ -199,6 +213,18 @@ def words(measure: Measure) -> str:
     if measure.source == _PROJECT and measure.is_daily:
         return f"{replace(measure, source=None).words} in this project"
     return measure.words
+
+
+def in_words(found: Sequence[Measure]) -> str:
+    """How much of its budgets is used, for a person."""
+    if not found:
+        return "No budget is set."
+    parts = (
+        f"{'unknown' if each.used is None else _amount(each.used)} of {_amount(each.limit)} "
+        f"{words(each)}"
+        for each in found
+    )
+    return f"Used so far: {', '.join(parts)}."
 
 
 def _over(measure: Measure) -> str:

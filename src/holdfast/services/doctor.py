@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.checkup import Finding, Repair, Severity
+from holdfast.model.checkup import Finding, HookReport, Repair, Severity
 from holdfast.model.item import ARCHIVED
 from holdfast.model.text import format_count
 from holdfast.ports import Clock, Home, Progress
@@ -16,21 +16,31 @@ COMMAND = "doctor --repair"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Everything that one check-up found."""
+    """Everything that one check-up found. `hooks` are the connections of agents to the home."""
 
     findings: tuple[Finding, ...]
+    hooks: tuple[HookReport, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether there is no damage; there may be warnings."""
-        return all(finding.severity is not Severity.DAMAGE for finding in self.findings)
+        """Whether nothing is damaged or broken; there may be warnings."""
+        severities = {finding.severity for finding in self.findings}
+        return not severities & {Severity.DAMAGE, Severity.BROKEN}
+
+    @property
+    def damaged(self) -> bool:
+        return any(finding.severity is Severity.DAMAGE for finding in self.findings)
 
     @property
     def repairable(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.repairable)
 
     def to_json(self) -> dict[str, Any]:
-        return {"findings": [each.to_json() for each in self.findings], "ok": self.ok}
+        return {
+            "findings": [each.to_json() for each in self.findings],
+            "hooks": [each.to_json() for each in self.hooks],
+            "ok": self.ok,
+        }
 
 
 def examine(home: Home, *, progress: Progress) -> Diagnosis:

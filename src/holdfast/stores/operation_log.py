@@ -19,6 +19,9 @@ from holdfast.stores.log_view import view_of
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
 
+#: Tells whether a file is still the one that was read: device, inode, size and both times.
+_Stamp = tuple[int, int, int, int, int]
+
 
 class FileOperationLog:
     """`finish` completes what a change left to do in the home: it runs before and after every
@@ -36,6 +39,9 @@ class FileOperationLog:
         self._trash = trash
         self._finish = finish
         self._lock_wait = lock_wait
+        #: Finished journals as they were last read: one command reads the log several times, and
+        #: nobody writes to these any more. A changed file is read again all the same.
+        self._finished: dict[Path, tuple[_Stamp, journal.Record]] = {}
 
     def read(self) -> LogView:
         return view_of(*self._read_all())
@@ -65,9 +71,13 @@ class FileOperationLog:
         """Every journal that can be read, in order; the others become problems."""
         records: dict[str, journal.Record] = {}
         problems: list[Problem] = []
+        known, self._finished = self._finished, {}
         for path in _journals(self._folder):
             try:
-                record = journal.read(path, records)
+                stamp = _stamp(path)
+                before, record = known.get(path, (None, None))
+                if before != stamp:
+                    record = journal.read(path, records)
             except DamageError as error:
                 problems.append(Problem(path=str(path), reason=error.message))
             except OSError as error:
@@ -75,6 +85,8 @@ class FileOperationLog:
             else:
                 if record is not None:
                     records[record.operation] = record
+                    if record.finished_at is not None:
+                        self._finished[path] = (stamp, record)
         return list(records.values()), problems
 
 
@@ -184,3 +196,8 @@ def _torn_header(path: Path) -> bool:
     """Killed while the first line was written: nothing had begun."""
     with os.fdopen(open_regular(path), "rb") as lines:
         return not lines.readline().endswith(b"\n")
+
+
+def _stamp(path: Path) -> _Stamp:
+    at = path.lstat()
+    return at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns

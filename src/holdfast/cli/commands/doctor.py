@@ -13,7 +13,7 @@ from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
-from holdfast.errors import DamageError, DeclinedError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.value import replace
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from holdfast.api.home import Home
     from holdfast.api.values import Diagnosis
-    from holdfast.model.checkup import Finding, Repair
+    from holdfast.model.checkup import Finding, HookReport, Repair
 
 
-_STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
+_STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "bold red"}
 
 
 @click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
@@ -39,9 +39,10 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
     The command reads every page and every message of the session store, its totals, its search
     index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
     .env, and says what is wrong in them. It tries the hook of each agent that is connected to the
-    home: the command that the agent starts, on a project and a home that are thrown away. It only
-    reads, so you need not close programs that use the home. The exit code is 5 when it finds
-    damage.
+    home: the command that the agent starts, on a project and a home that are thrown away. It says
+    what the hook blocked, and whether a tool would be blocked now. It only reads, so you need not
+    close programs that use the home. The exit code is 5 when it finds damage, and 1 when a hook
+    does not work.
 
     With --repair it asks, makes a backup next to the store, and repairs what it can: it gives you
     access to your files and nobody else, rebuilds the search index and the totals, and removes rows
@@ -71,7 +72,9 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
     if declined is not None:
         print_declined(declined)
         return declined.exit_code
-    return 0 if found.ok else DamageError.exit_code
+    if found.damaged:
+        return DamageError.exit_code
+    return 0 if found.ok else HoldfastError.exit_code
 
 
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
@@ -82,16 +85,16 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
     invocation.warn()
     with progress("checking the home") as shown:
         found = home.doctor(progress=shown)
-    hooks = _hooks(invocation, home)
-    return home, replace(found, findings=(*found.findings, *hooks)) if hooks else found
+    hooks, more = _hooks(invocation, home)
+    return home, replace(found, findings=(*found.findings, *more), hooks=tuple(hooks))
 
 
-def _hooks(invocation: Invocation, home: Home) -> Sequence[Finding]:
+def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
     """Each hook of another agent that keeps its checkpoints here, tried for real."""
     import os
 
     from holdfast.hooks.connect import USER, Setup
-    from holdfast.hooks.selftest import examine_hooks
+    from holdfast.hooks.selftest import examine_hooks, findings_of
 
     setup = Setup(
         agent="",
@@ -102,7 +105,8 @@ def _hooks(invocation: Invocation, home: Home) -> Sequence[Finding]:
         environ=os.environ,
     )
     with progress("trying the hooks"):
-        return examine_hooks(setup, invocation.now)
+        found = examine_hooks(setup, invocation.now)
+    return found, findings_of(found)
 
 
 def _checks(found: Diagnosis) -> str:
@@ -147,11 +151,11 @@ def _show(found: Diagnosis, *, lost: bool = False, repairing: bool = False) -> N
     advice = dict.fromkeys(finding.advice for finding in told if finding.advice)
     for line in advice:
         say(name(line))
-    if lost and found.ok:
+    if lost and not found.damaged:
         say("The home works again, without what is listed as lost above.")
         say("The backup holds the store as it was.")
     elif not advice and not (repairing and found.repairable):
-        say("No problems were found." if found.ok else "Damage was found.")
+        say("Damage was found." if found.damaged else "No problems were found.")
 
 
 def _show_repair(mended: Repair) -> None:

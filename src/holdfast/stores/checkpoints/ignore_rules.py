@@ -1,6 +1,7 @@
 """The default excludes, and which paths all ignore rules together leave out.
 
-git itself answers that question. A project's own rules can include a name again (`!name`).
+git itself answers that question. A project's own rules can include a name again (`!name`). What
+the configuration includes again outranks even those: see `Requests`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from holdfast.stores.files import read_file
 from holdfast.stores.git.program import EXCLUDES, Git, Said
 
 if TYPE_CHECKING:
     import subprocess
 
+    from holdfast.stores.checkpoints.requests import Requests
+
 #: The prefix of the temporary files of a restore. No checkpoint has such a file, whatever a
 #: project's rules say.
 TEMPORARY = b".holdfast-restore-"
+#: What follows this line in the rules is from the configuration. Rules of earlier versions lack it,
+#: and those of checkpoints that were taken under them mean what they meant then.
+CONFIGURED = "# exclude in the configuration: what has a ! outranks a project's .gitignore too"
 
 _FOLDERS = {
     "version control": ".hg .svn .bzr CVS .jj .sl .pijul _darcs",
@@ -84,7 +91,13 @@ def excludes_text(more: tuple[str, ...] = ()) -> str:
     for title, names in _NAMES.items():
         lines += ["", f"# {title}", *names.split()]
     ours = f"{TEMPORARY.decode()}*"
-    return "\n".join([*lines, *_KEPT.split(), *more, "", "# ours", ours, ""])
+    configured = ["", CONFIGURED, *more] if more else []
+    return "\n".join([*lines, *_KEPT.split(), *configured, "", "# ours", ours, ""])
+
+
+def secrets() -> list[str]:
+    """The default rules that leave out keys and passwords."""
+    return [*_endings(_ENDINGS["secrets"]), *_NAMES["secrets"].split(), *_KEPT.split()]
 
 
 def _endings(names: str) -> list[str]:
@@ -106,6 +119,8 @@ class Ignoring:
         #: The paths so far that the rules that hold everywhere leave out, each with its rule.
         self.standing: dict[bytes, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        #: What git says of folders in which something was asked for.
+        self._folders: dict[bytes, bool] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +134,46 @@ class Ignoring:
         ignored: set[bytes] = set()
         for question in _questions(paths):
             ignored |= self._answer(question)
+        if ignored and self._requests is not None:
+            ignored -= self._asked_for(ignored, self._requests)
         return ignored
+
+    @functools.cached_property
+    def _requests(self) -> Requests | None:
+        """What the configuration wants captured although a project ignores it."""
+        try:
+            text = read_file(self._excludes)
+        except FileNotFoundError:
+            return None
+        if CONFIGURED.encode() not in text:
+            return None
+        from holdfast.stores.checkpoints.requests import Requests  # noqa: PLC0415 - few have any
+
+        return Requests.read(text, CONFIGURED, secrets())
+
+    def _asked_for(self, ignored: set[bytes], requests: Requests) -> set[bytes]:
+        """Which ignored paths are wanted. git looks at nothing in a folder that it ignores, so each
+        folder above a path counts by itself."""
+        above = {each for path in ignored for each in _above(path)} - self._folders.keys()
+        for question in _questions(sorted(above)):
+            found = self._answer(question)
+            self._folders |= {path: path in found for path in question}
+        kept = set()
+        for path in ignored:
+            folders = [each for each in _above(path) if self._folders[each]]
+            rule = requests.left_out(path, folders, is_folder=self._is_folder(path))
+            if rule is None:
+                kept.add(path)
+                self.standing.pop(path, None)
+            elif rule:
+                self.standing[path] = rule
+        return kept
+
+    def _is_folder(self, path: bytes) -> bool:
+        if path.endswith(b"/"):
+            return True
+        place = os.path.join(os.fsencode(self._git.work_tree or ""), path)  # noqa: PTH118 - bytes
+        return os.path.isdir(place) and not os.path.islink(place)  # noqa: PTH112, PTH114
 
     def _answer(self, paths: list[bytes]) -> set[bytes]:
         process = self._started()
@@ -144,7 +198,23 @@ class Ignoring:
             path
             for path, pattern in zip(paths, patterns, strict=True)
             if (pattern and not pattern.startswith(b"!")) or _is_ours(path)
-        }
+        } | self._secret(paths, fields[::_FIELDS], patterns)
+
+    def _secret(
+        self, paths: Sequence[bytes], sources: Sequence[bytes], patterns: Sequence[bytes]
+    ) -> set[bytes]:
+        """Keys and passwords that `!*` in the configuration would capture: those have to be asked
+        for by name."""
+        if self._requests is None:
+            return set()
+        ours, found = os.fsencode(self._excludes), set()
+        for path, source, pattern in zip(paths, sources, patterns, strict=False):
+            if source == ours and pattern.startswith(b"!"):
+                rule = self._requests.secret(path, pattern)
+                if rule:
+                    found.add(path)
+                    self.standing[path] = rule
+        return found
 
     def _note_standing(
         self, paths: Sequence[bytes], sources: Sequence[bytes], patterns: Sequence[bytes]
@@ -168,6 +238,12 @@ class Ignoring:
         self._process = None
         said = Said(status=process.returncode, output=output, errors=errors)
         return self._git.failed("check-ignore", said)
+
+
+def _above(path: bytes) -> list[bytes]:
+    """The folders above a path, the outermost first."""
+    names = path.rstrip(b"/").split(b"/")
+    return [b"/".join(names[:number]) for number in range(1, len(names))]
 
 
 def _is_ours(path: bytes) -> bool:

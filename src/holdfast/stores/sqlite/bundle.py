@@ -162,10 +162,12 @@ class BundleFolder:
     def contents(self, path: Path) -> Sequence[Copied]:
         """What a bundle holds; raises `DamageError` when it cannot be read."""
         with _damage(path), opened(path) as bundle:
+            # The plus: `session` has no type in a bundle, and compared with a column that has one
+            # it would be converted first, which no index can answer.
             rows = bundle.execute(
                 """
                 SELECT id, number, started_at,
-                       (SELECT min(m.number) FROM messages m WHERE m.session = sessions.number)
+                       (SELECT min(m.number) FROM messages m WHERE m.session = +sessions.number)
                 FROM sessions
                 """
             )

@@ -267,12 +267,11 @@ def put_back(
     ).fetchall()
     numbers = {row[0]: _insert_session(db, row[0], row[4:]) for row in rows}
     without_all_counts = uncounted(bundle)
-    for old, new in numbers.items():
-        _insert_messages(db, bundle, old, new)
-        _insert_belonging(db, bundle, "leases", LEASE_COLUMNS, old, new)
-        _insert_belonging(db, bundle, GUARDED, GUARDED_COLUMNS, old, new)
-        if old in without_all_counts:
-            ledger.recount_unpriced(db, new)
+    _insert_messages(db, bundle, numbers)
+    _insert_belonging(db, bundle, "leases", LEASE_COLUMNS, numbers)
+    _insert_belonging(db, bundle, GUARDED, GUARDED_COLUMNS, numbers)
+    for old in without_all_counts.intersection(numbers):
+        ledger.recount_unpriced(db, numbers[old])
     notes: dict[str, str] = {}
     for old, parent, key, _, name, *_ in rows:
         if parent is not None:
@@ -317,24 +316,45 @@ def _insert_session(db: sqlite3.Connection, number: int, values: Sequence[object
 
 
 def _insert_messages(
-    db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int
+    db: sqlite3.Connection, bundle: sqlite3.Connection, numbers: Mapping[int, int]
 ) -> None:
     """Under their old numbers, which are never used twice. Only in a store that was created
-    since can they be taken: then they get new ones, in the same order."""
+    since can they be taken: then those of that session get new ones, in the same order."""
+    if _inserted(db, bundle, numbers):
+        return
+    for old, new in numbers.items():
+        if not _inserted(db, bundle, {old: new}):
+            _inserted(db, bundle, {old: new}, renumbered=True)
+
+
+def _inserted(
+    db: sqlite3.Connection,
+    bundle: sqlite3.Connection,
+    numbers: Mapping[int, int],
+    *,
+    renumbered: bool = False,
+) -> bool:
+    """Insert the messages of these sessions, all or none: False when a number is taken."""
     insert = f"INSERT INTO messages ({', '.join(MESSAGE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
-
-    def rows(*, renumbered: bool) -> Iterator[tuple[object, ...]]:
-        found = bundle.execute("SELECT * FROM messages WHERE session = ? ORDER BY number", (old,))
-        for number, _, *rest in found:
-            yield (None if renumbered else number, new, *rest)
-
+    found = bundle.execute(
+        f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
+        (json.dumps(list(numbers)),),
+    )
+    rows = (
+        (None if renumbered else number, numbers[session], *rest)
+        for number, session, *rest in found
+    )
     db.execute("SAVEPOINT numbers")
     try:
-        db.executemany(insert, rows(renumbered=False))
+        db.executemany(insert, rows)
     except sqlite3.IntegrityError:
         db.execute("ROLLBACK TO numbers")
-        db.executemany(insert, rows(renumbered=True))
-    db.execute("RELEASE numbers")
+        if renumbered:
+            raise
+        return False
+    finally:
+        db.execute("RELEASE numbers")
+    return True
 
 
 def _insert_belonging(
@@ -342,17 +362,19 @@ def _insert_belonging(
     bundle: sqlite3.Connection,
     table: str,
     columns: Sequence[str],
-    old: int,
-    new: int,
+    numbers: Mapping[int, int],
 ) -> None:
     """The rows of a table whose first column is the number of their session."""
     if not has(bundle, table):
         return
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    rows = bundle.execute(f"SELECT {names} FROM {table} WHERE session = ?", (old,))  # noqa: S608 - our own names
+    rows = bundle.execute(
+        f"SELECT {names} FROM {table} WHERE session {AMONG}",  # noqa: S608 - our own names
+        (json.dumps(list(numbers)),),
+    )
     db.executemany(
         f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
-        ((new, *rest) for _, *rest in rows),
+        ((numbers[session], *rest) for session, *rest in rows),
     )
 
 
