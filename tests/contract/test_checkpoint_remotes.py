@@ -155,6 +155,7 @@ def test_what_one_machine_pushed_another_restores_byte_for_byte(
 
 
 def test_a_second_push_sends_only_what_is_new(one: Machine, remote: Path) -> None:
+    git_remotes.git("config", "receive.unpackLimit", "1", at=remote)  # it keeps what was sent
     one.checkpoints.push("backup", one.project)
     before = _objects(remote)
     one.write("src/1.txt", "changed")
