@@ -17,7 +17,13 @@ from holdfast.config.kinds import (
     Number,
 )
 from holdfast.config.sessions import keep
-from holdfast.model.checkpoint import MAX_BYTES, MAX_FILE_BYTES, MAX_SNAPSHOTS, Capturing
+from holdfast.model.checkpoint import (
+    MAX_BYTES,
+    MAX_FILE_BYTES,
+    MAX_PUSHED_FILE_BYTES,
+    MAX_SNAPSHOTS,
+    Capturing,
+)
 from holdfast.model.text import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
@@ -56,6 +62,11 @@ class CheckpointSettings:
         MAX_FILE_BYTES // MEGABYTE,
         "Files larger than this many MB are not captured. 0 means no limit.",
         was=("max_file_mb",),
+    )
+    push_max_file_size_mb: int = key(
+        _MEGABYTES,
+        MAX_PUSHED_FILE_BYTES // MEGABYTE,
+        "Files larger than this many MB are not sent to a git remote. 0 means no limit.",
     )
     retention_days: float = key(
         _DAYS,
@@ -105,6 +116,11 @@ class CheckpointSettings:
     def max_file_bytes(self) -> int | None:
         """The size of the largest file that is captured; None means no limit."""
         return self.max_file_size_mb * MEGABYTE or None
+
+    @property
+    def push_max_file_bytes(self) -> int | None:
+        """The size of the largest file that is sent to a remote; None means no limit."""
+        return self.push_max_file_size_mb * MEGABYTE or None
 
     @property
     def max_bytes(self) -> int | None:
