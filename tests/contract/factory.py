@@ -31,8 +31,8 @@ from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
-from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.blobs.objects import ObjectBlobs as S3Blobs
+from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import postgres
