@@ -338,6 +338,32 @@ def test_cost(config: str, price: bool, verdict: str, home: Path, project: Path)
         assert "no price for opus" in said.undecided
 
 
+OPUS = "[prices.opus]\ninput = 10_000\noutput = 0\n"
+
+
+@pytest.mark.parametrize(
+    "budget", ["max_cost = {}", "daily_cost = {}", "\n[hooks]\nproject_daily_cost = {}"]
+)
+def test_a_model_without_a_price_hides_nothing(budget: str, home: Path, project: Path) -> None:
+    """An answer of `opus` costs 1.05 here, which is enough; nobody knows what `small-1` costs."""
+    session = Session(home, project, config=f"[guard]\n{budget.format(1)}\n{OPUS}")
+    session.now = 1_774_440_000.0
+    strange = claude_answer(2)
+    strange["message"]["model"] = "small-1"
+    append(session.transcript, claude_answer(1), strange)
+    said = session.tool()
+    assert said.verdict is Verdict.STOP
+    assert "is used up (at least 1.05)" in said.reason
+    (home / "config.toml").write_text(f"[guard]\n{budget.format(2)}\n{OPUS}")
+    said = session.tool()
+    assert said.passes
+    assert "no price for small-1;" in said.notice
+    if "max_cost" not in budget:  # what another session used has no name in this one
+        other = Session(home, project, "s2")
+        other.now = session.now
+        assert "no price for small-1;" in other.tool().notice
+
+
 def test_a_day_is_shared_by_all_sessions_and_ends(home: Path, project: Path) -> None:
     first = Session(home, project, config="[guard]\ndaily_tokens = 300\n")
     second = Session(home, project, "s2")

@@ -17,7 +17,7 @@ from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, fixation_advice
 from holdfast.policy.budgets import Budget
 from holdfast.policy.loop_rules import LoopRules
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, cost
 from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
@@ -104,6 +104,11 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
     )
     at = state.work.ticked or 0.0
     found = spending.measures(rules.options, standing, rules.prices, at=at)
+    strange = _unpriced(state, rules.prices)  # a session has one model, and this may have several
+    found = tuple(
+        replace(each, unpriced=strange) if each.used is None and not each.is_daily else each
+        for each in found
+    )
     return (*found, *_of_project(rules, state.project, today))
 
 
@@ -120,7 +125,7 @@ def judge(
     fixed = fixation_advice(state.run, same_call=options.same_call, same_tool=options.same_tool)
     advice = broken if broken.level >= fixed.level else fixed
     unknown = spending.unknown_cost(found)
-    undecided = "" if unknown is None else _unknown(unknown, state)
+    undecided = "" if unknown is None else _unknown(unknown)
     if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
     return Decision(advice=_new_advice(advice, state), undecided=undecided)
@@ -176,36 +181,39 @@ def _session(state: LoopState, prices: Prices) -> Session:
     )
 
 
+def _unpriced(state: LoopState, prices: Prices) -> tuple[str, ...]:
+    used = state.used.items()
+    strange = {model for (_, model), use in used if cost(prices, model or None, use).full is None}
+    return tuple(sorted(strange))
+
+
 def _of_project(rules: LoopRules, project: str, today: Iterable[DayUse]) -> Iterable[Measure]:
     shares = [
-        (model, usage)
+        DayShare(source=use.agent, model=model, usage=usage)
         for use in today
         if project and use.project == project
         for model, usage in use.by_model.items()
     ]
     if rules.project_daily_tokens:
-        used = sum(usage.tokens.total for _, usage in shares)
-        yield _in_project(Budget.DAILY_TOKENS, used, rules.project_daily_tokens)
+        yield Measure(
+            budget=Budget.DAILY_TOKENS,
+            used=sum(each.usage.tokens.total for each in shares),
+            limit=rules.project_daily_tokens,
+            source=_PROJECT,
+        )
     if rules.project_daily_cost:
-        cost = _cost(shares, rules.prices)
-        yield _in_project(Budget.DAILY_COST, cost, rules.project_daily_cost)
-
-
-def _cost(shares: Iterable[tuple[str, Usage]], prices: Prices) -> float | None:
-    total = 0.0
-    for model, usage in shares:
-        cost = prices.cost_of_usage(model or None, usage)
-        if cost is None:
-            return None
-        total += cost
-    return total
+        spent = spending.spent_on(shares, rules.prices)
+        yield Measure(
+            budget=Budget.DAILY_COST,
+            used=spent.cost,
+            limit=rules.project_daily_cost,
+            source=_PROJECT,
+            known=spent.known,
+            unpriced=spent.unpriced,
+        )
 
 
 _PROJECT = "project"
-
-
-def _in_project(budget: Budget, used: float | None, limit: float) -> Measure:
-    return Measure(budget=budget, used=used, limit=limit, source=_PROJECT)
 
 
 def words(measure: Measure) -> str:
@@ -220,24 +228,29 @@ def in_words(found: Sequence[Measure]) -> str:
     if not found:
         return "No budget is set."
     parts = (
-        f"{'unknown' if each.used is None else _amount(each.used)} of {_amount(each.limit)} "
+        f"{_used(each)} of {_amount(each.limit)} "
         f"{words(each)}"
         for each in found
     )
     return f"Used so far: {', '.join(parts)}."
 
 
+def _used(measure: Measure) -> str:
+    if measure.used is not None:
+        return _amount(measure.used)
+    return f"at least {_amount(measure.known)}" if measure.known else "unknown"
+
+
 def _over(measure: Measure) -> str:
-    limit, used = _amount(measure.limit), _amount(measure.used or 0)
+    limit, used = _amount(measure.limit), _used(measure)
     return (
         f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
         "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
     )
 
 
-def _unknown(measure: Measure, state: LoopState) -> str:
-    models = sorted({model for (_, model), use in state.used.items() if use.unpriced.any})
-    of = ", ".join(filter(None, models)) or "this model"
+def _unknown(measure: Measure) -> str:
+    of = ", ".join(each or "answers that name no model" for each in measure.unpriced)
     return (
         f"there is a budget of {_amount(measure.limit)} {words(measure)}, and no price for {of}; "
         "set one under [prices]"
