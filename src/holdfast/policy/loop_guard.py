@@ -227,11 +227,7 @@ def in_words(found: Sequence[Measure]) -> str:
     """How much of its budgets is used, for a person."""
     if not found:
         return "No budget is set."
-    parts = (
-        f"{_used(each)} of {_amount(each.limit)} "
-        f"{words(each)}"
-        for each in found
-    )
+    parts = (f"{_used(each)} of {_amount(each.limit)} {words(each)}" for each in found)
     return f"Used so far: {', '.join(parts)}."
 
 
