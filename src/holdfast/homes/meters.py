@@ -26,7 +26,7 @@ from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, pa
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy.loop_guard import largest
+from holdfast.policy.loop_guard import largest, less
 from holdfast.stores.files import open_file
 from holdfast.value import dataclass
 
@@ -117,7 +117,7 @@ class _Tally:
         """Do not forget what was there before the file was written anew."""
         for key in {**before.used, **before.kept}:
             said = before.used.get(key, Usage()).plus(before.kept.get(key, Usage()))
-            self.kept[key] = _less(said, self.used.get(key, Usage()))
+            self.kept[key] = less(said, self.used.get(key, Usage()))
 
     @property
     def all_unclear(self) -> int:
@@ -140,7 +140,7 @@ class _Tally:
         day = _day(at) or self.day
         if before is not None:
             day, said = before[0], _usage(before[2:])
-            self._book(day, before[1], said, _less)
+            self._book(day, before[1], said, less)
             usage = largest(said, usage)
         self._book(day, model, usage, Usage.plus)
         answers[name] = [day, model, *_counts(usage)]
@@ -170,7 +170,7 @@ class _Tally:
             "offset": self.offset,
             "check": self.check,
             "content": self.content,
-            "was": self.was,
+            "was": list[Json](self.was),
             "errors": self.errors,
             "unclear": self.unclear,
             "carry": self.carry,
@@ -524,7 +524,7 @@ class _Spent:
         later = _Spent({})
         later.used = dict(used)
         for key in {**self.used, **self.kept}:
-            fell = _less(self.used.get(key, Usage()), used.get(key, Usage()))
+            fell = less(self.used.get(key, Usage()), used.get(key, Usage()))
             later.kept[key] = self.kept.get(key, Usage()).plus(fell)
         return later
 
@@ -581,23 +581,6 @@ def _priced_from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
         )
         for day, model, cost, *counts in rows
     }
-
-
-def _less(usage: Usage, other: Usage) -> Usage:
-    """What is left of it, which is never less than nothing."""
-    return Usage(
-        tokens=_fewer(usage.tokens, other.tokens),
-        cost=max(0.0, usage.cost - other.cost),
-        unpriced=_fewer(usage.unpriced, other.unpriced),
-    )
-
-
-def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=max(0, tokens.input - other.input),
-        output=max(0, tokens.output - other.output),
-        cached=max(0, tokens.cached - other.cached),
-    )
 
 
 def _numbers(usage: object, tally: _Tally) -> object:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.guard import Advice, DayShare, Estimate, Level, Standing, Work
-from holdfast.model.loop import DayModels, DayUse, Decision, Verdict
+from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
@@ -29,7 +29,8 @@ class LoopState:
     `transcripts` are its files, and those of its subagents that hooks named; `marks` say how far
     they were read, `used` what was found in them. `forgiven` are the tool errors in a row from
     before the user spoke last. `told` are notices that the user has had. `counted` are the last
-    calls: one that is asked about again, because its helper was killed, counts once.
+    calls: one that is asked about again, because its helper was killed, counts once. `lost` is the
+    damaged note in whose place this one is, "" for a sound one.
     """
 
     agent: str
@@ -45,6 +46,15 @@ class LoopState:
     marks: Mapping[str, Any] = field(default_factory=dict)
     used: DayModels = field(default_factory=dict)
     counted: tuple[str, ...] = ()
+    lost: str = ""
+
+    def used_on(self, day: str) -> DayUse:
+        return DayUse(
+            agent=self.agent,
+            session=self.session,
+            project=self.project,
+            by_model={model: usage for (on, model), usage in self.used.items() if on == day},
+        )
 
 
 #: So many calls are remembered, to count none of them twice.
@@ -83,12 +93,39 @@ def largest(one: Usage, other: Usage) -> Usage:
     )
 
 
-def grown(before: DayUse, use: DayUse) -> DayUse:
-    """What a session used on a day, by a later look."""
-    models = dict(before.by_model)
-    for model, usage in use.by_model.items():
-        models[model] = largest(models.get(model, Usage()), usage)
-    return replace(use, by_model=models)
+def less(usage: Usage, other: Usage) -> Usage:
+    """What is left of it, which is never less than nothing."""
+    return Usage(
+        tokens=_fewer(usage.tokens, other.tokens),
+        cost=max(0.0, usage.cost - other.cost),
+        unpriced=_fewer(usage.unpriced, other.unpriced),
+    )
+
+
+def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
+    return Tokens(
+        input=max(0, tokens.input - other.input),
+        output=max(0, tokens.output - other.output),
+        cached=max(0, tokens.cached - other.cached),
+    )
+
+
+def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
+    """What was used on a day, by a later look at all that one session used on it. What is new was
+    used in the project that it is in now; what it used in others before stays theirs."""
+    mine = [each for each in known if (each.agent, each.session) == (use.agent, use.session)]
+    models = dict(use.by_model)
+    for each in mine:
+        if each.project != use.project:
+            for model, usage in each.by_model.items():
+                models[model] = less(models.get(model, Usage()), usage)
+    before = next((each for each in mine if each.project == use.project), None)
+    for model, usage in before.by_model.items() if before else ():
+        models[model] = largest(usage, models.get(model, Usage()))
+    now = replace(use, by_model={model: each for model, each in models.items() if each != Usage()})
+    if before is None:
+        return (*known, now)
+    return tuple(now if each is before else each for each in known)
 
 
 def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tuple[Measure, ...]:
@@ -243,6 +280,21 @@ def _over(measure: Measure) -> str:
         f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
         "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
     )
+
+
+def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
+    """What cannot be told because a note was damaged; "" if nothing depends on it."""
+    if state.lost and rules.bounds_session(state.agent):
+        return (
+            "the note of what this session used was damaged, so its budgets cannot be checked; "
+            f"start another session, or remove {state.lost} to go on with what is known"
+        )
+    if today.lost and rules.bounds_days(state.agent):
+        return (
+            "the note of what was used today was damaged, so the budgets of the day cannot be "
+            f"checked; remove {today.lost} to go on with what is known"
+        )
+    return ""
 
 
 def _unknown(measure: Measure) -> str:
