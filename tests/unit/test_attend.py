@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 
 from holdfast.api.run import _Used
-from holdfast.services import attend as attending
 from holdfast.services.attend import Ending, RunLimits, Spent, attend
 
 
@@ -41,7 +41,7 @@ def stopped(group: Stubborn, monkeypatch: pytest.MonkeyPatch) -> Ending:
     def sleep(seconds: float) -> None:
         group.now += seconds
 
-    monkeypatch.setattr(attending.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     return attend(group, RunLimits(seconds=1.0), Spent, monotonic=group.clock)
 
 
