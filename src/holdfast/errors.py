@@ -275,6 +275,17 @@ class GitFailedError(StorageError):
         )
 
 
+class RemoteError(HoldfastError):
+    """A git remote could not be reached, or did not do what it was asked. `said` is what git wrote
+    about it, without passwords."""
+
+    kind = "remote"
+
+    def __init__(self, message: str, *, hint: str | None = None, said: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.said = said
+
+
 class UnknownCheckpointError(UsageError):
     """No checkpoint has this id, or several begin with it."""
 

@@ -1,5 +1,5 @@
-"""[checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
-and who may ask for changes."""
+"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps and
+where, its upkeep, and who may ask for changes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import (
     Choice,
     CommandLine,
+    DatabaseAddress,
     Duration,
     Endpoint,
     Flag,
@@ -19,7 +20,13 @@ from holdfast.config.kinds import (
     Word,
 )
 from holdfast.config.sessions import keep
-from holdfast.model.checkpoint import MAX_BYTES, MAX_FILE_BYTES, MAX_SNAPSHOTS, Capturing
+from holdfast.model.checkpoint import (
+    MAX_BYTES,
+    MAX_FILE_BYTES,
+    MAX_PUSHED_FILE_BYTES,
+    MAX_SNAPSHOTS,
+    Capturing,
+)
 from holdfast.model.text import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
@@ -58,6 +65,11 @@ class CheckpointSettings:
         MAX_FILE_BYTES // MEGABYTE,
         "Files larger than this many MB are not captured. 0 means no limit.",
         was=("max_file_mb",),
+    )
+    push_max_file_size_mb: int = key(
+        _MEGABYTES,
+        MAX_PUSHED_FILE_BYTES // MEGABYTE,
+        "Files larger than this many MB are not sent to a git remote. 0 means no limit.",
     )
     retention_days: float = key(
         _DAYS,
@@ -107,6 +119,11 @@ class CheckpointSettings:
     def max_file_bytes(self) -> int | None:
         """The size of the largest file that is captured; None means no limit."""
         return self.max_file_size_mb * MEGABYTE or None
+
+    @property
+    def push_max_file_bytes(self) -> int | None:
+        """The size of the largest file that is sent to a remote; None means no limit."""
+        return self.push_max_file_size_mb * MEGABYTE or None
 
     @property
     def max_bytes(self) -> int | None:
@@ -159,6 +176,19 @@ class MaintenanceSettings:
     def interval(self) -> float:
         """The minimum time between two runs, in seconds."""
         return self.min_interval_hours * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]."""
+
+    url: str = key(
+        DatabaseAddress(),
+        "",
+        "Keep sessions in this PostgreSQL database, which many machines can use at once:",
+        '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
+        '"" is the file sessions.db of the home.',
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
