@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import socket
 import struct
@@ -64,6 +65,8 @@ class Helper:
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
             self._answerer.prepare()
+            gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
+            gc.enable()
             self._accept(server)
             if self._is_found():
                 self._socket.unlink(missing_ok=True)

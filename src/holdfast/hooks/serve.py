@@ -41,9 +41,11 @@ class Answerer:
 
     def prepare(self) -> None:
         """Load what the first answer would load."""
+        import subprocess  # noqa: PLC0415 - as the next one
+
         import holdfast.stores.checkpoints.writer  # noqa: PLC0415 - loaded with the first take
 
-        _ = holdfast.stores.checkpoints.writer
+        _ = holdfast.stores.checkpoints.writer, subprocess
 
     def _loop(self, home: Path) -> Loop:
         place = Place(home)
