@@ -127,6 +127,7 @@ class Helper:
                 reply = self._answer(peer)
                 out, err = encoded(reply.out), encoded(reply.err)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
+            self._answerer.follow()  # after the answer has its end
         finally:
             with self._turn:
                 del self._busy[peer]
