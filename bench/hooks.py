@@ -53,11 +53,11 @@ class Contender:
     tool: str = "Read"
     limit: str = ""
     run: str = "run"
-    root: Path | None = None
     before: Callable[[], object] = lambda: None
     after: Callable[[], object] = lambda: None
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    root: Path | None = None
 
     @property
     def median(self) -> float:

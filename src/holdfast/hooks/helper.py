@@ -64,6 +64,7 @@ class Helper:
             self._made = _seen(self._socket)
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
+            stack.callback(self._answerer.close)
             self._answerer.prepare()
             gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
             gc.enable()

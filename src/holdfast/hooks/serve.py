@@ -44,6 +44,10 @@ class Answerer:
         for _, loop in list(self._loops.values()):
             loop.follow()
 
+    def close(self) -> None:
+        for _, loop in self._loops.values():
+            loop.close()
+
     def prepare(self) -> None:
         """Load what the first answer would load."""
         import subprocess  # noqa: PLC0415 - as the next one
