@@ -36,8 +36,18 @@ demo: $(VENV)/.installed  ## Install Holdfast into .venv and show what it does
 # --- Check ----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint types contracts  ## Check everything: lint, types, import contracts, tests
+test: dev  ## Check everything: lint, types, import contracts, tests
+	@$(MAKE) --no-print-directory -j 2 lint types contracts compiled
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(PYTEST_ARGS)
+
+# Each worker imports every test. They start together, so in a new checkout each would compile all of
+# them; and in every run where the environment tells Python to keep nothing. A failure here is
+# told by the tests.
+.PHONY: compiled
+compiled: dev
+	@$(BIN)/python -m pytest --collect-only -qq -p no:cacheprovider >/dev/null 2>&1 || :
+
+test test-deep compiled: export PYTHONDONTWRITEBYTECODE :=
 
 # Each version has a virtual environment of its own, which the next run uses again.
 .PHONY: test-pythons

@@ -48,7 +48,7 @@ def store_of(home: HoldfastHome) -> SqliteSessionStore:
     return store
 
 
-def fill(home: HoldfastHome, *, messages: int = 30) -> None:
+def fill(home: HoldfastHome, *, messages: int = 12) -> None:
     """Three generations, all ended, with routes, titles and everything a message can have."""
     store = home.create_session_store()
     for session_id, parent in zip(IDS, (None, *IDS), strict=False):

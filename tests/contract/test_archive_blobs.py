@@ -180,8 +180,16 @@ SCENARIOS: dict[str, tuple[Callable[[HoldfastHome], None], ...]] = {
 }
 
 
-@pytest.mark.parametrize("carried_out", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+#: `make test` ends each scenario at one side of a request, `make test-deep` at the other too.
+ENDS = [
+    pytest.param(name, carried_out, id=f"{name}-{side}", marks=marks)
+    for number, name in enumerate(SCENARIOS)
+    for carried_out, side in ((False, "before"), (True, "after"))
+    for marks in ([] if carried_out == bool(number % 2) else [pytest.mark.deep],)
+]
+
+
+@pytest.mark.parametrize(("scenario", "carried_out"), ENDS)
 def test_ended_at_any_request_each_session_is_in_one_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, carried_out: bool
 ) -> None:

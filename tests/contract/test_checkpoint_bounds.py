@@ -404,11 +404,11 @@ def test_trash_is_the_first_to_go(bench: Bench) -> None:
 
 def test_a_reclaim_packs_what_is_held_and_drops_the_rest(bench: Bench) -> None:
     workdir = bench.project("p", files=10)
-    for number in range(70):
+    for number in range(35):
         bench.write(workdir / f"n{number}", 500)
         bench.take(workdir, size=2_000)
     before = {each.id: contents(bench.store, each) for each in bench.store.list()}
-    bench.prune(replace(NOW, max_count=60))
+    bench.prune(replace(NOW, max_count=30))
     measured = bench.scan()
     assert measured.space[0].bytes < 10_000
     assert len(list(bench.objects.glob("pack/*.pack"))) <= 2

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("bad_day")
 ROOT = Path(__file__).parents[2]
 NOW = 1_800_000_000.0
 PAGE = 4096
-MANY = 8_000
+MANY = 3_000
 SESSIONS = 40
 
 #: Everything of a store that a user can see: sessions with their totals, messages by number.
@@ -70,7 +70,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("small") / "sessions.db"
-    build(path, 1_500)
+    build(path, 800)
     return path
 
 

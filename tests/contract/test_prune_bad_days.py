@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -469,6 +471,11 @@ def crowded(tmp_path: Path) -> Machine:
     machine = Machine(root=tmp_path)
     machine.home.mkdir(parents=True)
     SqliteSessionStore(machine.home / "sessions.db").close()
+    crowd(machine, MANY)
+    return machine
+
+
+def crowd(machine: Machine, sessions: int) -> None:
     with opened(machine.home) as store, store.database.write() as db:
         db.execute(
             """
@@ -476,9 +483,8 @@ def crowded(tmp_path: Path) -> Machine:
             INSERT INTO sessions (id, source, started_at, last_active_at, ended_at, end_reason)
             SELECT printf('s%06d', i), 'cron', 1.0, 1.0, 1.0, 'done' FROM n
             """,
-            (MANY,),
+            (sessions,),
         )
-    return machine
 
 
 @pytest.mark.deep
@@ -492,11 +498,35 @@ def test_thirty_three_thousand_sessions_in_one_run(crowded: Machine) -> None:
     check_whole(crowded.home)
 
 
+@pytest.mark.deep
 def test_thirty_three_thousand_names(crowded: Machine) -> None:
     """More than a statement has variables, and more than fits a command line."""
-    home = opened_home(crowded)
-    ids = [f"s{number:06d}" for number in range(1, MANY + 1)]
+    delete_by_name(crowded, MANY)
+
+
+def test_more_names_than_a_statement_has_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same in small: SQLite lets a statement have fewer of them."""
+    connect = sqlite3.connect
+
+    def with_few(*args: Any, **options: Any) -> sqlite3.Connection:
+        db: sqlite3.Connection = connect(*args, **options)
+        db.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 50)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", with_few)
+    machine = Machine(root=tmp_path)
+    machine.home.mkdir(parents=True)
+    SqliteSessionStore(machine.home / "sessions.db").close()
+    crowd(machine, 120)
+    delete_by_name(machine, 120)
+
+
+def delete_by_name(machine: Machine, sessions: int) -> None:
+    home = opened_home(machine)
+    ids = [f"s{number:06d}" for number in range(1, sessions + 1)]
     plan = plan_delete(home, ids, now=clock(), command="sessions delete", undoable=False)
     report = apply(plan, home, clock=clock)
-    assert (report.removed, report.failed) == (MANY, 0)
-    assert see_store(crowded.home) == {}
+    assert (report.removed, report.failed) == (sessions, 0)
+    assert see_store(machine.home) == {}

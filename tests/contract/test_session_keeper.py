@@ -29,7 +29,7 @@ from tests import tally
 from tests.stored import remove_rows
 
 NOW = 1_800_000_000.0
-MESSAGES = 120
+MESSAGES = 24
 
 
 def clock() -> float:
@@ -38,6 +38,10 @@ def clock() -> float:
 
 @pytest.fixture
 def home(tmp_path: Path) -> HoldfastHome:
+    return a_home(tmp_path, MESSAGES)
+
+
+def a_home(tmp_path: Path, messages: int) -> HoldfastHome:
     made = HoldfastHome(tmp_path, clock=clock, idle=DAY)
     store = made.create_session_store()
     for session_id, parent in (("root", None), ("middle", "root"), ("leaf", "middle")):
@@ -60,7 +64,7 @@ def home(tmp_path: Path) -> HoldfastHome:
                 Message(
                     role="user", content=f"zebra {n} \ud800 " * 40, tokens=n, timestamp=NOW - 50
                 )
-                for n in range(MESSAGES)
+                for n in range(messages)
             ]
             + [
                 Message(
@@ -113,6 +117,15 @@ def check_index(home: HoldfastHome) -> None:
 
 @pytest.mark.parametrize("ids", [("middle",), ("root",), ("leaf", "middle", "root")])
 def test_undo_is_identity(home: HoldfastHome, ids: tuple[str, ...]) -> None:
+    check_undo(home, *ids)
+
+
+@pytest.mark.deep
+def test_undo_of_long_sessions_is_identity(tmp_path: Path) -> None:
+    check_undo(a_home(tmp_path, 300), "middle", "root")
+
+
+def check_undo(home: HoldfastHome, *ids: str) -> None:
     before = everything(home)
     report = remove(home, *ids)
     assert (report.removed, report.failed, report.skipped) == (len(ids), 0, 0)

@@ -1,8 +1,8 @@
 """Kill a run on a home of the factory at its calls, and look at what it leaves behind.
 
-`python -m tests.crash.home_harness HOME SCENARIO MOST [TWICE]`; see `harness`. MOST is how many
-kills there are at most, evenly over all calls. With TWICE, the run that settles is killed as well,
-at so many of its calls.
+`python -m tests.crash.home_harness HOME SCENARIO[,SCENARIO...] MOST [TWICE]`; see `harness`. MOST
+is how many kills there are at most in each scenario, evenly over all calls. With TWICE, the run
+that settles is killed as well, at so many of its calls.
 """
 
 from __future__ import annotations
@@ -180,9 +180,10 @@ def cases() -> Iterator[tuple[str, str]]:
 class Bench:
     """A home that is as it was before the operation, as often as it is wanted."""
 
-    def __init__(self, name: str, scenario: Scenario, scratch: Path) -> None:
+    def __init__(self, name: str, scenario: Scenario, scratch: Path, templates: Templates) -> None:
+        scratch.mkdir()
         self.root, self._template = scratch / "home", scratch / "template"
-        self.sample = Templates(scratch / "templates").copy(name, self.root)
+        self.sample = templates.copy(name, self.root)
         self._scenario = scenario
         with self.sample.open(self.root) as home:
             self.original = factory.words(self.sample, home)
@@ -236,13 +237,16 @@ def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) 
                 break
 
 
-def main(name: str, scenario: str, most: str, twice: str = "0") -> None:
+def main(name: str, scenarios: str, most: str, twice: str = "0") -> None:
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
         scratch = Path(made).resolve()
+        templates = Templates(scratch / "templates")
         with factory.formats_installed(scratch / "packages"):
-            bench = Bench(name, SCENARIOS[scenario], scratch)
-            kill(bench, SCENARIOS[scenario], int(most), int(twice), tally)
+            for each in scenarios.split(","):
+                sys.stderr.write(f"{name}: {each}\n")  # told if it fails
+                bench = Bench(name, SCENARIOS[each], scratch / each, templates)
+                kill(bench, SCENARIOS[each], int(most), int(twice), tally)
     tally.tell()
 
 

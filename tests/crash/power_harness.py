@@ -20,7 +20,7 @@ from holdfast import Home
 from holdfast.errors import CannotUndoError
 from holdfast.model.item import ARCHIVED
 from tests.contract import factory
-from tests.contract.factory import SETTING_UP, Look, Sample
+from tests.contract.factory import SETTING_UP, Look, Sample, Templates
 from tests.crash import home_harness
 from tests.crash.child import FEWEST_KILLS
 from tests.crash.harness import Tally, calls_of, die_at
@@ -111,7 +111,8 @@ def main(scenario: str, every: str) -> None:
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-power-") as made:
         scratch = Path(made).resolve()
-        bench, left = Bench(name, work, scratch), scratch / "left"
+        bench = Bench(name, work, scratch / "bench", Templates(scratch / "templates"))
+        left = bench.root.with_name("left")
         bench.fresh()
         assert calls_of(bench.run(work.killed), bench.root) > FEWEST_KILLS
         for cut_at in itertools.count(1, int(every)):

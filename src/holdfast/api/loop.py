@@ -34,6 +34,7 @@ from holdfast.policy.loop_guard import (
     LoopState,
     advice_key,
     before_call,
+    gist,
     grown,
     judge,
     largest,
@@ -104,6 +105,10 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's setting decides
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
+
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked."""
+        return self._rules_now()[0].lacks_prices(agent)
 
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
@@ -217,7 +222,7 @@ class Loop:
                 book.keep(noted)
                 state = noted
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
-            undecided = undecided or _words(error)
+            undecided = undecided or f"this call cannot be counted: {_words(error)}"
             known = not self._is_news(event, undecided)
         decision = _settled(decision, undecided, rules, known=known)
         if not decision.passes:
@@ -325,7 +330,7 @@ class Loop:
     def _is_news(self, event: LoopEvent, why: str) -> bool:
         """Whether this was not said before. For what cannot be noted: a helper knows it, and
         without one it is said once more."""
-        note = event.agent, event.session, why
+        note = event.agent, event.session, gist(why)
         is_news = note not in self._said
         self._said.add(note)
         return is_news
@@ -408,15 +413,14 @@ class Loop:
 
 
 def _projects(event: LoopEvent) -> Sequence[Path]:
-    """The project that the agent works in, and others that the tool names files of."""
+    """The project that the agent works in, and others that the tool names files of: also one that
+    lies inside, because a worktree of its own is no part of the project around it."""
     cwd = Path(os.path.realpath(event.cwd))
     found = [_project(cwd)]
     for name in event.paths:
-        path = Path(os.path.realpath(cwd / name))
-        if not any(path.is_relative_to(each) for each in found):
-            around = _repository(path.parent)
-            if around is not None:
-                found.append(around)
+        around = _repository(Path(os.path.realpath(cwd / name)).parent)
+        if around is not None and around not in found and not found[0].is_relative_to(around):
+            found.append(around)
     return found
 
 
@@ -492,5 +496,6 @@ def _on_failure(why: str, *, blocks: bool) -> Decision:
 
 def _words(error: Exception) -> str:
     if isinstance(error, HoldfastError):
-        return error.message if error.hint is None else f"{error.message} {error.hint}"
+        message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
+        return message if error.hint is None else f"{message} {error.hint}"
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

@@ -81,22 +81,25 @@ def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:
     if sys.platform != "linux":
         yield from _listed()
         return
-    for entry in _PROC.iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    mine, user = os.getpid(), os.getuid()
+    for name in os.listdir(_PROC):  # noqa: PTH208 - plain strings: half the time of a look at all
+        if not name.isdigit() or int(name) == mine:
             continue
+        place = f"{_PROC}/{name}"
         try:
-            if entry.stat().st_uid != os.getuid():
+            if os.stat(place).st_uid != user:  # noqa: PTH116
                 continue
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            with open(f"{place}/cmdline", "rb", buffering=0) as file:  # noqa: PTH123
+                words = file.readall().decode(errors="replace").split("\0")
         except OSError:
             continue  # it ended while we looked
         try:
-            folder: str | None = str((entry / "cwd").readlink())
+            folder: str | None = os.readlink(f"{place}/cwd")  # noqa: PTH115
         except FileNotFoundError:
             continue
         except OSError:
             folder = None
-        yield int(entry.name), words, folder
+        yield int(name), words, folder
 
 
 def _listed() -> Iterator[tuple[int, Sequence[str], str | None]]:

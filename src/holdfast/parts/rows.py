@@ -136,9 +136,10 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, mode: str, *, wait: float = _WAIT) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, mode: str, *, wait: float | None = None) -> Iterator[sqlite3.Connection]:
     check_database(path)
-    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=wait)
+    patience = _WAIT if wait is None else wait
+    db = sqlite3.connect(_uri(path, mode), uri=True, isolation_level=None, timeout=patience)
     try:
         db.execute("PRAGMA foreign_keys = OFF")
         add_newer_functions(db)

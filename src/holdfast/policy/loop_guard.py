@@ -140,10 +140,16 @@ UNDECIDED, MISSED = "undecided:", "missed:"
 _LONGEST_NOTE = 200
 
 
+def gist(why: str) -> str:
+    """What makes a reason another one: not a path or a number, which may be new each time."""
+    words = (each for each in why.split() if not any(c == "/" or c.isdigit() for c in each))
+    return " ".join(words)[:_LONGEST_NOTE]
+
+
 def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
     """The state that knows what the user was told of this kind last, and whether that is no news.
     What is over ("") is news when it comes back."""
-    note = f"{kind}{why[:_LONGEST_NOTE]}" if why else ""
+    note = f"{kind}{gist(why)}" if why else ""
     others = tuple(each for each in state.told if not each.startswith(kind))
     told = (*others, note) if note else others
     return replace(state, told=told), note in state.told

@@ -45,6 +45,13 @@ class LoopRules:
         days = any(each.daily_tokens or each.daily_cost for each in either)
         return bool(days or self.project_daily_tokens or self.project_daily_cost)
 
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked, because no model has a price."""
+        either = (self.options.everywhere, self.options.budgets_of(agent))
+        limits = {budget for each in either for budget, _ in each.limits()}
+        on_cost = limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost
+        return bool(on_cost) and not self.prices.by_model
+
     def bounds_use(self, agent: str) -> bool:
         """Whether a budget depends on the agent's records."""
         either = (self.options.everywhere, self.options.budgets_of(agent))
