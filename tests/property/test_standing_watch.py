@@ -91,7 +91,7 @@ def steps_of(
         assert taken.not_captured == seen.not_captured
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(steps)
 def test_what_a_watch_tells_is_all_there_is(
     tmp_path_factory: pytest.TempPathFactory, given_steps: list[Step]
