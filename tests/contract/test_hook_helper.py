@@ -187,6 +187,22 @@ def test_a_helper_that_dies_in_the_middle_of_an_answer_costs_nothing(
     assert hooked.seen() == 1
 
 
+@pytest.mark.skipif(not PERL, reason="no Perl")
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 120"])
+@pytest.mark.parametrize(("closed", "code"), [("open", 1), ("closed", 2)])
+def test_a_python_that_dies_in_the_place_of_the_helper_is_no_yes(
+    end: str, closed: str, code: int, hooked: Hooked
+) -> None:
+    python = hooked.home.parent / "python"
+    python.write_text(f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    hooked.folder.mkdir(mode=0o700)
+    with hooked.answering(hooked.folder, b"0 500 0\n{"):
+        done = hooked.run("perl", closed=closed, behind=str(python))
+    assert done.returncode == (120 if (end, closed) == ("exit 120", "open") else code)
+    assert done.stdout == b""
+
+
 def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> None:
     stop = threading.Event()
 
