@@ -152,7 +152,8 @@ def start_helper() -> None:
             posix.dup2(nothing, number)
         posix.chdir("/")
         posix.read(ended, 1)
-        words = [sys.executable, "-I", "-S", __file__, "helper", runtime_folder()]
+        # Without `-S`: the helper has time, and what it watches with may lie elsewhere than we do.
+        words = [sys.executable, "-I", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
