@@ -25,16 +25,18 @@ from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.format_sessions import FormatSessions
 from holdfast.homes.home import Ground
+from holdfast.homes.moving import MOVING, CannotMoveError, Moving, move
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import SESSION
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
+from holdfast.model.path_map import MAPPED, from_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
 from holdfast.parts.trees import below, is_folder, remove_tree
-from holdfast.parts.unit_record import RECORD
+from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.spine.outcomes import NOT_REACHED
@@ -55,6 +57,7 @@ from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
 _TAKEN = "its place is taken; the session stays in the archive"
+_THERE = "a session of that id is here already"
 _NEW_RECORD = f"{RECORD}.new"
 _CHUNK = 1024 * 1024
 
@@ -64,13 +67,79 @@ def unit_archive(
     units: UnitMover,
     sessions: FormatSessions,
     ids: Callable[[], Collection[str]],
+    kind: str,
 ) -> HomeArchive:
-    """The archive of a home that has a format. `ids` are those of the units that are in it."""
+    """The archive of a home that has a format, of this kind. `ids` are those of the units that are
+    in it."""
     made = HomeArchive(ground, check=check_foreign_id)
     mover = UnitArchiveMover(made.folder, made.packer, units, sessions)
+    moving = MOVING.get(kind)
 
-    made.serve(mover, mover.restore, lambda session_id: session_id in ids())
+    def restore(removal: Removal) -> Ended:
+        if moving is None or removal.item.target != MAPPED:
+            return mover.restore(removal)
+        return MovedRestore(made.folder, units, ground, moving, ids).restore(removal)
+
+    made.serve(mover, restore, lambda session_id: session_id in ids(), moves=kind in MOVING)
     return made
+
+
+class MovedRestore:
+    """Restores units under other paths. The bundle stays: it is what the session was."""
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        units: UnitMover,
+        ground: Ground,
+        moving: Moving,
+        ids: Callable[[], Collection[str]],
+    ) -> None:
+        self._archive = archive
+        self._units = units
+        self._ground = ground
+        self._moving = moving
+        self._ids = ids
+
+    def restore(self, removal: Removal) -> Ended:
+        here = replace(removal, item=_as_session(removal.item))
+        folder = self._units.folder(here)
+        try:
+            if not (folder / RECORD).exists():
+                if removal.item.session in self._ids():
+                    return Result.FAILED, _THERE
+                self._stage(removal, folder, self._moving)
+            [seen] = self._units.look([here])
+        except CannotMoveError as error:
+            remove_tree(folder)
+            return Result.FAILED, error.message
+        except (HoldfastError, OSError) as error:
+            return Result.DAMAGED, in_a_word(error)
+        if seen.here and seen.changed:
+            remove_tree(folder)
+            self._units.forget_empty(here)
+            return Result.FAILED, _TAKEN
+        [done] = Keeper(self._units).undo([here])
+        return done.result, done.reason
+
+    def _stage(self, removal: Removal, folder: Path, moving: Moving) -> None:
+        """Unpack the bundle, and make copies of it that belong here. Killed in between, the next
+        run starts again: the record of the copies comes last."""
+        unpacked = folder.with_name(f"moving-{removal.number}")
+        file, maps = removal.item.id, from_texts(removal.item.paths)
+        for each in (unpacked, folder):
+            remove_tree(each)
+        try:
+            self._archive.verify(file)
+            with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
+                _write_all(unpacked, members)
+            found = BatchRecord.read(unpacked)
+            if found is None or len(found.records) != 1:
+                raise DamageError(f"{file} does not say what its files are")
+            [record] = found.records.values()
+            move(moving, record, self._ground.root, maps, into=folder, number=removal.number)
+        finally:
+            remove_tree(unpacked)
 
 
 class UnitArchiveMover(IntoArchive):

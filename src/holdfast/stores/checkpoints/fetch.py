@@ -277,13 +277,3 @@ def _order(layout: Layout, found: Checkpoint) -> int:
         if oid == found.id:
             return order_of(name)
     return round(found.time * _MILLISECONDS)
-
-
-def mapped(path: str, maps: Mapping[str, str]) -> str | None:
-    """A path of another machine as it is here: the longest entry that contains it decides. None if
-    no entry does."""
-    fitting = [old for old in maps if path == old or path.startswith(f"{old.rstrip('/')}/")]
-    if not fitting:
-        return None
-    old = max(fitting, key=len)
-    return maps[old].rstrip("/") + path[len(old.rstrip("/")) :] or "/"
