@@ -269,12 +269,22 @@ def test_doctor_tells_what_would_be_blocked_now(
     machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.ok("connect", "claude-code", "--yes")
-    inside.ok("config", "set", "hooks.on_failure", "block")
+    changed = inside.ok("config", "set", "hooks.on_failure", "block")
+    assert "holdfast connect claude-code" in changed.err
+    with monkeypatch.context() as patch:
+        patch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+        assert "it was allow when claude-code was connected" in _doctor(inside)
     inside.ok("connect", "claude-code", "--yes")
+    assert inside.ok("config", "set", "hooks.on_failure", "block").err == ""
     inside.ok("config", "set", "guard.daily_tokens", "1000")
+    inside.ok("config", "set", "guard.max_cost", "5")
     shown = _doctor(inside)
+    assert "it was allow" not in shown
+    assert "no price under [prices]" in shown
+    assert "no tool runs after the first answer" in shown
+    inside.ok("config", "set", "guard.max_cost", "0")
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
-    assert "a tool in a new session here: allowed. Used so far: 0 of 1,000 tokens per day." in shown
+    assert "a tool in a new session here: allowed. Used so far: 0 of 5 in cost," in shown
     monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)

@@ -110,6 +110,10 @@ class Loop:
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
 
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked."""
+        return self._rules_now()[0].lacks_prices(agent)
+
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
         try:
@@ -198,7 +202,7 @@ class Loop:
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
-            today = self._used_today(state, rules)
+            today = self._used_today(before, state, rules)
             decision = judge(rules, state, today.uses, errors=errors, tool="")
             undecided = wrong or decision.undecided or missing or lost_words(rules, state, today)
             state, known = with_told(state, UNDECIDED, undecided)
@@ -217,7 +221,7 @@ class Loop:
                 call = f"{event.call} {given}" if event.call else ""
                 if call not in state.counted:
                     state = replace(state, run=state.run.after(event.tool, given))
-                today = self._used_today(state, rules)
+                today = self._used_today(before, state, rules)
                 judged = before_call(state, call)
                 decision = judge(rules, judged, today.uses, errors=errors, tool=event.tool)
                 lost = lost_words(rules, state, today)
@@ -260,7 +264,7 @@ class Loop:
 
     def _metered(self, state: LoopState, rules: LoopRules) -> tuple[LoopState, int, str]:
         """The state with what the agent wrote since, tool errors in a row, and what is missing."""
-        if state.agent not in METERED or not rules.reads_records(state.agent):
+        if state.agent not in METERED:
             return state, 0, ""
         paths = transcript_paths(state.transcripts)
         try:
@@ -283,13 +287,17 @@ class Loop:
                 )
         return replace(state, marks=marks, used=used), reading.errors, missing
 
-    def _used_today(self, state: LoopState, rules: LoopRules) -> DayNote:
-        if not rules.bounds_days(state.agent):
+    def _used_today(self, before: LoopState, state: LoopState, rules: LoopRules) -> DayNote:
+        """What was used today. It is written down with or without a limit: one that is set later
+        bounds the whole day."""
+        today = self._today()
+        used, bounded = state.used_on(today), rules.bounds_days(state.agent)
+        if not bounded and used == before.used_on(today):
             return DayNote()
         try:
-            return self.book.note_day(self._today(), state.used_on(self._today()))
+            return self.book.note_day(today, used)
         except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
-            return self._seen_today(state)
+            return self._seen_today(state) if bounded else DayNote()
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()

@@ -75,6 +75,19 @@ class Wired:
     def installed(self) -> bool:
         return bool(self.commands)
 
+    @property
+    def home(self) -> Path | None:
+        """The home that it keeps its checkpoints in."""
+        words = next(iter(self.commands.values()), None)
+        return None if words is None else Path(words[words.index(self.agent) + 2])
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether a tool must not run when the command fails."""
+        return any(
+            words[words.index(self.agent) + 1] == "closed" for words in self.commands.values()
+        )
+
 
 def plan_connect(setup: Setup) -> Sequence[Rewrite]:
     """What connecting would write. Entries of ours that are there are replaced, so that doing it

@@ -17,7 +17,7 @@ import holdfast
 from holdfast.hooks import connect
 from holdfast.hooks.selftest import examine_hooks
 from holdfast.value import replace
-from tests.compat.agents.connected import Connected, tree_of
+from tests.compat.agents.connected import RUN, Connected, tree_of
 from tests.compat.agents.installed import NotInstallableError
 from tests.compat.agents.lab import Claude, Codex, Gemini, Lab, OpenCode
 from tests.compat.agents.model_server import serving
@@ -105,7 +105,7 @@ def test_the_user_of_opencode_sees_why_it_stopped(tmp_path: Path) -> None:
         except NotInstallableError as error:
             pytest.skip(f"THE REAL AGENT WAS NOT TRIED: {error}")
         lab.set_up()
-        connected = Connected(lab, "[guard]\nmax_iterations = 1\n")
+        connected = Connected(lab, "[hooks]\nhelper = false\n[guard]\nmax_iterations = 1\n")
         try:
             connected.connect()
             calls = " ".join(connected.shell(f"touch ran-{number}") for number in range(2))
@@ -122,6 +122,26 @@ def test_the_user_of_opencode_sees_why_it_stopped(tmp_path: Path) -> None:
                     screen.close()
         finally:
             connected.close()
+
+
+def test_what_cannot_be_decided_is_told_where_the_agent_shows_it(lab: Lab) -> None:
+    """In plain text two of them show it nowhere; on the screen all do."""
+    connected = Connected(lab, "[hooks]\nhelper = false\n[guard]\nmax_cost = 1\n")
+    try:
+        connected.connect()
+        steps = [connected.shell(f"touch ran-{number}") for number in range(3)]
+        said = connected.say("Do this:\n" + "\n".join(steps))
+        assert len(list(lab.project.glob("ran-*"))) == len(steps)
+        assert said.count("no price for") == (lab.name in ("gemini", "opencode")), said
+        if lab.name in ("claude-code", "codex"):
+            flag = RUN[lab.name][-1]
+            screen = lab.terminal(flag, " ".join(steps))
+            try:
+                screen.wait(lambda drawn: "no price for" in drawn)
+            finally:
+                screen.close()
+    finally:
+        connected.close()
 
 
 @pytest.mark.parametrize("how", ["allow", "block"])

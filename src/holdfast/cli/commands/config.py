@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,10 @@ from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, here, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:
@@ -131,9 +132,39 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         _tell_set(planned, dry_run=dry_run)
         if not dry_run:
             _tell_whose(invocation)
+            _tell_agents(invocation, planned)
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
     return 0
+
+
+def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
+    """Agents that have the old value in their settings, for when Holdfast cannot be started."""
+    if planned.key != "hooks.on_failure":
+        return
+    import os
+
+    from holdfast.hooks.agents import AGENTS
+    from holdfast.hooks.connect import PROJECT, USER, Setup, wired
+
+    names = []
+    for agent in AGENTS:
+        for scope in (USER, PROJECT):
+            setup = Setup(
+                agent=agent,
+                scope=scope,
+                user_home=invocation.user_home,
+                project=here() or invocation.user_home,
+                home=invocation.home_path.absolute(),
+                environ=os.environ,
+            )
+            with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
+                seen = wired(setup)
+                ours = seen.home == setup.home
+                if ours and seen.fails_closed != (planned.value == "block"):
+                    names.append(f"{agent}{' --scope project' if scope == PROJECT else ''}")
+    for each in dict.fromkeys(names):
+        note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")
 
 
 def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
