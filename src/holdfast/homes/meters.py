@@ -35,6 +35,7 @@ Marks: TypeAlias = Mapping[str, Any]
 
 _EXIT = re.compile(r"(?:Process exited with code|Exit [Cc]ode:?|\"exit_code\":) ?(-?\d+)")
 #: Where Gemini CLI says it: below what the command wrote, which may say something like it, too.
+_GEMINI_SHELL = "run_shell_command"
 _GEMINI_EXIT = re.compile(r"(?:^|\\n|\n)Exit Code: (-?\d+)")
 #: The fields with a number of tokens, of all agents.
 _COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
@@ -403,7 +404,8 @@ def _gemini_call(call: object, tally: _Tally) -> None:
         return
     counted.append(call.get("id"))
     del counted[:-_MOST_CALLS]
-    exits = _GEMINI_EXIT.findall(str(call.get("result"))[-2_000:])
+    result = call.get("result") if call.get("name") == _GEMINI_SHELL else None
+    exits = _GEMINI_EXIT.findall(str(result)[-2_000:])
     tally.ended(failed=call["status"] == "error" or (bool(exits) and exits[-1] != "0"))
 
 

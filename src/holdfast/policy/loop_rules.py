@@ -15,6 +15,7 @@ _FROM_RECORDS = {
     Budget.DAILY_TOKENS,
     Budget.DAILY_COST,
 }
+_SET_ONE = "set one under [prices]"
 _OF_DAYS = {Budget.DAILY_TOKENS, Budget.DAILY_COST}
 
 
@@ -42,10 +43,23 @@ class LoopRules:
 
     def lacks_prices(self, agent: str) -> bool:
         """Whether a budget on cost can never be checked, because no model has a price."""
+        return self.bounds_cost(agent) and not self.prices.by_model
+
+    def bounds_cost(self, agent: str) -> bool:
         either = (self.options.everywhere, self.options.budgets_of(agent))
         limits = {budget for each in either for budget, _ in each.limits()}
-        on_cost = limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost
-        return bool(on_cost) and not self.prices.by_model
+        return bool(limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost)
+
+    def lacks_price(self, agent: str, model: str) -> str:
+        """Why a budget on cost cannot be checked, as far as that is known before the first answer;
+        "" if it may be. OpenCode tells what its answers cost."""
+        if agent == "opencode" or not self.bounds_cost(agent):
+            return ""
+        if model and self.prices.of(model) is None:
+            return f"there is a budget on cost, and no price for {model}; {_SET_ONE}"
+        if not self.prices.by_model:
+            return f"there is a budget on cost, and no model has a price; {_SET_ONE}"
+        return ""
 
     def bounds_use(self, agent: str) -> bool:
         """Whether a budget depends on the agent's records."""
