@@ -146,6 +146,9 @@ def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     [one], [other] = first.loop.calls("s1"), second.loop.calls("s2")
     assert one.checkpoint == other.checkpoint != ""
     assert [each.id for each in checkpoints(home, session="s2")] == [other.checkpoint]
+    third = Session(home, project, "long-id")
+    third.tool()
+    assert [each.id for each in checkpoints(home, session="long")] == [other.checkpoint]
 
 
 def test_all_of_a_long_session_can_be_undone(home: Path, project: Path) -> None:

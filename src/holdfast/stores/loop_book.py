@@ -118,6 +118,16 @@ class FileLoopBook:
             for call in _calls(self._path(each, session, "calls"))
         ]
 
+    def beginning(self, start: str) -> set[str]:
+        """The ids of sessions with calls that begin like this. An id that is no plain name is not
+        among them."""
+        return {
+            name.removesuffix(".calls")
+            for agent in _names(self._folder)
+            for name in _names(self._folder / agent)
+            if name.startswith(start) and name.endswith(".calls")
+        }
+
     def sessions(self, *, since: float) -> Sequence[tuple[str, str]]:
         """Agents and sessions with a note that was written since. Of one whose id is no plain name,
         nobody knows the id."""
