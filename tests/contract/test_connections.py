@@ -17,6 +17,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.stores.sqlite import pages, schema
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.sql_sessions import SqlSessions
 from tests import connections
 
 
@@ -71,12 +72,12 @@ def test_a_closed_home_opens_again(tmp_path: Path, kind: type[HoldfastHome | Her
     db.close()
     home = kind(tmp_path, clock=lambda: 0.0)
     first = home.session_store()
-    assert first is not None
+    assert isinstance(first, SqlSessions)
     home.close()
     home.close()
     with pytest.raises(HoldfastError, match="closed"):
         first.database.connection()
     second = home.session_store()
-    assert second is not None
+    assert isinstance(second, SqlSessions)
     assert second.database.connection().execute("SELECT 1").fetchone() == (1,)
     home.close()
