@@ -145,6 +145,48 @@ def test_codex_trusts_our_hooks_and_goes_on_trusting_theirs(
     }
 
 
+@pytest.mark.parametrize(
+    ("hash_", "enabled", "words"),
+    [
+        (None, "", "Codex does not trust it"),
+        ("sha256:1", "", "Codex trusts another command in its place"),
+        ("right", "enabled = false\n", "it is switched off"),
+        ("right", "enabled = true\n", None),
+    ],
+)
+def test_what_codex_passes_over_is_told_and_connected_again(
+    hash_: str | None,
+    enabled: str,
+    words: str | None,
+    machine: Machine,
+    inside: Inside,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    given(machine, "codex")
+    inside.ok("connect", "codex", "--yes")
+    config = machine.user / ".codex" / "config.toml"
+    good = config.read_text()
+    before, line, behind = good.rpartition('trusted_hash = "')
+    now, rest = behind[:71], behind[72:]
+    said = "" if hash_ is None else f'{line}{now if hash_ == "right" else hash_}"'
+    config.write_text(f"{before}{enabled}{said}{rest}")
+    problem = _problem(inside, "codex")
+    listed = inside.ok("connect", "--status").out
+    shown = _doctor(inside)
+    if words is None:
+        assert (problem, "but off" in listed) == (None, False)
+        assert "it takes checkpoints" in shown
+        assert "Nothing to do" in inside.ok("connect", "codex", "--yes").out
+        return
+    assert str(problem).startswith(f"{words} in {config}")
+    assert "yes, but off" in listed
+    assert f"{words} in {config}" in shown
+    inside.ok("connect", "codex", "--yes")
+    assert tomllib.loads(config.read_text()) == tomllib.loads(good)
+    assert _problem(inside, "codex") is None
+
+
 def test_the_hash_that_codex_trusts() -> None:
     """As Codex 0.166 said itself, for an entry of this kind."""
     command = "/usr/bin/python3 /tmp/lab/loop/rec.py /tmp/lab/loop/codex/events.jsonl PreToolUse"
@@ -254,7 +296,9 @@ def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: I
     assert (report["agent"], report["works"], tried) == (agent, True, TRIED)
     assert report["now"]["blocked"] is False
     path = machine.user / SETTINGS.get(agent, ".config/opencode/plugins/holdfast.js")
-    broken = path.read_text().replace("/usr/bin/perl", "/usr/bin/false")
+    # One that fails, and one that does nothing at all.
+    program = "/usr/bin/false" if agent in ("claude-code", "opencode") else "/usr/bin/true"
+    broken = path.read_text().replace("/usr/bin/perl", program)
     if broken == path.read_text():
         pytest.skip("there is no Perl here")
     path.write_text(broken)
@@ -269,12 +313,23 @@ def test_doctor_tells_what_would_be_blocked_now(
     machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.ok("connect", "claude-code", "--yes")
-    inside.ok("config", "set", "hooks.on_failure", "block")
+    changed = inside.ok("config", "set", "hooks.on_failure", "block")
+    assert "holdfast connect claude-code" in changed.err
+    with monkeypatch.context() as patch:
+        patch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+        assert "it was allow when claude-code was connected" in _doctor(inside)
     inside.ok("connect", "claude-code", "--yes")
+    assert inside.ok("config", "set", "hooks.on_failure", "block").err == ""
     inside.ok("config", "set", "guard.daily_tokens", "1000")
+    inside.ok("config", "set", "guard.max_cost", "5")
     shown = _doctor(inside)
+    assert "it was allow" not in shown
+    assert "no price under [prices]" in shown
+    assert "it cannot be checked, and no tool runs" in shown
+    inside.ok("config", "set", "guard.max_cost", "0")
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
-    assert "a tool in a new session here: allowed. Used so far: 0 of 1,000 tokens per day." in shown
+    assert "a tool in a new session here: blocked. " in shown
+    assert "there is a budget on cost, and no model has a price" in shown
     monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)

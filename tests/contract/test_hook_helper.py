@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import posix
@@ -20,6 +21,7 @@ import pytest
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.hooks import client
+from holdfast.hooks.connect import TIMEOUT
 from holdfast.hooks.helper import Helper, run
 from holdfast.hooks.reply import SILENT, Reply
 from holdfast.stores.loop_book import FileLoopBook
@@ -67,13 +69,9 @@ class Hooked:
             "tool_input": {"command": f"step {self.number}"},
             "tool_use_id": f"c{self.number}",
         }
-        words = [closed, str(self.home)]
-        perl_client = str(self.client.with_suffix(".pl"))
-        python = [sys.executable, "-I", "-S", str(self.client), "claude-code", *words]
-        perl = [str(PERL), perl_client, "claude-code", *words, behind]
         usual = {"XDG_RUNTIME_DIR": str(self.runtime), "HOME": USER_HOME, "API_KEY": "secret"}
         return subprocess.run(
-            perl if way == "perl" else python,
+            self.command(way, closed, behind),
             input=raw or json.dumps(said, separators=(",", ":")).encode(),
             capture_output=True,
             check=False,
@@ -81,6 +79,12 @@ class Hooked:
             env={**os.environ, **usual, **(environ or {})},
             umask=umask,
         )
+
+    def command(self, way: str, closed: str = "open", behind: str = sys.executable) -> list[str]:
+        words = ["claude-code", closed, str(self.home)]
+        if way == "perl":
+            return [str(PERL), str(self.client.with_suffix(".pl")), *words, behind]
+        return [sys.executable, "-I", "-S", str(self.client), *words]
 
     def install_another(self) -> None:
         """From now on hooks run from another folder with the same code."""
@@ -181,6 +185,22 @@ def test_a_helper_that_dies_in_the_middle_of_an_answer_costs_nothing(
     assert len(asked) == 1
     assert (done.returncode, done.stdout) == (0, b"")
     assert hooked.seen() == 1
+
+
+@pytest.mark.skipif(not PERL, reason="no Perl")
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 120"])
+@pytest.mark.parametrize(("closed", "code"), [("open", 1), ("closed", 2)])
+def test_a_python_that_dies_in_the_place_of_the_helper_is_no_yes(
+    end: str, closed: str, code: int, hooked: Hooked
+) -> None:
+    python = hooked.home.parent / "python"
+    python.write_text(f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    hooked.folder.mkdir(mode=0o700)
+    with hooked.answering(hooked.folder, b"0 500 0\n{"):
+        done = hooked.run("perl", closed=closed, behind=str(python))
+    assert done.returncode == (120 if (end, closed) == ("exit 120", "open") else code)
+    assert done.stdout == b""
 
 
 def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> None:
@@ -327,6 +347,42 @@ def test_the_home_directory_is_that_of_the_client(way: str, hooked: Hooked) -> N
     assert b"no checkpoint" in hooked.run(way, environ={"HOME": str(hooked.project)}).stdout
 
 
+def test_an_agent_with_its_home_elsewhere_is_answered_alike(hooked: Hooked) -> None:
+    """The variables that name the homes of agents never reach the helper. Nor does it need them: a
+    hook says by its whole path what is to be read, and no variable outranks the configuration."""
+    elsewhere = hooked.home.parent / "agents"
+    transcript = elsewhere / "claude" / "projects" / "p" / "s2.jsonl"
+    transcript.parent.mkdir(parents=True)
+    usage = {"input_tokens": 900, "output_tokens": 0}
+    message = {"role": "assistant", "id": "m", "model": "x", "usage": usage, "content": []}
+    line = {"type": "assistant", "timestamp": "2026-01-01T00:00:00Z", "message": message}
+    transcript.write_text(json.dumps(line) + "\n")
+    hooked.home.mkdir()
+    (hooked.home / "config.toml").write_text("[guard.source.claude-code]\nmax_tokens = 500\n")
+    given = {
+        "CLAUDE_CONFIG_DIR": str(elsewhere / "claude"),
+        "CODEX_HOME": str(elsewhere / "codex"),
+        "XDG_DATA_HOME": str(elsewhere / "data"),
+        "HOLDFAST_GUARD_MAX_TOKENS": "0",
+    }
+    said = {
+        "session_id": "s2",
+        "cwd": str(hooked.project),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "make"},
+        "transcript_path": str(transcript),
+    }
+    raw = json.dumps(said).encode()
+    alone = hooked.run(raw=raw, environ=given)
+    process = hooked.wait_for_helper()
+    assert b"CLAUDE_CONFIG_DIR" not in Path(f"/proc/{process}/environ").read_bytes()
+    answered = hooked.run(raw=raw, environ=given)
+    assert b"900" in alone.stdout, alone
+    assert b"deny" in alone.stdout
+    assert (answered.returncode, answered.stdout) == (alone.returncode, alone.stdout)
+
+
 def test_a_helper_looks_at_who_asks(hooked: Hooked) -> None:
     """Two may have one name."""
     hooked.folder.mkdir(mode=0o700)
@@ -451,6 +507,65 @@ def test_a_helper_with_a_thread_that_never_ends_ends_all_the_same(
     never.set()
 
 
+def test_a_hook_gives_up_before_its_agent_does() -> None:
+    assert client.LIMIT < TIMEOUT
+    assert f"my $limit = {client.LIMIT};" in CLIENT.with_suffix(".pl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("way", "case", "closed", "how", "code"),
+    [
+        ("python", "the work", "open", "block", 2),
+        pytest.param("python", "the work", "open", "allow", 1, marks=pytest.mark.deep),
+        pytest.param("python", "the input", "closed", "allow", 2, marks=pytest.mark.deep),
+        pytest.param("perl", "the work", "open", "block", 2, marks=pytest.mark.deep),
+        pytest.param("perl", "the input", "open", "allow", 1, marks=pytest.mark.deep),
+        ("perl", "the second try", "open", "block", 2),
+        pytest.param("perl", "the second try", "open", "allow", 1, marks=pytest.mark.deep),
+    ],
+)
+def test_what_takes_too_long_is_for_the_user_to_decide(
+    way: str, case: str, closed: str, how: str, code: int, hooked: Hooked
+) -> None:
+    """An agent that waited in vain runs the tool: our own limit comes first."""
+    if way == "perl" and not PERL:
+        pytest.skip("no Perl")
+    (hooked.home / "operations").mkdir(parents=True)
+    (hooked.home / "config.toml").write_text(f"[hooks]\nhelper = false\non_failure = '{how}'\n")
+    hooked.install_another()
+    hooked.rewrite("client.py", "LIMIT = 100", f"LIMIT = {5 if case == 'the second try' else 1}")
+    hooked.rewrite("client.pl", "$limit = 100", "$limit = 1")
+    sleep = "__import__('time').sleep(30); event = parsed"
+    hooked.rewrite("serve.py", "event = parsed", sleep)
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        if case == "the input":
+            waiting = stack.enter_context(_waiting(hooked.command(way, closed), hooked.runtime))
+            _, err = waiting.communicate(timeout=20)
+            returned = waiting.returncode
+        else:
+            if case == "the second try":
+                hooked.folder.mkdir(mode=0o700)
+                stack.enter_context(hooked.answering(hooked.folder, b"0 9 0\ncut"))
+            done = hooked.run(way, closed=closed)
+            returned, err = done.returncode, done.stderr
+    assert (returned, err) == (code, b"Holdfast: the hook failed: no answer in 1 seconds\n")
+    assert time.monotonic() - started < 15
+
+
+@contextmanager
+def _waiting(words: list[str], runtime: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A hook whose agent does not end its input."""
+    ours, theirs = os.pipe()
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "HOME": USER_HOME}
+    with subprocess.Popen(words, stdin=ours, stderr=subprocess.PIPE, env=env) as process:
+        os.close(ours)
+        try:
+            yield process
+        finally:
+            os.close(theirs)
+
+
 @pytest.mark.skipif(not NODE, reason="no Node.js")
 @pytest.mark.parametrize("said", ['{"notice": "it is so"}', ""])
 def test_the_plugin_of_opencode_shows_notices(said: str, tmp_path: Path) -> None:
@@ -474,6 +589,40 @@ def test_the_plugin_of_opencode_shows_notices(said: str, tmp_path: Path) -> None
     )
     message = "it is so" if said else "Holdfast: the hook failed: exit code 1"
     assert done.stdout.splitlines() == [f"toast {message}", f"log {message}"]
+
+
+@pytest.mark.skipif(not NODE, reason="no Node.js")
+@pytest.mark.parametrize("word", ["run", "project"])
+@pytest.mark.parametrize("event", ["tool.execute.before", "chat.message"])
+def test_the_plugin_of_opencode_says_why_it_stops(event: str, word: str, tmp_path: Path) -> None:
+    """On the screen if there is one, else as text: nobody sees what is thrown."""
+    said = '{"verdict": "stop", "reason": "it is used up"}'
+    code = f"process.stdin.resume(); process.stdout.write({said!r}); process.exit(0)"
+    text = (CLIENT.parent / "opencode_plugin.js").read_text()
+    text = text.replace("/*COMMAND*/ []", json.dumps([NODE, "-e", code]))
+    (tmp_path / "plugin.mjs").write_text(text)
+    (tmp_path / "main.mjs").write_text(
+        f"""
+        import {{ Holdfast }} from "./plugin.mjs"
+        const client = {{
+          tui: {{ showToast: async ({{ body }}) => console.log("toast", body.message) }},
+          app: {{ log: async ({{ body }}) => console.log("log", body.message) }},
+          session: {{ abort: async () => console.log("abort") }},
+        }}
+        const hooks = await Holdfast({{ client, directory: "/" }})
+        const call = hooks["{event}"]({{ tool: "bash", sessionID: "s" }}, {{ args: {{}} }})
+        await call.catch((error) => console.log("thrown", error.message))
+        """
+    )
+    words = [str(NODE), str(tmp_path / "main.mjs"), "--log-level=INFO", word]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == [
+        "abort",
+        "log it is used up",
+        "thrown it is used up",
+        "toast it is used up",
+    ]
+    assert done.stderr.strip() == ("it is used up" if word == "run" else "")
 
 
 def test_a_helper_can_be_turned_off(hooked: Hooked) -> None:

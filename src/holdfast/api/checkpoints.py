@@ -14,7 +14,7 @@ from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.model.arguments import StrPath, several, text
+from holdfast.model.arguments import StrPath, ambiguous, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
@@ -153,16 +153,19 @@ class Checkpoints(Capture):
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
         """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
-        session or its id, only those that belong to it, or that a tool of a connected agent started
-        from in that session."""
+        session, its id or the start of it, only those that belong to it, or that a tool of a
+        connected agent started from in that session. Raises `UsageError` when several sessions
+        begin like that."""
         wanted = session_id(session) or None
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
         if wanted is not None:
-            calls = FileLoopBook(self._place.state).calls(wanted)
-            started = {each.checkpoint for each in calls}
+            book = FileLoopBook(self._place.state)
+            newest = dict.fromkeys(each.session for each in listed if each.session)
+            wanted = _meant(wanted, [*newest, *sorted(book.beginning(wanted) - newest.keys())])
+            started = {each.checkpoint for each in book.calls(wanted)}
             listed = [each for each in listed if each.session == wanted or each.id in started]
         return [*listed[:limit]]
 
@@ -473,6 +476,17 @@ class Checkpoints(Capture):
                 raise
             error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
             raise
+
+
+def _meant(prefix: str, known: Collection[str]) -> str:
+    """The session of that id, or the only one that begins so. One without any checkpoint is none of
+    them, and has none."""
+    begin_so = [each for each in known if each.startswith(prefix)]
+    if prefix in begin_so or not begin_so:
+        return prefix
+    if len(begin_so) > 1:
+        raise UsageError(ambiguous(prefix, begin_so), hint="Use a longer prefix.")
+    return begin_so[0]
 
 
 def _refuse_unknown(

@@ -23,24 +23,36 @@ from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
 from holdfast.model.arguments import StrPath
-from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
+from holdfast.model.loop import (
+    DayNote,
+    DayUse,
+    Decision,
+    LoopEvent,
+    Moment,
+    ToolCall,
+    Touches,
+    Verdict,
+)
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
+from holdfast.policy.checkpoint_gaps import gaps
 from holdfast.policy.loop_guard import (
     MISSED,
     UNDECIDED,
     LoopState,
     advice_key,
     before_call,
-    grown,
+    gist,
     judge,
     largest,
+    lost_words,
     measured,
     with_call,
     with_prompt,
     with_told,
+    with_use,
 )
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.project_root import VERSION_CONTROL, project_root
@@ -52,11 +64,14 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Taking
+    from holdfast.stores.checkpoints.watched_takes import WatchedTakes
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
+#: An agent works in few projects at a time, and each takes watches of the kernel.
+_MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
@@ -77,9 +92,12 @@ class Loop:
     configuration says is read once: whoever answers many hooks makes another one when the file
     changes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, resident: bool = False) -> None:
+        """`resident` is for a process that answers many hooks: see `follow`."""
         self._place = place
+        self._resident = resident
         self._writers: dict[Path, tuple[threading.Lock, CheckpointWriter]] = {}
+        self._watched: dict[Path, WatchedTakes] = {}
         self._said: set[tuple[str, str, str]] = set()
 
     @cached_property
@@ -98,6 +116,10 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's setting decides
             return _on_failure(_words(error), blocks=rules.blocks_on_failure)
         return Decision()
+
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked."""
+        return self._rules_now()[0].lacks_prices(agent)
 
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
@@ -127,11 +149,12 @@ class Loop:
         nothing."""
         rules, state = self._rules(), self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
+        today = self._seen_today(metered)
         return LoopStanding(
             state=metered,
-            measures=measured(rules, metered, self.used_today(metered)),
+            measures=measured(rules, metered, today.uses),
             errors=errors,
-            undecided=missing,
+            undecided=missing or lost_words(rules, metered, today),
         )
 
     def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
@@ -141,23 +164,30 @@ class Loop:
         project = str(_project(Path(os.path.realpath(directory))))
         state = LoopState(agent=agent, session="", project=project)
         today = self.book.day(self._today())
-        decision = judge(rules, state, today, errors=0, tool="")
-        said = _settled(decision, wrong or decision.undecided, rules, known=False)
-        return said, measured(rules, state, today)
+        decision = judge(rules, state, today.uses, errors=0, tool="")
+        lost = lost_words(rules, state, today) or rules.lacks_price(agent, "")
+        undecided = wrong or decision.undecided or lost
+        said = _settled(decision, undecided, rules, known=False)
+        return said, measured(rules, state, today.uses)
 
     def next_tool(self, agent: str, session: str) -> Decision:
         """What a session would hear before its next tool now. Changes nothing."""
         rules, wrong = self._rules_now()
         state = self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
-        today = self.used_today(metered)
-        decision = judge(rules, metered, today, errors=errors, tool=state.run.tool)
-        undecided = wrong or decision.undecided or missing
+        today = self._seen_today(metered)
+        decision = judge(rules, metered, today.uses, errors=errors, tool=state.run.tool)
+        undecided = wrong or decision.undecided or missing or lost_words(rules, metered, today)
         return _settled(decision, undecided, rules, known=False)
 
     def used_today(self, state: LoopState) -> Sequence[DayUse]:
         """What all sessions used today, this one as it is now. Changes nothing."""
-        return _with(self.book.day(self._today()), _use_of(state, self._today()))
+        return self._seen_today(state).uses
+
+    def _seen_today(self, state: LoopState) -> DayNote:
+        today = self._today()
+        note = self.book.day(today)
+        return replace(note, uses=with_use(note.uses, state.used_on(today)))
 
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
         """The calls of tools in a session, each with the checkpoint from before it."""
@@ -180,9 +210,10 @@ class Loop:
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
-            today = self._used_today(state, rules)
-            decision = judge(rules, state, today, errors=errors, tool="")
-            undecided = wrong or decision.undecided or missing
+            today = self._used_today(before, state, rules)
+            decision = judge(rules, state, today.uses, errors=errors, tool="")
+            lost = lost_words(rules, state, today) or rules.lacks_price(event.agent, event.model)
+            undecided = wrong or decision.undecided or missing or lost
             state, known = with_told(state, UNDECIDED, undecided)
             book.keep(state)
         return _settled(decision, undecided, rules, known=known)
@@ -199,19 +230,21 @@ class Loop:
                 call = f"{event.call} {given}" if event.call else ""
                 if call not in state.counted:
                     state = replace(state, run=state.run.after(event.tool, given))
-                today = self._used_today(state, rules)
+                today = self._used_today(before, state, rules)
                 judged = before_call(state, call)
-                decision = judge(rules, judged, today, errors=errors, tool=event.tool)
-                if decision.passes:
+                decision = judge(rules, judged, today.uses, errors=errors, tool=event.tool)
+                lost = lost_words(rules, state, today)
+                lost = lost or rules.lacks_price(event.agent, event.model)
+                undecided = wrong or decision.undecided or missing or lost
+                if decision.passes and not (undecided and rules.blocks_on_failure):
                     state = with_call(state, call)
                 if decision.advice:
                     state = replace(state, told=(*state.told, advice_key(decision.advice)))
-                undecided = wrong or decision.undecided or missing
                 noted, known = with_told(state, UNDECIDED, undecided)
                 book.keep(noted)
                 state = noted
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
-            undecided = undecided or _words(error)
+            undecided = undecided or f"this call cannot be counted: {_words(error)}"
             known = not self._is_news(event, undecided)
         decision = _settled(decision, undecided, rules, known=known)
         if not decision.passes:
@@ -235,13 +268,13 @@ class Loop:
             state,
             work=work,
             transcripts=files or state.transcripts,
-            project=state.project or str(_projects(event)[0]),
+            project=_project_now(state.project, event),
             turn=state.turn if event.subagent and state.turn else event.turn or state.turn,
         )
 
     def _metered(self, state: LoopState, rules: LoopRules) -> tuple[LoopState, int, str]:
         """The state with what the agent wrote since, tool errors in a row, and what is missing."""
-        if state.agent not in METERED or not rules.reads_records(state.agent):
+        if state.agent not in METERED:
             return state, 0, ""
         paths = transcript_paths(state.transcripts)
         try:
@@ -258,16 +291,23 @@ class Loop:
             elif reading.missing and not _is_new(state, paths):
                 missing = _unread(", ".join(reading.missing))
             elif reading.unclear:
-                missing = "some numbers of tokens in the transcript of the session are unreadable"
+                missing = (
+                    "some answers in the transcript of the session are damaged, or do not say in "
+                    "numbers what they used, so its budgets cannot be checked"
+                )
         return replace(state, marks=marks, used=used), reading.errors, missing
 
-    def _used_today(self, state: LoopState, rules: LoopRules) -> Sequence[DayUse]:
-        if not rules.bounds_days(state.agent):
-            return ()
+    def _used_today(self, before: LoopState, state: LoopState, rules: LoopRules) -> DayNote:
+        """What was used today. It is written down with or without a limit: one that is set later
+        bounds the whole day."""
+        today = self._today()
+        used, bounded = state.used_on(today), rules.bounds_days(state.agent)
+        if not bounded and used.by_model == before.used_on(today).by_model:
+            return DayNote()
         try:
-            return self.book.note_day(self._today(), _use_of(state, self._today()))
+            return self.book.note_day(today, used)
         except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
-            return self.used_today(state)
+            return self._seen_today(state) if bounded else DayNote()
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
@@ -297,10 +337,11 @@ class Loop:
         """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
         if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
             return decision
-        missed = ""
+        missed, on_purpose = "", False
         for number, place in enumerate(_projects(event)):
-            why = self._take(place, event, state, configured=not by_default)
-            missed = why if number == 0 else missed  # elsewhere than in its project is extra
+            why, wanted = self._take(place, event, state, configured=not by_default)
+            if number == 0:  # elsewhere than in its project is extra
+                missed, on_purpose = why, wanted
         noted, known = with_told(state, MISSED, missed)
         if noted.told != state.told:
             try:
@@ -310,16 +351,17 @@ class Loop:
                 known = bool(missed) and not self._is_news(event, missed)
         if not missed:
             return decision
-        said = _on_failure(f"there is no checkpoint. {missed}", blocks=rules.blocks_on_failure)
+        said = _on_failure(missed, blocks=rules.blocks_on_failure and not on_purpose)
         if said.passes and known:
             return decision  # once is enough
         notice = "\n".join(filter(None, (decision.notice, said.notice)))
-        return replace(said, advice=decision.advice, notice=notice)
+        undecided = "" if on_purpose else said.undecided
+        return replace(said, advice=decision.advice, notice=notice, undecided=undecided)
 
     def _is_news(self, event: LoopEvent, why: str) -> bool:
         """Whether this was not said before. For what cannot be noted: a helper knows it, and
         without one it is said once more."""
-        note = event.agent, event.session, why
+        note = event.agent, event.session, gist(why)
         is_news = note not in self._said
         self._said.add(note)
         return is_news
@@ -327,19 +369,24 @@ class Loop:
     def _takes_checkpoints(self) -> bool:
         return self._is_default or self._place.settings.hooks.checkpoints
 
-    def _take(self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool) -> str:
-        """Take a checkpoint and write down that it is there; says why there is none."""
+    def _take(
+        self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool
+    ) -> tuple[str, bool]:
+        """Take a checkpoint and write down that it is there; says why there is none or what it
+        lacks, and whether that is as the user wants it."""
         turn = state.turn or None
-        missed, found, workdir = "", "", str(place)
+        missed, found, workdir, wanted = "", "", str(place), False
         for attempt in _candidates(place, event):
             try:
                 taking = self._taken(attempt, event, turn, configured=configured)
             except (HoldfastError, OSError, ValueError) as error:
-                missed = _words(error)
+                missed = f"there is no checkpoint. {_words(error)}"
                 break
             found, workdir = taking.id or "", str(attempt)
-            missed = "" if found else f"{taking.reason}."
+            missed = f"there is no checkpoint. {taking.reason}."
             if found:
+                lacking = gaps(taking.not_captured)
+                missed, wanted = lacking.words, not lacking.failed
                 break
         call = ToolCall(
             at=self._place.clock(),
@@ -354,7 +401,7 @@ class Loop:
         # On a full disk there may be room for neither; the checkpoint itself names its session.
         with suppress(HoldfastError, OSError):
             self.book.add_call(event.agent, event.session, call)
-        return missed
+        return missed, wanted
 
     def _taken(
         self, place: Path, event: LoopEvent, turn: str | None, *, configured: bool
@@ -363,28 +410,67 @@ class Loop:
         if place not in self._writers:
             writer = Capture(self._place, configured=configured).writer()
             self._writers[place] = threading.Lock(), writer
+            if self._resident:
+                self._remember(place, writer)
         lock, writer = self._writers[place]
+        watched = self._watched.get(place)
+        reason, session = _reason(event), event.session
         with lock:
-            return writer.take(
-                place,
-                reason=_reason(event),
-                now=self._place.clock(),
-                session=event.session,
-                turn=turn,
-            )
+            now = self._place.clock()
+            if watched is not None:
+                return watched.take(reason=reason, now=now, session=session, turn=turn)
+            return writer.take(place, reason=reason, now=now, session=session, turn=turn)
+
+    def _remember(self, place: Path, writer: CheckpointWriter) -> None:
+        # Imported here: only the helper needs it.
+        from holdfast.stores.checkpoints.watched_takes import WatchedTakes  # noqa: PLC0415
+
+        self._watched[place] = WatchedTakes(writer, place)
+        while len(self._watched) > _MOST_WATCHED:
+            self._unwatch(next(iter(self._watched)))
+
+    def _unwatch(self, place: Path) -> None:
+        with self._writers[place][0]:
+            if watched := self._watched.pop(place, None):
+                watched.close()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for place in list(self._watched):
+            self._unwatch(place)
+
+    def follow(self) -> None:
+        """Watch the projects that checkpoints are taken of, so that the next ones cost as much as
+        what changed. To be called when nobody waits for an answer."""
+        for place, each in list(self._watched.items()):
+            if each.is_to_be_followed() and (watch := each.watch()) is not None:
+                with self._writers[place][0]:
+                    each.follow(watch)
 
 
 def _projects(event: LoopEvent) -> Sequence[Path]:
-    """The project that the agent works in, and others that the tool names files of."""
+    """The project that the agent works in, and others that the tool names files of: also one that
+    lies inside, because a worktree of its own is no part of the project around it."""
     cwd = Path(os.path.realpath(event.cwd))
     found = [_project(cwd)]
     for name in event.paths:
-        path = Path(os.path.realpath(cwd / name))
-        if not any(path.is_relative_to(each) for each in found):
-            around = _repository(path.parent)
-            if around is not None:
-                found.append(around)
+        try:
+            path = Path(os.path.realpath(cwd / name))
+        except (OSError, ValueError):
+            continue  # no file can have this name
+        around = _repository(path.parent)
+        if around is not None and around not in found and not found[0].is_relative_to(around):
+            found.append(around)
     return found
+
+
+def _project_now(before: str, event: LoopEvent) -> str:
+    """The project whose budget holds for a session now. A folder in it is not one of its own, if it
+    is no repository."""
+    cwd = Path(os.path.realpath(event.cwd))
+    if before and cwd.is_relative_to(before) and _repository(cwd) in (None, Path(before)):
+        return before
+    return str(_project(cwd))
 
 
 def _project(directory: Path) -> Path:
@@ -410,26 +496,9 @@ def _candidates(place: Path, event: LoopEvent) -> Iterator[Path]:
         yield from dict.fromkeys((inner, cwd))
 
 
-def _use_of(state: LoopState, day: str) -> DayUse:
-    return DayUse(
-        agent=state.agent,
-        session=state.session,
-        project=state.project,
-        by_model={model: usage for (on, model), usage in state.used.items() if on == day},
-    )
-
-
-def _with(today: Sequence[DayUse], use: DayUse) -> Sequence[DayUse]:
-    others = [e for e in today if (e.agent, e.session) != (use.agent, use.session)]
-    for before in today:
-        if (before.agent, before.session) == (use.agent, use.session):
-            use = grown(before, use)
-    return [*others, use]
-
-
 def _reason(event: LoopEvent) -> str:
     names = ", ".join(Path(each).name for each in event.paths[:3])
-    return one_line(f"before {event.tool} {names}".strip())[: 2 * _LONGEST_NAME]
+    return one_line(f"before {event.tool or 'a tool'} {names}".strip())[: 2 * _LONGEST_NAME]
 
 
 def _is_new(state: LoopState, paths: Sequence[Path]) -> bool:
@@ -459,5 +528,6 @@ def _on_failure(why: str, *, blocks: bool) -> Decision:
 
 def _words(error: Exception) -> str:
     if isinstance(error, HoldfastError):
-        return error.message if error.hint is None else f"{error.message} {error.hint}"
+        message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
+        return message if error.hint is None else f"{message} {error.hint}"
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"

@@ -3,6 +3,14 @@
 # It asks the helper. When there is none, Python does the work, with the same input.
 use strict;
 my ($agent, $closed, $home, $python) = @ARGV;
+# Agents wait for 120 seconds and then run the tool: before that we say ourselves what happens.
+my $limit = 100;
+my $child;
+$SIG{ALRM} = sub {
+    kill 'KILL', $child if $child;
+    failed("no answer in $limit seconds");
+};
+alarm $limit;
 my $run = $ENV{XDG_RUNTIME_DIR} // '';
 my @run = $run =~ m{^/} && length $run <= 80 ? stat $run : ();
 my $folder = own(022, @run) ? "$run/holdfast" : "/tmp/holdfast-$<";
@@ -42,14 +50,19 @@ if (own(077, lstat $folder)) {
 }
 my @words = ($python, '-I', '-S', $client, $agent, $closed, $home);
 if (!length $raw) {
+    alarm 0; # it has a limit of its own
     exec @words;
     failed("$python cannot be started: $!");
 }
 # The helper died in the middle of its answer. What was read has to be given on.
-open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
+$child = open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
 put($other, $raw);
 close $other;
-exit($? >> 8);
+# A signal is no exit code, and other codes are no answers: an agent would take both for a yes.
+my ($signal, $code) = ($? & 127, $? >> 8);
+failed($signal ? "$python was ended by signal $signal" : "$python ended with $code")
+  if $signal || ($closed eq 'closed' && $code != 0 && $code != 2);
+exit $code;
 
 # Whether it is a folder of this user in which others lack some rights.
 sub own {
@@ -70,5 +83,12 @@ sub put {
 
 sub failed {
     print STDERR "Holdfast: the hook failed: $_[0]\n";
-    exit($closed eq 'closed' ? 2 : 1);
+    exit($closed eq 'closed' || says_block() ? 2 : 1);
+}
+
+# What the configuration says about failures, which may be newer than the hook.
+sub says_block {
+    my $path = "$home/config.toml";
+    return 0 unless -f $path && open my $config, '<', $path;
+    return scalar grep { /^[^#]*\bon_failure["']?\s*=\s*["']block["']/ } <$config>;
 }

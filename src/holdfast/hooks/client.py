@@ -8,6 +8,7 @@ With `alone` behind it asks nobody. With the words `helper FOLDER` it becomes th
 socket in that folder.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` loads more than is needed
 import posix
 import sys
 
@@ -24,6 +25,9 @@ _TYPE, _FOLDER = 0o170000, 0o040000
 _LONGEST = 80  # bytes: the name of a socket may have little more than 100
 _HEAD_WORDS = 3
 _ANSWER_SECONDS = 60.0
+#: `connect` tells agents to wait for 120 seconds; one that waited in vain runs the tool. So before
+#: that we say ourselves what happens.
+LIMIT = 100
 _FULL = 65_536
 #: No agent says more to a hook; the helper takes no more than that with the home.
 _MOST_BYTES = 60 * 1024**2
@@ -131,11 +135,15 @@ def _environment() -> "dict[bytes, bytes]":
 
 
 def start_helper() -> None:
-    """Start the helper, which is nobody's child: the agent must not wait for it."""
+    """Have the helper started as soon as this process has ended: until then it would take time
+    from the answer that the agent waits for. It is nobody's child, so nobody waits for it."""
+    ended, held = posix.pipe()  # `held` is closed by the end of this process, whatever that is
     if posix.fork():
         posix.wait()
+        posix.close(ended)
         return
     try:
+        posix.close(held)
         posix.setsid()
         if posix.fork():
             posix._exit(0)
@@ -143,7 +151,9 @@ def start_helper() -> None:
         for number in (0, 1, 2):
             posix.dup2(nothing, number)
         posix.chdir("/")
-        words = [sys.executable, "-I", "-S", __file__, "helper", runtime_folder()]
+        posix.read(ended, 1)
+        # Without `-S`: the helper has time, and what it watches with may lie elsewhere than we do.
+        words = [sys.executable, "-I", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
@@ -191,8 +201,34 @@ def _is_configured(home: str) -> bool:
     return True
 
 
+def _says_block(home: str) -> bool:
+    """What the configuration says about failures, in a moment in which nothing can be loaded."""
+    try:
+        text = _config(home)
+    except OSError:
+        return False
+    lines = (line.partition(b"#")[0].translate(None, b" \t\r\"'") for line in text.split(b"\n"))
+    return any(b"on_failure=block" in line for line in lines)
+
+
+def limited(closed: str, home: str) -> None:
+    """Give up in time. Whatever was begun is finished, or taken back, by the next hook."""
+
+    def late(*_: object) -> None:
+        _write_all(2, encoded(f"Holdfast: the hook failed: no answer in {LIMIT} seconds\n"))
+        posix._exit(2 if closed == "closed" or _says_block(home) else 1)
+
+    _signal.signal(_signal.SIGALRM, late)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
+    _signal.setitimer(_signal.ITIMER_REAL, LIMIT)
+
+
 def _load() -> None:
-    """Make Holdfast importable: this file lies in its package."""
+    """Make Holdfast importable: this file lies in its package. A process that answers once ends
+    before collecting garbage would pay."""
+    import gc
+
+    gc.disable()
     sys.path.insert(0, __file__.rpartition("/holdfast/hooks/")[0])
 
 
@@ -203,6 +239,7 @@ def main(words: "list[str]") -> int:
 
         return run(words[1])
     agent, closed, home = words[:3]
+    limited(closed, home)
     try:
         raw = _read_all(0)
     except ValueError as error:
@@ -233,14 +270,18 @@ def main(words: "list[str]") -> int:
     return found[0]
 
 
-def _wants_helper(home: str) -> bool:
-    """Whether the configuration lets a helper run; one that is wrong is reported elsewhere, and a
-    pipe in its place is not waited for."""
+def _config(home: str) -> bytes:
+    """The beginning of the configuration. A pipe in its place is not waited for."""
     number = posix.open(f"{home}/config.toml", posix.O_RDONLY | posix.O_NONBLOCK)
     try:
-        text = posix.read(number, _FULL)
+        return posix.read(number, _FULL)
     finally:
         posix.close(number)
+
+
+def _wants_helper(home: str) -> bool:
+    """Whether the configuration lets a helper run; one that is wrong is reported elsewhere."""
+    text = _config(home)
     return b"helper" not in text or b"helper = false" not in text.replace(b"=", b" = ").replace(
         b"  ", b" "
     )
@@ -250,6 +291,6 @@ if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
     except Exception as error:
-        code = 2 if "closed" in sys.argv[2:3] else 1
+        code = 2 if "closed" in sys.argv[2:3] or any(map(_says_block, sys.argv[3:4])) else 1
         _write_all(2, encoded(f"Holdfast: the hook failed: {type(error).__name__}: {error}\n"))
     posix._exit(code)

@@ -9,6 +9,12 @@ const FAILS_CLOSED = /*CLOSED*/ false
 const data = process.env.XDG_DATA_HOME || path.join(os.homedir(), ".local", "share")
 const database = path.resolve(data, "opencode", process.env.OPENCODE_DB || "opencode.db")
 const SECONDS = 120
+// Words behind `opencode` that leave the terminal to plain text; all others draw on it.
+const WORD = process.argv.slice(2).find((each) => !each.startsWith("-"))
+const IS_PLAIN = ["run", "serve", "web", "acp"].includes(WORD)
+const READING_MS = 20_000
+// To a refused prompt OpenCode says "Unexpected server error" in the same place: ours comes after.
+const AFTER_MS = 500
 
 function ask(input) {
   return new Promise((resolve, reject) => {
@@ -47,13 +53,18 @@ export const Holdfast = async ({ client, directory }) => {
     for (let steps = 0; parents.has(session) && steps < 20; steps++) session = parents.get(session)
     return session
   }
-  // On the screen for who sees one, and in the log for who does not. Nobody waits for either.
-  const tell = (message) => {
+  // On the screen, or as text where there is none, and in the log. OpenCode itself says no more
+  // than "Aborted" or "Unexpected server error". Nobody waits for it.
+  const tell = (message, variant = "warning", wait = 0) => {
+    const toast = { title: "Holdfast", message, variant, duration: READING_MS }
+    const level = variant === "error" ? "error" : "warn"
+    if (IS_PLAIN) process.stderr.write(`\n${message}\n`)
     const told = [
-      () => client.tui.showToast({ body: { title: "Holdfast", message, variant: "warning" } }),
-      () => client.app.log({ body: { service: "holdfast", level: "warn", message } }),
+      () => client.tui.showToast({ body: toast }),
+      () => client.app.log({ body: { service: "holdfast", level, message } }),
     ]
-    for (const say of told) Promise.resolve().then(say).catch(() => {})
+    const say = () => told.forEach((each) => Promise.resolve().then(each).catch(() => {}))
+    wait ? setTimeout(say, wait) : say()
   }
   const decide = async (event, input, output) => {
     const session = top(input.sessionID)
@@ -62,10 +73,13 @@ export const Holdfast = async ({ client, directory }) => {
       answer = await ask({ event, input, output, directory, database, session, turn: turns.get(session) })
     } catch (error) {
       const why = `Holdfast: the hook failed: ${error.message}`
-      if (FAILS_CLOSED) throw new Error(why)
-      return tell(why)
+      if (!FAILS_CLOSED) return tell(why)
+      if (event === "chat.message") tell(why, "error", AFTER_MS)
+      throw new Error(why)
     }
     if (answer.notice) tell(answer.notice)
+    if (answer.verdict && event === "chat.message") tell(answer.reason, "error", AFTER_MS)
+    else if (answer.verdict === "stop") tell(answer.reason, "error") // a refusal stands by its tool
     if (answer.verdict === "stop") {
       // The run ends first: a tool that is only refused is tried again.
       await client.session.abort({ path: { id: session } }).catch(() => {})

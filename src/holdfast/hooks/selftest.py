@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
@@ -35,13 +34,8 @@ def _connected(setup: Setup) -> Iterator[tuple[Setup, Wired]]:
             seen = wired(each)
             if scope == PROJECT and seen.path == wired(replace(each, scope=USER)).path:
                 continue
-            if seen.installed and _home_of(seen) == setup.home:
+            if seen.home == setup.home:
                 yield each, seen
-
-
-def _home_of(seen: Wired) -> Path:
-    words = next(iter(seen.commands.values()))
-    return Path(words[words.index(seen.agent) + 2])
 
 
 def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
@@ -58,7 +52,7 @@ def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
     trial: Trial = try_hook(seen)
     problem = trial.problem
     if not problem and seen.agent == "codex":
-        problem = untrusted(setup, seen)
+        problem = untrusted(setup)
     found = replace(found, tried=trial.answers)
     if problem:
         return replace(found, problem=problem, advice=again)
@@ -68,7 +62,28 @@ def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
         found,
         now=now_here if now_here.reason else replace(now_here, reason=in_words(budgets)),
         sessions=tuple(_sessions(loop, seen.agent, now)),
+        warnings=tuple(_warnings(loop, seen)),
     )
+
+
+#: Of these, no model has a cost in its transcripts.
+_WITHOUT_COST = ("claude-code", "codex", "gemini")
+
+
+def _warnings(loop: Loop, seen: Wired) -> Iterator[str]:
+    blocks = loop.blocks_on_failure()
+    if seen.fails_closed != blocks:
+        said, was = ("block", "allow") if blocks else ("allow", "block")
+        yield (
+            f"hooks.on_failure is {said}, and it was {was} when {seen.agent} was connected: that "
+            f"still holds when Holdfast cannot be started. `holdfast connect {seen.agent}` again"
+        )
+    if seen.agent in _WITHOUT_COST and loop.lacks_prices(seen.agent):
+        then = "no tool runs" if blocks else "tools run all the same"
+        yield (
+            f"there is a budget on cost and no price under [prices], and {seen.agent} writes down "
+            f"no cost: it cannot be checked, and {then}"
+        )
 
 
 def _sessions(loop: Loop, agent: str, now: float) -> Iterator[HookAnswer]:
@@ -104,6 +119,8 @@ def _findings(report: HookReport) -> Iterator[Finding]:
     yield Finding(check=check, message=f"it takes checkpoints, and blocks over budget ({tried})")
     if report.now is not None:
         yield Finding(check=f"{report.agent} now", message=report.now.describe(reasons=True))
+    for warning in report.warnings:
+        yield Finding(check=check, severity=Severity.WARNING, message=warning)
     for each in report.sessions:
         told = replace(each, case=f"the next tool of session {each.case}")
         yield Finding(check=f"{report.agent} now", message=told.describe(reasons=True))

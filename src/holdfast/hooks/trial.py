@@ -80,8 +80,7 @@ def try_hook(seen: Wired) -> Trial:
 
 
 def _cases(seen: Wired) -> Iterator[_Case]:
-    words = next(iter(seen.commands.values()))
-    closed = words[words.index(seen.agent) + 1] == "closed"
+    closed = seen.fails_closed
     yield _Case(words="a tool", session=_FIRST, takes=True)
     over = "budget of 1 iterations"
     yield _Case(words="a tool over a budget", session=_FIRST, blocks=True, says=over)

@@ -54,7 +54,8 @@ class HookAnswer(JsonValue):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookReport:
     """One connection of an agent. `problem` says why it does not work; then nobody asked what the
-    agent would hear `now`. `sessions` are those that would not hear "go on"."""
+    agent would hear `now`. `sessions` are those that would not hear "go on". `warnings` are about
+    settings that do not do what somebody may expect of them."""
 
     agent: str
     scope: str
@@ -64,6 +65,7 @@ class HookReport:
     tried: tuple[HookAnswer, ...] = ()
     now: HookAnswer | None = None
     sessions: tuple[HookAnswer, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def works(self) -> bool:

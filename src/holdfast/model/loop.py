@@ -93,7 +93,8 @@ class Decision:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool that Holdfast saw, and the checkpoint that was there before it ran. If
-    nothing had changed, that is an earlier checkpoint. `missed` says why there is none."""
+    nothing had changed, that is an earlier checkpoint. `missed` says why there is none, or what it
+    lacks."""
 
     at: float
     turn: str
@@ -137,9 +138,18 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayUse:
-    """What one session used on one UTC day, by model."""
+    """What one session used on one UTC day in one project, by model."""
 
     agent: str
     session: str
     project: str
     by_model: Mapping[str, Usage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayNote:
+    """What all sessions used on one UTC day, in each project. `lost` is the damaged note in whose
+    place this one is, if that knew more perhaps."""
+
+    uses: tuple[DayUse, ...] = ()
+    lost: str = ""

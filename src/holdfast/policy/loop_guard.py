@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from holdfast.errors import COMMAND_FLAG
 from holdfast.model.guard import Advice, DayShare, Estimate, Level, Standing, Work
-from holdfast.model.loop import DayModels, DayUse, Decision, Verdict
+from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens
+from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, fixation_advice
 from holdfast.policy.budgets import Budget
 from holdfast.policy.loop_rules import LoopRules
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, cost
 from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
@@ -29,7 +31,8 @@ class LoopState:
     `transcripts` are its files, and those of its subagents that hooks named; `marks` say how far
     they were read, `used` what was found in them. `forgiven` are the tool errors in a row from
     before the user spoke last. `told` are notices that the user has had. `counted` are the last
-    calls: one that is asked about again, because its helper was killed, counts once.
+    calls: one that is asked about again, because its helper was killed, counts once. `lost` is the
+    damaged note in whose place this one is, "" for a sound one.
     """
 
     agent: str
@@ -45,6 +48,15 @@ class LoopState:
     marks: Mapping[str, Any] = field(default_factory=dict)
     used: DayModels = field(default_factory=dict)
     counted: tuple[str, ...] = ()
+    lost: str = ""
+
+    def used_on(self, day: str) -> DayUse:
+        return DayUse(
+            agent=self.agent,
+            session=self.session,
+            project=self.project,
+            by_model={model: usage for (on, model), usage in self.used.items() if on == day},
+        )
 
 
 #: So many calls are remembered, to count none of them twice.
@@ -83,12 +95,39 @@ def largest(one: Usage, other: Usage) -> Usage:
     )
 
 
-def grown(before: DayUse, use: DayUse) -> DayUse:
-    """What a session used on a day, by a later look."""
-    models = dict(before.by_model)
-    for model, usage in use.by_model.items():
-        models[model] = largest(models.get(model, Usage()), usage)
-    return replace(use, by_model=models)
+def less(usage: Usage, other: Usage) -> Usage:
+    """What is left of it, which is never less than nothing."""
+    return Usage(
+        tokens=_fewer(usage.tokens, other.tokens),
+        cost=max(0.0, usage.cost - other.cost),
+        unpriced=_fewer(usage.unpriced, other.unpriced),
+    )
+
+
+def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
+    return Tokens(
+        input=max(0, tokens.input - other.input),
+        output=max(0, tokens.output - other.output),
+        cached=max(0, tokens.cached - other.cached),
+    )
+
+
+def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
+    """What was used on a day, by a later look at all that one session used on it. What is new was
+    used in the project that it is in now; what it used in others before stays theirs."""
+    mine = [each for each in known if (each.agent, each.session) == (use.agent, use.session)]
+    models = dict(use.by_model)
+    for each in mine:
+        if each.project != use.project:
+            for model, usage in each.by_model.items():
+                models[model] = less(models.get(model, Usage()), usage)
+    before = next((each for each in mine if each.project == use.project), None)
+    for model, usage in before.by_model.items() if before else ():
+        models[model] = largest(usage, models.get(model, Usage()))
+    now = replace(use, by_model={model: each for model, each in models.items() if each != Usage()})
+    if before is None:
+        return (*known, now)
+    return tuple(now if each is before else each for each in known)
 
 
 def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tuple[Measure, ...]:
@@ -104,6 +143,11 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
     )
     at = state.work.ticked or 0.0
     found = spending.measures(rules.options, standing, rules.prices, at=at)
+    strange = _unpriced(state, rules.prices)  # a session has one model, and this may have several
+    found = tuple(
+        replace(each, unpriced=strange) if each.used is None and not each.is_daily else each
+        for each in found
+    )
     return (*found, *_of_project(rules, state.project, today))
 
 
@@ -114,13 +158,13 @@ def judge(
     found = measured(rules, state, today)
     passed = spending.refusal(found, Estimate())
     if passed is not None:
-        return Decision(verdict=Verdict.STOP, reason=_over(passed))
+        return Decision(verdict=Verdict.STOP, reason=_over(passed, rules, state.agent))
     options = rules.options
     broken = breaker_advice(max(0, errors - state.forgiven), tool, options.breaker)
     fixed = fixation_advice(state.run, same_call=options.same_call, same_tool=options.same_tool)
     advice = broken if broken.level >= fixed.level else fixed
     unknown = spending.unknown_cost(found)
-    undecided = "" if unknown is None else _unknown(unknown, state)
+    undecided = "" if unknown is None else _unknown(unknown)
     if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
     return Decision(advice=_new_advice(advice, state), undecided=undecided)
@@ -140,10 +184,16 @@ UNDECIDED, MISSED = "undecided:", "missed:"
 _LONGEST_NOTE = 200
 
 
+def gist(why: str) -> str:
+    """What makes a reason another one: not a path or a number, which may be new each time."""
+    words = (each for each in why.split() if not any(c == "/" or c.isdigit() for c in each))
+    return " ".join(words)[:_LONGEST_NOTE]
+
+
 def with_told(state: LoopState, kind: str, why: str) -> tuple[LoopState, bool]:
     """The state that knows what the user was told of this kind last, and whether that is no news.
     What is over ("") is news when it comes back."""
-    note = f"{kind}{why[:_LONGEST_NOTE]}" if why else ""
+    note = f"{kind}{gist(why)}" if why else ""
     others = tuple(each for each in state.told if not each.startswith(kind))
     told = (*others, note) if note else others
     return replace(state, told=told), note in state.told
@@ -176,73 +226,125 @@ def _session(state: LoopState, prices: Prices) -> Session:
     )
 
 
+def _unpriced(state: LoopState, prices: Prices) -> tuple[str, ...]:
+    used = state.used.items()
+    strange = {model for (_, model), use in used if cost(prices, model or None, use).full is None}
+    return tuple(sorted(strange))
+
+
 def _of_project(rules: LoopRules, project: str, today: Iterable[DayUse]) -> Iterable[Measure]:
     shares = [
-        (model, usage)
+        DayShare(source=use.agent, model=model, usage=usage)
         for use in today
         if project and use.project == project
         for model, usage in use.by_model.items()
     ]
     if rules.project_daily_tokens:
-        used = sum(usage.tokens.total for _, usage in shares)
-        yield _in_project(Budget.DAILY_TOKENS, used, rules.project_daily_tokens)
+        yield Measure(
+            budget=Budget.DAILY_TOKENS,
+            used=sum(each.usage.tokens.total for each in shares),
+            limit=rules.project_daily_tokens,
+            source=_PROJECT,
+        )
     if rules.project_daily_cost:
-        cost = _cost(shares, rules.prices)
-        yield _in_project(Budget.DAILY_COST, cost, rules.project_daily_cost)
-
-
-def _cost(shares: Iterable[tuple[str, Usage]], prices: Prices) -> float | None:
-    total = 0.0
-    for model, usage in shares:
-        cost = prices.cost_of_usage(model or None, usage)
-        if cost is None:
-            return None
-        total += cost
-    return total
+        spent = spending.spent_on(shares, rules.prices)
+        yield Measure(
+            budget=Budget.DAILY_COST,
+            used=spent.cost,
+            limit=rules.project_daily_cost,
+            source=_PROJECT,
+            known=spent.known,
+            unpriced=spent.unpriced,
+        )
 
 
 _PROJECT = "project"
 
 
-def _in_project(budget: Budget, used: float | None, limit: float) -> Measure:
-    return Measure(budget=budget, used=used, limit=limit, source=_PROJECT)
-
-
 def words(measure: Measure) -> str:
-    """`tokens per day in this project`."""
-    if measure.source == _PROJECT and measure.is_daily:
-        return f"{replace(measure, source=None).words} in this project"
-    return measure.words
+    """`tokens per day in this project`; of a cost, which says by itself what it is, `per day`."""
+    of_project = measure.source == _PROJECT and measure.is_daily
+    said = replace(measure, source=None).words if of_project else measure.words
+    said = f"{said} in this project" if of_project else said
+    return said.removeprefix("in cost").strip() if _is_cost(measure) else said
 
 
 def in_words(found: Sequence[Measure]) -> str:
     """How much of its budgets is used, for a person."""
     if not found:
         return "No budget is set."
-    parts = (
-        f"{'unknown' if each.used is None else _amount(each.used)} of {_amount(each.limit)} "
-        f"{words(each)}"
-        for each in found
-    )
+    parts = (f"{_used(each)} of {_limit(each)}" for each in found)
     return f"Used so far: {', '.join(parts)}."
 
 
-def _over(measure: Measure) -> str:
-    limit, used = _amount(measure.limit), _amount(measure.used or 0)
+def _used(measure: Measure) -> str:
+    if measure.used is not None:
+        return _amount(measure, measure.used)
+    return f"at least {_amount(measure, measure.known)}" if measure.known else "unknown"
+
+
+def _limit(measure: Measure) -> str:
+    """`$20.00 per day`."""
+    return f"{_amount(measure, measure.limit)} {words(measure)}".strip()
+
+
+def _over(measure: Measure, rules: LoopRules, agent: str) -> str:
+    home = COMMAND_FLAG.get() or ""  # the agent's own config.toml has nothing of this
+    more = f"`holdfast {home}config set {_key(measure, rules, agent)} VALUE`"
     return (
-        f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
-        "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
+        f"Holdfast: the budget of {_limit(measure)} is used up ({_used(measure)}), so no further "
+        f"tool runs. Stop here, and tell the user. To go on, they raise the limit with {more}."
     )
 
 
-def _unknown(measure: Measure, state: LoopState) -> str:
-    models = sorted({model for (_, model), use in state.used.items() if use.unpriced.any})
-    of = ", ".join(filter(None, models)) or "this model"
-    return (
-        f"there is a budget of {_amount(measure.limit)} {words(measure)}, and no price for {of}; "
-        "set one under [prices]"
-    )
+#: What the limits are called in the configuration.
+_KEYS = {
+    Budget.TOKENS_IN: "max_tokens_in",
+    Budget.TOKENS_OUT: "max_tokens_out",
+    Budget.TOKENS: "max_tokens",
+    Budget.COST: "max_cost",
+    Budget.ITERATIONS: "max_iterations",
+    Budget.WALL_SECONDS: "max_minutes",
+    Budget.MESSAGES_PER_MINUTE: "max_messages_per_minute",
+    Budget.DAILY_TOKENS: "daily_tokens",
+    Budget.DAILY_COST: "daily_cost",
+}
 
 
-def _amount(value: float) -> str:
-    return f"{shown(value):,}"
+def _key(measure: Measure, rules: LoopRules, agent: str) -> str:
+    """Where this limit is set."""
+    name = _KEYS[measure.budget]
+    if measure.source == _PROJECT and measure.is_daily:
+        return f"hooks.project_{name}"
+    own = rules.options.by_source.get(agent)
+    usual = dict(rules.options.everywhere.limits()).get(measure.budget)
+    of_source = measure.source is not None if measure.is_daily else measure.limit != usual
+    return f"guard.source.{agent}.{name}" if own and of_source else f"guard.{name}"
+
+
+def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
+    """What cannot be told because a note was damaged; "" if nothing depends on it."""
+    if state.lost and rules.bounds_session(state.agent):
+        return (
+            "the note of what this session used was damaged, so its budgets cannot be checked; "
+            f"start another session, or remove {state.lost} to go on with what is known"
+        )
+    if today.lost and rules.bounds_days(state.agent):
+        return (
+            "the note of what was used today was damaged, so the budgets of the day cannot be "
+            f"checked; remove {today.lost} to go on with what is known"
+        )
+    return ""
+
+
+def _unknown(measure: Measure) -> str:
+    of = ", ".join(each or "answers that name no model" for each in measure.unpriced)
+    return f"there is a budget of {_limit(measure)}, and no price for {of}; set one under [prices]"
+
+
+def _is_cost(measure: Measure) -> bool:
+    return measure.budget in (Budget.COST, Budget.DAILY_COST)
+
+
+def _amount(measure: Measure, value: float) -> str:
+    return format_cost(value) if _is_cost(measure) else f"{shown(value):,}"

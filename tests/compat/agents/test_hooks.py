@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.hooks import connect
 from holdfast.hooks.selftest import examine_hooks
 from holdfast.value import replace
-from tests.compat.agents.connected import Connected, tree_of
+from tests.compat.agents.connected import RUN, Connected, tree_of
 from tests.compat.agents.installed import NotInstallableError
 from tests.compat.agents.lab import Claude, Codex, Gemini, Lab, OpenCode
 from tests.compat.agents.model_server import serving
@@ -81,15 +82,93 @@ def test_over_budget_no_further_tool_runs(lab: Lab) -> None:
     try:
         connected.connect()
         prompt = [connected.shell(f"touch ran-{number}") for number in range(6)]
-        connected.say("Do this:\n" + "\n".join(prompt), check=False)
+        said = connected.say("Do this:\n" + "\n".join(prompt), check=False)
         ran = sorted(path.name for path in lab.project.glob("ran-*"))
         assert ran == ["ran-0", "ran-1"]
+        # `claude -p` prints nothing at all when a hook ends its run; its screen says why.
+        assert ("the budget of 2 iterations is used up" in said) == (lab.name != "claude-code")
         # The run ends with the third question, except that Codex lets no hook end it.
         asked = [each for each in lab.model.heard if json.loads(each).get("tools")]
         assert len(asked) == (7 if lab.name == "codex" else 3)
         connected.say("And this:\n" + connected.shell("touch ran-later"), check=False)
         # Another session has a budget of its own.
         assert (lab.project / "ran-later").exists()
+    finally:
+        connected.close()
+
+
+def test_the_user_of_opencode_sees_why_it_stopped(tmp_path: Path) -> None:
+    """OpenCode itself says "Aborted", and to the next prompt "Unexpected server error"."""
+    with serving() as model:
+        try:
+            lab = OpenCode(tmp_path.resolve() / "place", model)
+        except NotInstallableError as error:
+            pytest.skip(f"THE REAL AGENT WAS NOT TRIED: {error}")
+        lab.set_up()
+        connected = Connected(lab, "[hooks]\nhelper = false\n[guard]\nmax_iterations = 1\n")
+        try:
+            connected.connect()
+            calls = " ".join(connected.shell(f"touch ran-{number}") for number in range(2))
+            assert "the budget of 1 iterations is used up" in connected.say(calls, check=False)
+            [session] = lab.listed()
+            for opened, prompt in (((), calls), (lab.showing(session), "go on")):
+                screen = lab.terminal(*opened)
+                try:
+                    screen.wait(lambda drawn: "ctrl+p" in drawn)
+                    screen.settled()
+                    screen.type(prompt)
+                    screen.wait(lambda drawn: "no further tool runs" in drawn)
+                finally:
+                    screen.close()
+        finally:
+            connected.close()
+
+
+def test_what_cannot_be_decided_is_told_where_the_agent_shows_it(lab: Lab) -> None:
+    """In plain text two of them show it nowhere; on the screen all do."""
+    connected = Connected(lab, "[hooks]\nhelper = false\n[guard]\nmax_cost = 1\n")
+    try:
+        connected.connect()
+        steps = [connected.shell(f"touch ran-{number}") for number in range(3)]
+        said = connected.say("Do this:\n" + "\n".join(steps))
+        assert len(list(lab.project.glob("ran-*"))) == len(steps)
+        assert said.count("no price for") == (lab.name in ("gemini", "opencode")), said
+        if lab.name in ("claude-code", "codex"):
+            flag = RUN[lab.name][-1]
+            screen = lab.terminal(flag, " ".join(steps))
+            try:
+                screen.wait(lambda drawn: "no price for" in drawn)
+            finally:
+                screen.close()
+    finally:
+        connected.close()
+
+
+@pytest.mark.parametrize("how", ["allow", "block"])
+def test_a_hook_that_hangs_is_for_the_user_to_decide(
+    how: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every agent runs the tool when it has waited in vain. Ours gives up before."""
+    package = lab.place / "slow" / "holdfast"
+    hooks = Path(connect.__file__).parent
+    shutil.copytree(hooks, package / "hooks")
+    for path in hooks.parent.iterdir():
+        if path.name not in ("hooks", "__pycache__"):
+            (package / path.name).symlink_to(path)
+    for name, old, new in (
+        ("client.py", "LIMIT = 100", "LIMIT = 2"),
+        ("client.pl", "$limit = 100", "$limit = 2"),
+        ("serve.py", "event = parsed", "__import__('time').sleep(60); event = parsed"),
+    ):
+        file = package / "hooks" / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+    monkeypatch.setattr(connect, "_HERE", package / "hooks")
+    connected = Connected(lab, f'[hooks]\nhelper = false\non_failure = "{how}"\n')
+    try:
+        connected.connect()
+        connected.say("Do this:\n" + connected.shell("touch ran"), check=False)
+        assert (lab.project / "ran").exists() == (how == "allow")
     finally:
         connected.close()
 

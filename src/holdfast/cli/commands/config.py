@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,12 @@ from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, here, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
-from holdfast.errors import UsageError
-from holdfast.model.text import printable
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.arguments import expanded
+from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
     from holdfast.api.configure import SettingChange
@@ -131,9 +133,39 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
         _tell_set(planned, dry_run=dry_run)
         if not dry_run:
             _tell_whose(invocation)
+            _tell_agents(invocation, planned)
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
     return 0
+
+
+def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
+    """Agents that have the old value in their settings, for when Holdfast cannot be started."""
+    if planned.key != "hooks.on_failure":
+        return
+    import os
+
+    from holdfast.hooks.agents import AGENTS
+    from holdfast.hooks.connect import PROJECT, USER, Setup, wired
+
+    names = []
+    for agent in AGENTS:
+        for scope in (USER, PROJECT):
+            setup = Setup(
+                agent=agent,
+                scope=scope,
+                user_home=invocation.user_home,
+                project=here() or invocation.user_home,
+                home=invocation.home_path.absolute(),
+                environ=os.environ,
+            )
+            with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
+                seen = wired(setup)
+                ours = seen.home == setup.home
+                if ours and seen.fails_closed != (planned.value == "block"):
+                    names.append(f"{agent}{' --scope project' if scope == PROJECT else ''}")
+    for each in dict.fromkeys(names):
+        note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")
 
 
 def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
@@ -181,13 +213,29 @@ def edit(invocation: Invocation) -> int:
 def check(invocation: Invocation) -> int:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
     path = _path(invocation)
-    invocation.settings(invocation.home_path)
+    settings = invocation.settings(invocation.home_path)
     exists = path.exists()
+    doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
+    for each in doubts:
+        note(f"warning: homes: {one_line(each)}")
     if invocation.json:
-        print_json({"path": str(path), "exists": exists, "ok": True})
+        print_json({"path": str(path), "exists": exists, "ok": True, "warnings": doubts})
+    elif doubts:
+        say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
     return 0
+
+
+def _doubt_about_home(place: str) -> str:
+    """What is wrong with a place that `homes` lists; "" when a home is there. It is a warning: the
+    place may be on a disk that is away."""
+    from holdfast.api.place import is_home
+
+    path = expanded(place)
+    if not path.exists():
+        return f"{place} does not exist."
+    return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
 @config.command("path", cls=Command, example="$EDITOR $(holdfast config path)")
