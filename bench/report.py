@@ -38,7 +38,17 @@ fails nobody's build. `make bench-quick` shows in a minute that it all works.
 """
 #: The sections in their order.
 SCRIPTS = (
-    *("startup", "hooks", "sessions", "guards", "prune", "hermes", "reach", "checkpoints"),
+    *(
+        "startup",
+        "hooks",
+        "sessions",
+        "guards",
+        "prune",
+        "archives",
+        "hermes",
+        "reach",
+        "checkpoints",
+    ),
     "remotes",
 )
 

@@ -206,6 +206,13 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class UnreachableError(StorageError):
+    """A store on another machine does not answer, or not with what it was asked for. It was tried
+    again and again; whatever else it is asked next would wait as long."""
+
+    kind = "unreachable"
+
+
 class FullDiskError(StorageError):
     """There is no room left. What is on the disk is whole."""
 
