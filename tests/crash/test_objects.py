@@ -76,6 +76,7 @@ def check_whole(home: HoldfastHome, original: tuple[object, object]) -> None:
     stored = list(everything(home))
     assert sorted((*stored, *in_archive)) == sorted(("root", *ALL))
     assert not home.archive.problems()
+    folder_of(home).heal()
     names = {blob.name for blob in folder_of(home).blobs.names(own_folder(home))}
     assert len(names) == len(in_archive)
     bring(home)

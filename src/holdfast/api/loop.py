@@ -63,11 +63,14 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Taking
+    from holdfast.stores.checkpoints.watched_takes import WatchedTakes
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
+#: An agent works in few projects at a time, and each takes watches of the kernel.
+_MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
@@ -88,9 +91,12 @@ class Loop:
     configuration says is read once: whoever answers many hooks makes another one when the file
     changes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, resident: bool = False) -> None:
+        """`resident` is for a process that answers many hooks: see `follow`."""
         self._place = place
+        self._resident = resident
         self._writers: dict[Path, tuple[threading.Lock, CheckpointWriter]] = {}
+        self._watched: dict[Path, WatchedTakes] = {}
         self._said: set[tuple[str, str, str]] = set()
 
     @cached_property
@@ -389,15 +395,42 @@ class Loop:
         if place not in self._writers:
             writer = Capture(self._place, configured=configured).writer()
             self._writers[place] = threading.Lock(), writer
+            if self._resident:
+                self._remember(place, writer)
         lock, writer = self._writers[place]
+        watched = self._watched.get(place)
+        reason, session = _reason(event), event.session
         with lock:
-            return writer.take(
-                place,
-                reason=_reason(event),
-                now=self._place.clock(),
-                session=event.session,
-                turn=turn,
-            )
+            now = self._place.clock()
+            if watched is not None:
+                return watched.take(reason=reason, now=now, session=session, turn=turn)
+            return writer.take(place, reason=reason, now=now, session=session, turn=turn)
+
+    def _remember(self, place: Path, writer: CheckpointWriter) -> None:
+        # Imported here: only the helper needs it.
+        from holdfast.stores.checkpoints.watched_takes import WatchedTakes  # noqa: PLC0415
+
+        self._watched[place] = WatchedTakes(writer, place)
+        while len(self._watched) > _MOST_WATCHED:
+            self._unwatch(next(iter(self._watched)))
+
+    def _unwatch(self, place: Path) -> None:
+        with self._writers[place][0]:
+            if watched := self._watched.pop(place, None):
+                watched.close()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for place in list(self._watched):
+            self._unwatch(place)
+
+    def follow(self) -> None:
+        """Watch the projects that checkpoints are taken of, so that the next ones cost as much as
+        what changed. To be called when nobody waits for an answer."""
+        for place, each in list(self._watched.items()):
+            if each.is_to_be_followed() and (watch := each.watch()) is not None:
+                with self._writers[place][0]:
+                    each.follow(watch)
 
 
 def _projects(event: LoopEvent) -> Sequence[Path]:

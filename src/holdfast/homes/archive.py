@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import DamageError, HoldfastError, UnreachableError
 from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.archive_rows import Ended, Rows
@@ -90,6 +90,7 @@ class IntoArchive:
     def __init__(self, archive: SessionArchive, packer: Packer) -> None:
         self._archive = archive
         self._packer = packer
+        self._seen_last: Entries = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Lines for bundles that lost theirs. The obstacle is reported for each session."""
@@ -103,18 +104,22 @@ class IntoArchive:
 
     def _entries(self) -> Entries:
         """The bundles by session and by the operation that archived it."""
-        return {
+        self._seen_last = {
             (each.session.id, each.operation): each
             for each in self._archive.look().entries
             if each.holds is self.holds
         }
+        return self._seen_last
 
     def _drop_bundles(self, batch: Sequence[Removal]) -> None:
         if batch:
-            entries = self._entries()
+            try:
+                entries = self._entries()
+            except UnreachableError:  # its bundles are still those that were put back from
+                entries = self._seen_last
             keys = [(each.item.id, each.operation) for each in batch]
             files = [entries[key].file for key in keys if key in entries]
-            self._archive.drop(files, batch[0].operation)
+            self._archive.drop_in_time(files, batch[0].operation)
 
 
 class Restore:
@@ -134,7 +139,8 @@ class Restore:
         self._is_back = is_back
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        with contextlib.suppress(HoldfastError, OSError):
+            self._archive.pay()
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
@@ -150,7 +156,7 @@ class Restore:
             for removal, outcome in zip(batch, outcomes, strict=True)
             if outcome.result is Result.BROUGHT_BACK and removal.item.target != MAPPED
         ]
-        self._archive.drop(back, batch[0].operation)
+        self._archive.drop_in_time(back, batch[0].operation)
         return outcomes
 
     def _restore(self, removal: Removal) -> Ended:

@@ -276,9 +276,13 @@ class UnitArchiveMover(IntoArchive):
         if not self._is_staged(removal):
             staged = self._units.folder(removal)
             remove_tree(staged)
-            self._archive.verify(file)
-            with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-                _write_all(staged, members)
+            with self._archive.at_hand(file):
+                self._archive.verify(file)
+                with (
+                    self._archive.opened(file) as (raw, codec),
+                    bundle.members(raw, codec) as members,
+                ):
+                    _write_all(staged, members)
 
     def restore(self, removal: Removal) -> Ended:
         """Bring a unit back from its bundle, which is for the caller to drop."""

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.homes.appended import check_of, content_check_of
 from holdfast.homes.blocks import tokens_in
 from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, parsed
+from holdfast.homes.same_file import check_of, content_check_of
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage

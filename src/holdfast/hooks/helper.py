@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import socket
 import struct
@@ -63,7 +64,10 @@ class Helper:
             self._made = _seen(self._socket)
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
+            stack.callback(self._answerer.close)
             self._answerer.prepare()
+            gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
+            gc.enable()
             self._accept(server)
             if self._is_found():
                 self._socket.unlink(missing_ok=True)
@@ -124,6 +128,7 @@ class Helper:
                 reply = self._answer(peer)
                 out, err = encoded(reply.out), encoded(reply.err)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
+            self._answerer.follow()  # after the answer has its end
         finally:
             with self._turn:
                 del self._busy[peer]
