@@ -105,6 +105,31 @@ def test_what_came_later_stays_when_ours_leave(
     assert path.read_text() == THEIRS.replace('"dark"', '"light"')
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hooks": /* team */ {"PreToolUse": /* none yet */ []}, "model": "a"}',
+        '{"hooks": {}, "model": "a"}',
+        '{"model": "a", "hooks": {"PreToolUse": [], "UserPromptSubmit": []}}',
+        '{"model": "a"}',
+    ],
+)
+def test_only_what_connect_made_leaves_with_our_entries(
+    text: str, machine: Machine, inside: Inside
+) -> None:
+    path = machine.user / SETTINGS["claude-code"]
+    path.parent.mkdir()
+    for _ in range(2):  # what was made and left again is not made
+        path.write_text(text)
+        inside.ok("connect", "claude-code", "--yes")
+        path.write_text(path.read_text().replace('"a"', '"b"'))
+        inside.ok("config", "set", "hooks.on_failure", "block")
+        inside.ok("connect", "claude-code", "--yes")
+        inside.ok("disconnect", "claude-code", "--yes")
+        assert "".join(path.read_text().split()) == "".join(text.replace('"a"', '"b"').split())
+        text = '{"hooks": {}, "model": "a"}' if text == '{"model": "a"}' else text
+
+
 def test_a_settings_file_that_is_a_link_stays_one(machine: Machine, inside: Inside) -> None:
     dotfiles = machine.user / "dotfiles" / "claude.json"
     dotfiles.parent.mkdir()

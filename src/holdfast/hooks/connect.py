@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -22,7 +22,7 @@ from holdfast.hooks import json_edit
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.codex_trust import retrusted, trust_hash
 from holdfast.hooks.ours import is_our_handler, is_ours, our_command
-from holdfast.hooks.way_back import way_back
+from holdfast.hooks.way_back import made_by_us, way_back
 from holdfast.model.rewrite import Rewrite, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
@@ -98,7 +98,8 @@ def plan_connect(setup: Setup) -> Sequence[Rewrite]:
 def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewrite]:
     """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
     that nobody changed since becomes exactly what it was before."""
-    planned = _planned(setup, connecting=False, known=_our_hashes(setup, done))
+    made = made_by_us(str(settings_file(setup)), AGENTS[setup.agent].events, done)
+    planned = _planned(setup, connecting=False, known=_our_hashes(setup, done), made=made)
     return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
 
@@ -153,15 +154,20 @@ def _folder(setup: Setup, variable: str, usual: str) -> Path:
 
 
 def _planned(
-    setup: Setup, *, connecting: bool, known: frozenset[str] = frozenset()
+    setup: Setup,
+    *,
+    connecting: bool,
+    known: frozenset[str] = frozenset(),
+    made: Collection[tuple[str, ...]] = (),
 ) -> Sequence[Rewrite]:
+    """`made` are the containers in the settings that may go with our entries."""
     path = settings_file(setup)
     if setup.agent == "opencode":
         return _changed(path, _plugin(setup) if connecting else None, replacing=_is_plugin)
     old = text_of(path)
     start = "{}\n" if old is None or not old.strip() else old
     try:
-        new = _without(setup.agent, start)
+        new = _without(setup.agent, start, made)
         if connecting:
             new = _with(setup, new)
         json_edit.value_of(new, json_edit.parse(new))
@@ -182,9 +188,10 @@ def _with(setup: Setup, text: str) -> str:
     return text
 
 
-def _without(agent: str, text: str) -> str:
+def _without(agent: str, text: str, made: Collection[tuple[str, ...]]) -> str:
     for event in AGENTS[agent].events:
-        text = json_edit.remove(text, ("hooks", event), is_ours)
+        stay = {("hooks",), ("hooks", event)}.difference(made)
+        text = json_edit.remove(text, ("hooks", event), is_ours, stay=stay)
         # Somebody may have put a handler of theirs into our entry: that one stays.
         for number in range(len(entries_of(text, event))):
             text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
