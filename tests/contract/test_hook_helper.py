@@ -347,6 +347,42 @@ def test_the_home_directory_is_that_of_the_client(way: str, hooked: Hooked) -> N
     assert b"no checkpoint" in hooked.run(way, environ={"HOME": str(hooked.project)}).stdout
 
 
+def test_an_agent_with_its_home_elsewhere_is_answered_alike(hooked: Hooked) -> None:
+    """The variables that name the homes of agents never reach the helper. Nor does it need them: a
+    hook says by its whole path what is to be read, and no variable outranks the configuration."""
+    elsewhere = hooked.home.parent / "agents"
+    transcript = elsewhere / "claude" / "projects" / "p" / "s2.jsonl"
+    transcript.parent.mkdir(parents=True)
+    usage = {"input_tokens": 900, "output_tokens": 0}
+    message = {"role": "assistant", "id": "m", "model": "x", "usage": usage, "content": []}
+    line = {"type": "assistant", "timestamp": "2026-01-01T00:00:00Z", "message": message}
+    transcript.write_text(json.dumps(line) + "\n")
+    hooked.home.mkdir()
+    (hooked.home / "config.toml").write_text("[guard.source.claude-code]\nmax_tokens = 500\n")
+    given = {
+        "CLAUDE_CONFIG_DIR": str(elsewhere / "claude"),
+        "CODEX_HOME": str(elsewhere / "codex"),
+        "XDG_DATA_HOME": str(elsewhere / "data"),
+        "HOLDFAST_GUARD_MAX_TOKENS": "0",
+    }
+    said = {
+        "session_id": "s2",
+        "cwd": str(hooked.project),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "make"},
+        "transcript_path": str(transcript),
+    }
+    raw = json.dumps(said).encode()
+    alone = hooked.run(raw=raw, environ=given)
+    process = hooked.wait_for_helper()
+    assert b"CLAUDE_CONFIG_DIR" not in Path(f"/proc/{process}/environ").read_bytes()
+    answered = hooked.run(raw=raw, environ=given)
+    assert b"900" in alone.stdout, alone
+    assert b"deny" in alone.stdout
+    assert (answered.returncode, answered.stdout) == (alone.returncode, alone.stdout)
+
+
 def test_a_helper_looks_at_who_asks(hooked: Hooked) -> None:
     """Two may have one name."""
     hooked.folder.mkdir(mode=0o700)
