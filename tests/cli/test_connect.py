@@ -321,7 +321,9 @@ def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: I
     assert (report["agent"], report["works"], tried) == (agent, True, TRIED)
     assert report["now"]["blocked"] is False
     path = machine.user / SETTINGS.get(agent, ".config/opencode/plugins/holdfast.js")
-    broken = path.read_text().replace("/usr/bin/perl", "/usr/bin/false")
+    # One that fails, and one that does nothing at all.
+    program = "/usr/bin/false" if agent in ("claude-code", "opencode") else "/usr/bin/true"
+    broken = path.read_text().replace("/usr/bin/perl", program)
     if broken == path.read_text():
         pytest.skip("there is no Perl here")
     path.write_text(broken)
