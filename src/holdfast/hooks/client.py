@@ -12,6 +12,10 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads more than is 
 import posix
 import sys
 
+TYPE_CHECKING = False  # as in `typing`, which would cost too much
+if TYPE_CHECKING:
+    import _socket
+
 #: A hook about one of these changes nothing and is not worth starting Holdfast for.
 _READING = {
     "claude-code": (b"Read", b"Glob", b"Grep", b"TodoWrite", b"WebFetch", b"WebSearch"),

@@ -51,7 +51,9 @@ def _containers(part: bytes, events: Sequence[str]) -> set[tuple[str, ...]]:
     """The containers that begin in a part of settings. The list of an entry is called `hooks` as
     well."""
     text = part.decode(errors="replace")
-    found = {("hooks", each) for each in events if re.search(rf'"{each}"\s*:\s*\[', text)}
+    found: set[tuple[str, ...]] = {
+        ("hooks", each) for each in events if re.search(rf'"{each}"\s*:\s*\[', text)
+    }
     return found | {("hooks",)} if re.search(r'"hooks"\s*:\s*\{', text) else found
 
 
