@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -143,6 +144,16 @@ def settings_file(setup: Setup) -> Path:
         case _:
             known = ", ".join(AGENTS)
             raise UsageError(f"Holdfast cannot be connected to {setup.agent!r}; it knows {known}.")
+
+
+def leads_to(setup: Setup, path: Path) -> str:
+    """Where a link below the project or the home directory leads to; "" when there is none."""
+    real = os.path.realpath(path)
+    for root in (setup.project, setup.user_home):
+        if path.is_relative_to(root):
+            plain = os.path.join(os.path.realpath(root), path.relative_to(root))  # noqa: PTH118 - text
+            return "" if real == plain else real
+    return "" if real == str(path) else real
 
 
 def _folder(setup: Setup, variable: str, usual: str) -> Path:
@@ -308,6 +319,11 @@ def _bytes(path: Path) -> bytes | None:
 
 def text_of(path: Path) -> str | None:
     found = _bytes(path)
+    if found is not None and found.startswith(BOM_UTF8):
+        raise UsageError(
+            f"{path} begins with a byte order mark (BOM); nothing was changed.",
+            hint="Save it as UTF-8 without one, and try again.",
+        )
     try:
         return None if found is None else found.decode()
     except UnicodeDecodeError:
