@@ -350,10 +350,11 @@ def test_doctor_tells_what_would_be_blocked_now(
     shown = _doctor(inside)
     assert "it was allow" not in shown
     assert "no price under [prices]" in shown
-    assert "no tool runs after the first answer" in shown
+    assert "it cannot be checked, and no tool runs" in shown
     inside.ok("config", "set", "guard.max_cost", "0")
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
-    assert "a tool in a new session here: allowed. Used so far: 0 of 5 in cost," in shown
+    assert "a tool in a new session here: blocked. " in shown
+    assert "there is a budget on cost, and no model has a price" in shown
     monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.homes.appended import check_of, content_check_of
 from holdfast.homes.blocks import tokens_in
 from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, parsed
+from holdfast.homes.same_file import check_of, content_check_of
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
@@ -33,7 +33,10 @@ from holdfast.value import dataclass
 #: What a look knows of those before, as JSON: by the path of each file.
 Marks: TypeAlias = Mapping[str, Any]
 
-_EXIT = re.compile(r"(?:Process exited with code|Exit code:?|\"exit_code\":) ?(-?\d+)")
+_EXIT = re.compile(r"(?:Process exited with code|Exit [Cc]ode:?|\"exit_code\":) ?(-?\d+)")
+#: Where Gemini CLI says it: below what the command wrote, which may say something like it, too.
+_GEMINI_SHELL = "run_shell_command"
+_GEMINI_EXIT = re.compile(r"(?:^|\\n|\n)Exit Code: (-?\d+)")
 #: The fields with a number of tokens, of all agents.
 _COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
 #: So many calls of tools, and answers of Claude Code, are remembered, to count none of them twice.
@@ -401,9 +404,9 @@ def _gemini_call(call: object, tally: _Tally) -> None:
         return
     counted.append(call.get("id"))
     del counted[:-_MOST_CALLS]
-    exits = _EXIT.search(str(call.get("resultDisplay") or call.get("result"))[:2_000])
-    failed = call["status"] == "error" or (exits is not None and exits[1] != "0")
-    tally.ended(failed=failed)
+    result = call.get("result") if call.get("name") == _GEMINI_SHELL else None
+    exits = _GEMINI_EXIT.findall(str(result)[-2_000:])
+    tally.ended(failed=call["status"] == "error" or (bool(exits) and exits[-1] != "0"))
 
 
 def _subagents_of_claude(path: Path) -> Sequence[Path]:

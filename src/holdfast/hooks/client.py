@@ -179,11 +179,15 @@ def _environment() -> "dict[bytes, bytes]":
 
 
 def start_helper() -> None:
-    """Start the helper, which is nobody's child: the agent must not wait for it."""
+    """Have the helper started as soon as this process has ended: until then it would take time
+    from the answer that the agent waits for. It is nobody's child, so nobody waits for it."""
+    ended, held = posix.pipe()  # `held` is closed by the end of this process, whatever that is
     if posix.fork():
         posix.wait()
+        posix.close(ended)
         return
     try:
+        posix.close(held)
         posix.setsid()
         if posix.fork():
             posix._exit(0)
@@ -191,7 +195,9 @@ def start_helper() -> None:
         for number in (0, 1, 2):
             posix.dup2(nothing, number)
         posix.chdir("/")
-        words = [sys.executable, "-I", "-S", __file__, "helper", runtime_folder()]
+        posix.read(ended, 1)
+        # Without `-S`: the helper has time, and what it watches with may lie elsewhere than we do.
+        words = [sys.executable, "-I", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
@@ -262,7 +268,11 @@ def limited(closed: str, home: str) -> None:
 
 
 def _load() -> None:
-    """Make Holdfast importable: this file lies in its package."""
+    """Make Holdfast importable: this file lies in its package. A process that answers once ends
+    before collecting garbage would pay."""
+    import gc
+
+    gc.disable()
     sys.path.insert(0, __file__.rpartition("/holdfast/hooks/")[0])
 
 

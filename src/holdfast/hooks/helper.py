@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import socket
 import struct
@@ -68,7 +69,10 @@ class Helper:
             self._made = _seen(self._socket)
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
+            stack.callback(self._answerer.close)
             self._answerer.prepare()
+            gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
+            gc.enable()
             self._accept(server)
             if self._is_found():
                 self._socket.unlink(missing_ok=True)
@@ -148,6 +152,7 @@ class Helper:
                 with self._turn:  # a sign in the middle of the answer would spoil it
                     self._waiting.discard(peer)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
+            self._answerer.follow()  # after the answer has its end
         finally:
             with self._turn:
                 self._waiting.discard(peer)

@@ -87,7 +87,7 @@ def _warnings(loop: Loop, seen: Wired) -> Iterator[str]:
         then = "no tool runs" if blocks else "tools run all the same"
         yield (
             f"there is a budget on cost and no price under [prices], and {seen.agent} writes down "
-            f"no cost: it cannot be checked, and {then} after the first answer"
+            f"no cost: it cannot be checked, and {then}"
         )
 
 

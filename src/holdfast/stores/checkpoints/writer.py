@@ -73,7 +73,10 @@ class CheckpointWriter:
         session: str | None = None,
         turn: str | None = None,
         paths: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> Taking:
+        """With `paths`, look only at these and what is below them; with `after`, only if that is
+        still the last checkpoint of the directory."""
         if (refusal := self.refusal(workdir)) is not None:
             return refusal
         place = real(workdir)
@@ -81,7 +84,13 @@ class CheckpointWriter:
         given = None if paths is None else [relative(place, path) for path in paths]
         self._open(now)
         order = Order(
-            workdir=place, project=project, reason=reason, now=now, session=session, turn=turn
+            workdir=place,
+            project=project,
+            reason=reason,
+            now=now,
+            session=session,
+            turn=turn,
+            after=after,
         )
         before = _identity(place)
         try:
