@@ -128,6 +128,13 @@ class Loop:
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
 
+    def may_have_helper(self) -> bool:
+        """Whether a helper may answer for this home. Raises nothing."""
+        try:
+            return self._is_default or self._place.settings.hooks.helper
+        except Exception:  # noqa: BLE001 - as above; whoever decides says what is wrong
+            return True
+
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
         """What holds, and what is wrong with the configuration: then the defaults hold."""
         try:
