@@ -166,7 +166,8 @@ class Checkpoints(CheckpointRemotes):
         if wanted is not None:
             book = FileLoopBook(self._place.state)
             newest = dict.fromkeys(each.session for each in listed if each.session)
-            wanted = _meant(wanted, [*newest, *sorted(book.beginning(wanted) - newest.keys())])
+            if isinstance(session, str):
+                wanted = _meant(wanted, [*newest, *sorted(book.beginning(wanted) - newest.keys())])
             started = {each.checkpoint for each in book.calls(wanted)}
             listed = [each for each in listed if each.session == wanted or each.id in started]
         return [*listed[:limit]]

@@ -30,7 +30,7 @@ from holdfast.stores.process_group import ProcessGroup, foreground_terminal
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, FoundSession, Machine
+    from holdfast.api.machine import FoundSession, Machine
     from holdfast.services.watch import Step
 
 __all__ = ["ProcessGroup", "RunLimits", "RunReport", "Runner"]
@@ -186,7 +186,7 @@ class _Watching:
         self.error = "" if step.error is None else step.error.message
 
 
-_Key: TypeAlias = "tuple[AgentHome, str]"
+_Key: TypeAlias = tuple[Path, str]
 
 
 class _Used:
@@ -236,18 +236,19 @@ class _Meter:
         page = self._machine.list_sessions(SessionFilter(cwd=self._workdir))
         for each in page.found:
             cost = each.page.full_cost(each.session) or 0.0
-            self._used[each.home, each.session.id] = (
+            self._used[each.home.path, each.session.id] = (
                 _Used(each.session.tokens.total),
                 _Used(cost),
             )
 
     def spent(self) -> Spent:
+        self._machine.look_for_homes()
         page = self._machine.list_sessions(SessionFilter(active_after=self._began - 1))
         unpriced: set[str] = set()
         for each in page.found:
             if each.session.source == SOURCE or not self._counts(each):
                 continue
-            key = each.home, each.session.id
+            key = each.home.path, each.session.id
             cost = each.page.full_cost(each.session)
             tokens, money = self._used.setdefault(key, (_Used(0), _Used(0.0)))
             tokens.see(each.session.tokens.total)
@@ -260,7 +261,7 @@ class _Meter:
         return Spent(
             tokens=round(sum(tokens.amount for tokens, _ in counted)),
             cost=None if unpriced else sum(money.amount for _, money in counted),
-            sessions=tuple(session for _, session in self._counted),
+            sessions=tuple(key[1] for key in self._counted if self._used[key][0].amount),
             unpriced=tuple(sorted(unpriced)),
             unread=tuple(str(each.path) for each in page.looked.unread),
         )

@@ -199,8 +199,11 @@ class SessionArchive:
         if not number:
             return None
         bundles = format_count(number, "bundle")
-        reason = f"holds {bundles} that nothing reads since [archive] names {self.place}"
-        return Problem(path=self._former.place, reason=f"{reason}; move them there")
+        key, way = "folder", "move them there"
+        if self._homes.shared:
+            key, way = "url", "unset it, restore them, set it and archive them again"
+        reason = f"holds {bundles} that nothing reads since `{key}` of [archive] names {self.place}"
+        return Problem(path=self._former.place, reason=f"{reason}; {way}")
 
     def heal(self) -> None:
         """Write the lines that are missing from the catalogue. Only while no other process

@@ -95,6 +95,16 @@ class Wire(Protocol):
 Connect = Callable[[str], Wire]
 
 
+class Loop(Protocol):
+    """How to wait where an event loop waits; see on_loop.py."""
+
+    def is_on_loop(self) -> bool: ...
+
+    def connect(self, conninfo: str) -> Wire: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
 class SyncWire:
     """A connection that blocks its thread."""
 
@@ -160,11 +170,31 @@ class Database:
         self._connect = connect
         self._patience = patience
         self._lock = threading.RLock()
-        self._state = _State()
+        self._of_threads = _State()
+        self._of_loop = _State()
+        self._loop: Loop | None = None
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
-        self._finalizer = weakref.finalize(self, _close, self._state)
+        self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
         self._finalizer.atexit = False  # another thread may still be using the connection
+
+    def wait_on(self, loop: Loop) -> None:
+        """From here on, calls that run on an event loop have a connection of their own."""
+        self._loop = loop
+
+    @property
+    def _is_on_loop(self) -> bool:
+        return self._loop is not None and self._loop.is_on_loop()
+
+    @property
+    def _state(self) -> _State:
+        return self._of_loop if self._is_on_loop else self._of_threads
+
+    def _pause(self, seconds: float) -> None:
+        if self._loop is not None and self._loop.is_on_loop():
+            self._loop.pause(seconds)
+        else:
+            time.sleep(seconds)
 
     # --- Transactions -----------------------------------------------------------------------------
 
@@ -221,7 +251,7 @@ class Database:
             except (ConnectionLostError, CollisionError):
                 if time.monotonic() >= deadline:
                     raise
-                time.sleep(_PAUSE)
+                self._pause(_PAUSE)
 
     def query(self, statement: str, values: Values = ()) -> Result:
         """One statement that only reads, outside a transaction if there is none."""
@@ -251,11 +281,12 @@ class Database:
                 # Nobody will ask. What a killed process left there is for maintenance.
                 self._wire().execute(_FORGET, [self._state.client])
         self._closed = True
-        _close(self._state)
+        _close(self._of_threads, self._of_loop)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        with self._lock:
+        # On a loop one call runs at a time: its runner sees to that.
+        with contextlib.nullcontext() if self._is_on_loop else self._lock:
             if self._state.process != os.getpid():
                 if self._state.wire is not None:
                     self._state.inherited.append(self._state.wire)
@@ -278,7 +309,9 @@ class Database:
             raise StorageError(f"The store in {self.place} was closed.")
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()
-            wire = self._connect(self._conninfo)
+            on_loop = self._loop is not None and self._loop.is_on_loop()
+            connect = self._loop.connect if self._loop and on_loop else self._connect
+            wire = connect(self._conninfo)
             try:
                 wire.execute(_SETTINGS)
             except BaseException:
@@ -306,11 +339,13 @@ class Database:
                 if not is_lost(error):
                     raise translated(error, self.place) from error
                 self._drop()
+                ours = translated(error, self.place)
                 # A server that never answered is more likely named wrongly than about to start.
                 starts = error.sqlstate in ("57P03", "57P01")
-                if not (known or starts) or time.monotonic() >= deadline:
-                    raise translated(error, self.place) from error
-            time.sleep(pause)
+                lost = isinstance(ours, ConnectionLostError)
+                if not lost or not (known or starts) or time.monotonic() >= deadline:
+                    raise ours from error
+            self._pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _begin(self, statement: str) -> None:
@@ -360,7 +395,8 @@ class Database:
             raise translated(error, self.place) from error
 
 
-def _close(state: _State) -> None:
-    wire, state.wire = state.wire, None
-    if wire is not None and state.process == os.getpid():
-        wire.close()
+def _close(*states: _State) -> None:
+    for state in states:
+        wire, state.wire = state.wire, None
+        if wire is not None and state.process == os.getpid():
+            wire.close()

@@ -40,6 +40,7 @@ from holdfast.model.session import (
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
+from holdfast.ports import LoopRunner
 from holdfast.stores.postgres import ledger, schema, search_index, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, SyncWire
@@ -96,6 +97,13 @@ class PostgresSessionStore:
             with suppress(HoldfastError):
                 search_index.catch_up(self.database)
         self.database.close()
+
+    def loop_runner(self) -> LoopRunner:
+        """Runs calls of this store on an event loop, without a thread."""
+        from holdfast.stores.postgres import on_loop  # noqa: PLC0415 - few hosts have a loop
+
+        self.database.wait_on(on_loop.Waiting())
+        return on_loop.LoopRunner()
 
     def transaction(self) -> AbstractContextManager[object]:
         """Several calls as one: all of them happen, or none."""
