@@ -25,6 +25,8 @@ _METHODS = {
     "checkpoints list": "home.checkpoints.list()",
     "checkpoints prune --dry-run": "home.checkpoints.plan_prune()",
     "checkpoints prune": "home.checkpoints.prune()",
+    "checkpoints remote add NAME URL": "home.checkpoints.add_remote(name, url)",
+    "checkpoints remote remove": "home.checkpoints.remove_remote({})",
     "checkpoints show": "home.checkpoints.show({})",
     "checkpoints status": "home.checkpoints.status()",
     "checkpoints take": "home.checkpoints.take(path)",
