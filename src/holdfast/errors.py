@@ -64,6 +64,8 @@ _FLAGS = (
     (r"With --use-trash,", "With `caps_use_trash=True`,"),
     (r"--files-only and --no-files", "`files`"),
     (r"or use --part\b", "or pass `substring=True`"),
+    (r"or pass --own-remote\b", "or pass `own_remote=True`"),
+    (r"with --machine\b", "with `machine`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
