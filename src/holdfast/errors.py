@@ -66,6 +66,7 @@ _FLAGS = (
     (r"or use --part\b", "or pass `substring=True`"),
     (r"or pass --own-remote\b", "or pass `own_remote=True`"),
     (r"with --machine\b", "with `machine`"),
+    (r"here: --map\b", "here, with `maps`:"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 

@@ -11,7 +11,7 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.line_blobs import LineBlobs
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
-from holdfast.stores.blobs.membership import Membership, homes_at
+from holdfast.stores.blobs.membership import Membership, homes_at, path_of
 from holdfast.stores.blobs.objects import ObjectBlobs
 from holdfast.stores.blobs.owed_file import OwedFile
 from holdfast.stores.cache_file import CacheFile
@@ -59,6 +59,9 @@ class _Members:
 
     def did(self, home: str, operation: str) -> bool:
         return self._member.did(home, operation)
+
+    def path(self, home: str) -> str:
+        return path_of(self._blobs, home)
 
     def all(self) -> Sequence[str]:
         return homes_at(self._blobs)

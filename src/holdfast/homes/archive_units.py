@@ -43,7 +43,7 @@ from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import Beside, owner
+from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.files import (
     RIGHTS,
@@ -57,6 +57,10 @@ from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
 _TAKEN = "its place is taken; the session stays in the archive"
+_OTHER_PATHS = (
+    "its files belong below {home}, where another home archived it, and this home is elsewhere; "
+    "where the agent allows it, `--map OLD=NEW` restores it here"
+)
 _HERE_ALREADY = "a session of that id is here already"
 _NEW_RECORD = f"{RECORD}.new"
 _CHUNK = 1024 * 1024
@@ -72,7 +76,7 @@ def unit_archive(
     """The archive of a home that has a format, of this kind. `ids` are those of the units that are
     in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, sessions)
+    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state)
     moving = MOVING.get(kind)
 
     def restore(removal: Removal) -> Ended:
@@ -131,9 +135,13 @@ class MovedRestore:
         for each in (unpacked, folder):
             remove_tree(each)
         try:
-            self._archive.verify(file)
-            with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-                _write_all(unpacked, members)
+            with self._archive.at_hand(file):
+                self._archive.verify(file)
+                with (
+                    self._archive.opened(file) as (raw, codec),
+                    bundle.members(raw, codec) as members,
+                ):
+                    _write_all(unpacked, members)
             found = BatchRecord.read(unpacked)
             if found is None or len(found.records) != 1:
                 raise DamageError(f"{file} does not say what its files are")
@@ -152,8 +160,11 @@ class UnitArchiveMover(IntoArchive):
         packer: Packer,
         units: UnitMover,
         sessions: FormatSessions,
+        state: Path,
     ) -> None:
+        """`state` is the state folder of the home: paths in its bundles are those of this home."""
         super().__init__(archive, packer)
+        self._state = state
         self._units = units
         self._sessions = sessions
         #: Why the store of the archive cannot be reached: the rest of a batch would wait as long.
@@ -289,7 +300,17 @@ class UnitArchiveMover(IntoArchive):
         """Bring a unit back from its bundle, which is for the caller to drop."""
         file = removal.item.id
         try:
-            archived = self._as_archived(removal, self._archive.beside(file))
+            beside = self._archive.beside(file)
+            is_own = self._archive.is_own(file, beside.operation)
+            there = "" if is_own else self._archive.home_of(file)
+            if not is_own and there != str(self._state):
+                return Result.FAILED, _OTHER_PATHS.format(home=there)
+            # Another home has operations of the same numbers, so what that one archived is
+            # unpacked in the name of the operation that restores it.
+            by = beside if is_own else removal
+            archived = Removal(
+                operation=by.operation, number=by.number, item=_as_session(removal.item)
+            )
             self._unpack(archived, file)
             [seen] = self._units.look([archived])
         except DamageError as error:
@@ -301,12 +322,6 @@ class UnitArchiveMover(IntoArchive):
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
-
-    def _as_archived(self, removal: Removal, beside: Beside) -> Removal:
-        """The removal that archived a unit. Another home has operations of the same numbers, so
-        what that one archived is unpacked in the name of the operation that restores it."""
-        by = beside if self._archive.is_own(removal.item.id, beside.operation) else removal
-        return Removal(operation=by.operation, number=by.number, item=_as_session(removal.item))
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]

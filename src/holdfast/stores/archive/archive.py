@@ -72,6 +72,9 @@ class Homes(Protocol):
     def did(self, home: str, operation: str) -> bool:
         """Whether this home did an operation while it had this folder."""
 
+    def path(self, home: str) -> str:
+        """Where a home is, on its machine."""
+
     def all(self) -> Sequence[str]: ...
 
 
@@ -85,6 +88,9 @@ class OneHome:
 
     def did(self, home: str, operation: str) -> bool:
         return True
+
+    def path(self, home: str) -> str:
+        return ""
 
     def all(self) -> Sequence[str]:
         return ("",)
@@ -147,6 +153,10 @@ class SessionArchive:
         """Whether this home archived it."""
         home = _folder(file)
         return home in self._homes.own() and self._homes.did(home, operation)
+
+    def home_of(self, file: str) -> str:
+        """Where the home is, on its machine, that archived it."""
+        return self._homes.path(_folder(file))
 
     def look(self) -> ArchiveView:
         """The catalogue of this home, corrected by the bundles that exist. Creates nothing."""
