@@ -47,6 +47,7 @@ from tests.object_servers import (
     SECRET,
     an_address,
     moto,
+    names_at,
     proxied,
     rclone,
     times,
@@ -84,10 +85,7 @@ def a_home(root: Path, place: ArchiveOptions, *, messages: int = 2) -> HoldfastH
 
 def objects(place: ArchiveOptions) -> set[str]:
     """Everything below the address, as another tool sees it."""
-    client = an_address(place.endpoint, place.url.partition(f"{BUCKET}/")[2]).opened(
-        HASTY, seconds=5
-    )
-    return {each["path"] for batch in client.list() for each in batch}
+    return names_at(place.url, place.endpoint)
 
 
 def texts(place: ArchiveOptions) -> bytes:

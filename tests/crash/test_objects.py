@@ -114,8 +114,8 @@ class KillsClient:
         self.left -= 1
         if self.left or self.victim is None:
             return None
-        self.victim.send_signal(signal.SIGKILL)
         self.killed = True
+        self.victim.send_signal(signal.SIGKILL)
         return self.how
 
 
