@@ -12,7 +12,7 @@ from holdfast.api.arguments import Size, size
 from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.plan import HomePlan
 from holdfast.errors import UsageError
-from holdfast.model.arguments import StrPath, paths_of, several, text
+from holdfast.model.arguments import StrPath, expanded, paths_of, several, text
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.item import PUSHED
 from holdfast.model.path_map import mapped, path_maps
@@ -60,6 +60,8 @@ class CheckpointRemotes(Capture):
         """
         layout = self.own_store().layout
         name, url = text(name, "The name of a remote"), text(url, "The address of a remote")
+        if known_remotes.is_path_of_here(url):  # git is started elsewhere
+            url = os.path.normpath((self._here or Path.cwd()) / expanded(url))
         return known_remotes.add(layout, name, url).told()
 
     def remove_remote(self, name: str) -> Remote:

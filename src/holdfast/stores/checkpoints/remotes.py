@@ -167,6 +167,11 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
     return found or save(layout, KnownRemote(name=name, url=url))
 
 
+def is_path_of_here(url: str) -> bool:
+    """Whether git takes an address for a path. A colon before the first slash is that of a host."""
+    return bool(url.strip()) and "://" not in url and ":" not in url.partition("/")[0]
+
+
 def remove(layout: Layout, name: str) -> KnownRemote:
     """Forget a remote. What is there stays there."""
     found = remote(layout, name)
