@@ -37,14 +37,25 @@ class Attended(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What the agents of a run used. `cost` is None when a part of it is unknown: then `unpriced`
-    names the models without a price. `unread` says what could not be counted."""
+    """What the agents of a run used. They cost `known` at least; where a part has no price,
+    `unpriced` names the models, and nobody knows the whole. `unread` says what could not be
+    counted."""
 
     tokens: int = 0
-    cost: float | None = 0.0
+    known: float = 0.0
     sessions: tuple[str, ...] = ()
     unpriced: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.unpriced else self.known
+
+    @property
+    def cost_in_words(self) -> str:
+        if self.unpriced and not self.known:
+            return "an unknown amount"
+        return f"{'at least ' if self.unpriced else ''}{format_cost(self.known)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +92,8 @@ class RunLimits:
             return f"it used {spent.tokens:,} tokens, the budget is {self.tokens:,}"
         if self.cost is None:
             return self._unchecked(spent) if self.tokens is not None else None
-        if spent.cost is not None and spent.cost >= self.cost * (1 - _ROUNDING):
-            return f"it cost {format_cost(spent.cost)}, the budget is {format_cost(self.cost)}"
+        if spent.known >= self.cost * (1 - _ROUNDING):
+            return f"it cost {spent.cost_in_words}, the budget is {format_cost(self.cost)}"
         return self._unchecked(spent)
 
     def _unchecked(self, spent: Spent) -> str | None:

@@ -17,7 +17,7 @@ from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.show_checkpoints import short
 from holdfast.errors import UsageError
-from holdfast.model.text import format_cost, format_count, format_duration, one_line, parse_duration
+from holdfast.model.text import format_count, format_duration, one_line, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,10 +160,10 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     note(f"holdfast: {one_line(command[0])} {how}.")
     if ending.left:
         note("warning: something that it started still runs, and no limit holds for it any more.")
-    if spent.tokens or spent.cost:
-        cost = "an unknown amount" if spent.cost is None else format_cost(spent.cost)
+    if spent.tokens or spent.known:
         used = format_count(spent.tokens, "token")
-        note(f"  Used {used}, {cost}, in {format_count(len(spent.sessions), 'session')}.")
+        sessions = format_count(len(spent.sessions), "session")
+        note(f"  Used {used}, {spent.cost_in_words}, in {sessions}.")
     if report.left_open:
         note(f"warning: the session of the run is not marked as ended: {report.left_open}")
     if report.changes_unknown:
@@ -198,6 +198,8 @@ def _document(report: RunReport) -> dict[str, object]:
         "still_running": ending.left,
         "tokens": spent.tokens,
         "cost": spent.cost,
+        "cost_known": spent.known,
+        "unpriced_models": list(spent.unpriced),
         "agent_sessions": list(spent.sessions),
         "before": report.before,
         "no_checkpoints": report.no_checkpoints or None,
