@@ -74,7 +74,7 @@ class RunMeter:
         }
         return Spent(
             tokens=round(sum(each.tokens.amount for each in counted)),
-            known=sum(each.money.amount for each in counted),
+            known=sum((each.money.amount for each in counted), 0.0),
             sessions=tuple(key[1] for key, each in self._accounts.items() if each.tokens.amount),
             unpriced=tuple(sorted(unpriced)),
             unread=tuple(unread),

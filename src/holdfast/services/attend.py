@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_cost, format_duration
 from holdfast.ports import Clock
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 _LOOK_EVERY = 1.0
 _SHARE_OF_TIME = 10
@@ -138,7 +138,7 @@ def attend(
         code = group.wait(max(0.0, pause if left is None else min(pause, left)))
         looked = monotonic()
         if code is not None or limits.on_spending:
-            used = spent()
+            used = _looked(spent, used)
             pause = max(_LOOK_EVERY, _SHARE_OF_TIME * (monotonic() - looked))
         ran = monotonic() - began
         if code is not None:
@@ -149,7 +149,7 @@ def attend(
             return Ending(
                 code=ended,
                 seconds=monotonic() - began,
-                spent=spent(),
+                spent=_looked(spent, used),
                 stopped=why,
                 signal=last.name,
                 left=left_over,
@@ -158,6 +158,15 @@ def attend(
         if doubt and doubt != warned:
             told(f"the budget cannot be checked, and it goes on: {doubt}")
             warned = doubt
+
+
+def _looked(spent: Callable[[], Spent], last: Spent) -> Spent:
+    """What was used. Whatever prevents a look, such as a full disk, the command is not left
+    alone."""
+    try:
+        return spent()
+    except HoldfastError as error:
+        return replace(last, unread=(f"what it used ({error.message})",))
 
 
 def _stop(group: Attended, monotonic: Clock) -> tuple[int, signal.Signals, bool]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MONEY = r"\$?(\d+(?:\.\d+)?)\s*(?:usd|\$)?"
 _TOKENS = r"(\d+(?:\.\d+)?)\s*([km]?)\s*(?:tokens?|tok)"
+_NO_TIME = r"0+(?:\.0+)?"
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -109,11 +110,14 @@ def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> 
 
     cost: float | None = None
     tokens: int | None = None
+    given: dict[str, str] = {}
     for each in budgets:
         compact = each.strip().lower()
         if match := re.fullmatch(_TOKENS, compact):
+            _only_one(given, "tokens", each)
             tokens = round(float(match[1]) * _TIMES[match[2]])
         elif (match := re.fullmatch(_MONEY, compact)) and match[0] != match[1]:
+            _only_one(given, "money", each)
             cost = float(match[1])
         elif match:
             raise UsageError(
@@ -125,9 +129,22 @@ def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> 
     return RunLimits(
         cost=cost,
         tokens=tokens,
-        seconds=None if max_time is None else parse_duration(max_time),
+        seconds=None if max_time is None else _seconds(max_time),
         strict=on_failure == "stop",
     )
+
+
+def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
+    if before := given.get(unit):
+        raise UsageError(
+            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give one of each kind."
+        )
+    given[unit] = budget
+
+
+def _seconds(duration: str) -> float:
+    """No time at all needs no unit to be refused."""
+    return 0.0 if re.fullmatch(_NO_TIME, duration.strip()) else parse_duration(duration)
 
 
 @contextmanager
