@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 # --- Runs and their log ---------------------------------------------------------------------------
@@ -397,8 +398,23 @@ class SessionStore(Protocol):
     def close(self) -> None: ...
 
 
+class LoopRunner(Protocol):
+    """Runs calls of a store on an event loop, one after the other. A call that waits for the store
+    lets the loop go on."""
+
+    async def run(self, call: Callable[[], T]) -> T: ...
+
+
+@runtime_checkable
+class RunsOnLoop(Protocol):
+    """A session store whose calls need no thread to wait in."""
+
+    def loop_runner(self) -> LoopRunner: ...
+
+
 class SessionCopies(Protocol):
-    """Undo copies of the sessions of one operation, several to a file."""
+    """Undo copies of the sessions of one operation, several to a file. In a store that keeps them
+    itself a path is only their name."""
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
         """The files that hold these removals by their ranges, each with its removals."""
@@ -411,6 +427,9 @@ class SessionCopies(Protocol):
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
         """Remove sessions from a file. Returns the new file, or None if nothing is left."""
+
+    def drop(self, path: Path) -> None:
+        """Remove a file with all that it holds."""
 
     def size(self, path: Path) -> int: ...
 
@@ -427,8 +446,8 @@ class SessionEngine(Protocol):
     or not at all. Errors of a store are raised as `HoldfastError`."""
 
     @property
-    def place(self) -> Path:
-        """A file or folder on the disk that the store fills."""
+    def place(self) -> Path | None:
+        """A file or folder on the disk that the store fills; None if it is not on this machine."""
 
     def transaction(self) -> AbstractContextManager[None]: ...
 
@@ -516,7 +535,8 @@ class Blobs(Protocol):
     A blob is written once, whole, and never changes. Every call is durable on return. `/` in a name
     separates folders, which exist as long as something is in them. A name that points outside the
     store is refused with `DamageError`. A name without a blob raises `FileNotFoundError`, a name
-    that is taken `FileExistsError`; what else fails is an `OSError` or a `StorageError`.
+    that is taken by other content `FileExistsError`; what else fails is an `OSError` or a
+    `StorageError`.
 
     Nothing here renames, appends to or replaces a blob: an object store cannot.
     """
@@ -543,8 +563,8 @@ class Blobs(Protocol):
     ) -> None:
         """Store what `write` writes under a new name, whole or not at all.
 
-        Each of `checks` then reads it back from its start. If one raises, there is no blob. A store
-        that can read only what has a name reads it under its name, and deletes it again.
+        Each of `checks` then reads it from its start. If one raises, there is no blob. A store that
+        can read only what has a name proves, under its name, that it holds what they have read.
         """
 
     def copy(self, name: str, new_name: str) -> None:
@@ -571,7 +591,7 @@ class Archive(Protocol):
     """Sessions that left the store, to be seen, read and searched. Creates nothing."""
 
     def check(self) -> None:
-        """Raise `StorageError` if the archive folder is not available."""
+        """Raise `StorageError` if the archive is not available."""
 
     def find(
         self,
@@ -595,6 +615,9 @@ class Archive(Protocol):
         """Files of earlier versions next to the bundles. The doer of bundles adopts them in
         `prepare`."""
 
+    def remark(self) -> str:
+        """What people should know about its store although nothing is wrong; mostly nothing."""
+
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""
 
@@ -606,8 +629,12 @@ class Archive(Protocol):
 
     def search(self, asked: Search) -> ArchiveHits: ...
 
-    def items(self) -> Sequence[Item]:
-        """The bundles as items of a plan; their age is their time in the archive."""
+    def items(self, *, everywhere: bool = False) -> Sequence[Item]:
+        """What this home archived as items of a plan; their age is their time in the archive. With
+        `everywhere`, also what other homes archived that share it."""
+
+    def made_by(self, operation: str) -> Sequence[ArchivedSession]:
+        """What an operation of this home archived."""
 
     def weight(self) -> ArchiveWeight:
         """What all of it takes on the disk: bundles, the catalogue, and what is no bundle."""

@@ -21,9 +21,15 @@ _DAY = 24 * _HOUR
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
     """Where sessions are archived, and how. A `folder` of "" is the default one, `archive/` next to
-    the configuration; a relative one begins there too."""
+    the configuration; a relative one begins there too. With a `url` it is an object store, which
+    homes share: there each is called by a name of its own, or by `member`."""
 
     folder: str = ""
+    url: str = ""
+    endpoint: str = ""
+    region: str = ""
+    profile: str = ""
+    member: str = ""
     codec: str = USUAL_CODEC
 
 
@@ -42,6 +48,8 @@ class HomeOptions:
     idle: float = _DAY
     abandoned_after: float = _DAY
     checkpoint_bytes: int | None = None
+    #: The address of a store that machines share; "" for the file in the home.
+    store: str = ""
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
@@ -55,7 +63,15 @@ class HomeOptions:
             # 0 turns ending off; deleting a session by name still waits for a day.
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
-            archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
+            store=settings.store.url,
+            archive=ArchiveOptions(
+                folder=settings.archive.folder,
+                url=settings.archive.url,
+                endpoint=settings.archive.endpoint,
+                region=settings.archive.region,
+                profile=settings.archive.profile,
+                codec=settings.archive.codec,
+            ),
         )
 
 

@@ -1,0 +1,402 @@
+"""One connection to a PostgreSQL database: transactions, and what happens when it is lost.
+
+A process has one connection, whose threads take turns. A lost one is opened again. What was being
+done is done again only if it is known not to have happened: each transaction begins with writing
+its number into a row of this process (table `commits`), and after a commit without an answer that
+row tells whether it happened. The row is locked while the transaction is open, wherever it still
+may be, so that the answer is final. So nothing is stored twice, and nothing that was acknowledged
+is missing.
+
+PostgreSQL's own numbers of transactions would not do: a server that crashed gives those again that
+it had given and not yet written down.
+
+Isolation: a read sees one moment (REPEATABLE READ). A write sees what was committed before each
+statement, and locks the row of each session that it reads (see `sessions.py`), so that of two
+writers to one session the second sees the first. Writers to different sessions do not wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from holdfast.errors import HoldfastError, StorageError
+from holdfast.stores.postgres import address
+from holdfast.stores.postgres.failure import (
+    CollisionError,
+    ConnectionLostError,
+    OutcomeUnknownError,
+    is_lost,
+    translated,
+)
+from holdfast.value import dataclass, field
+
+#: How long a lost connection is tried again, and a commit without an answer asked about.
+PATIENCE = 20.0
+_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+#: A transaction waits so long for another one, as in SQLite. One that its machine left alone ends.
+_SETTINGS = """
+    SET search_path = holdfast, pg_catalog;
+    SET lock_timeout = '60s';
+    SET idle_in_transaction_session_timeout = '120s';
+    SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
+    SET synchronous_commit = on
+"""
+_WRITE = """
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    INSERT INTO commits (client, number) VALUES ('{client}', {number})
+    ON CONFLICT (client) DO UPDATE SET number = excluded.number, at = now()
+"""
+_WHAT_BECAME = "SELECT number FROM commits WHERE client = %s FOR UPDATE"
+_FORGET = "DELETE FROM commits WHERE client = %s"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave: its rows, and how many rows it changed."""
+
+    rows: Sequence[Row] = ()
+    count: int = 0
+
+    @property
+    def first(self) -> Row | None:
+        return self.rows[0] if self.rows else None
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+class Wire(Protocol):
+    """A connection, of whatever kind of waiting."""
+
+    def execute(self, statement: str, values: Values | None = None) -> Result:
+        """The result of the last of several statements; those take no values."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+#: Opens a connection.
+Connect = Callable[[str], Wire]
+
+
+class Loop(Protocol):
+    """How to wait where an event loop waits; see on_loop.py."""
+
+    def is_on_loop(self) -> bool: ...
+
+    def connect(self, conninfo: str) -> Wire: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
+class SyncWire:
+    """A connection that blocks its thread."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._connection = psycopg.connect(conninfo, autocommit=True)
+
+    def execute(self, statement: str, values: Values | None = None) -> Result:
+        cursor = self._connection.execute(
+            statement,
+            values,
+            prepare=None if values is not None else False,
+        )
+        while cursor.nextset():
+            pass
+        return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._connection.closed
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(slots=True)
+class Db:
+    """What is inside a transaction. `writing` says that rows which are read are to be locked;
+    `shard` is this connection's part of the ledger."""
+
+    wire: Wire
+    writing: bool
+    shard: int
+
+    def execute(self, statement: str, values: Values = ()) -> Result:
+        return self.wire.execute(statement, values)
+
+
+@dataclass(slots=True)
+class _State:
+    """The connection of a process, and where in a transaction it is."""
+
+    wire: Wire | None = None
+    process: int = 0
+    depth: int = 0
+    writing: bool = False
+    #: Whether the server answered before.
+    was_open: bool = False
+    #: The name of this process in `commits`, and how many transactions it began.
+    client: str = ""
+    begun: int = 0
+    #: Connections from before a fork. They are the parent's: closing one would end it there.
+    inherited: list[Wire] = field(default_factory=list)
+
+
+class Database:
+    """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
+
+    def __init__(
+        self, url: str, *, connect: Connect = SyncWire, patience: float = PATIENCE
+    ) -> None:
+        self.place = address.shown(url)
+        self._conninfo = address.conninfo(url)
+        self._connect = connect
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._of_threads = _State()
+        self._of_loop = _State()
+        self._loop: Loop | None = None
+        self._closed = False
+        self._shard = int.from_bytes(os.urandom(1))
+        self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
+        self._finalizer.atexit = False  # another thread may still be using the connection
+
+    def wait_on(self, loop: Loop) -> None:
+        """From here on, calls that run on an event loop have a connection of their own."""
+        self._loop = loop
+
+    @property
+    def _is_on_loop(self) -> bool:
+        return self._loop is not None and self._loop.is_on_loop()
+
+    @property
+    def _state(self) -> _State:
+        return self._of_loop if self._is_on_loop else self._of_threads
+
+    def _pause(self, seconds: float) -> None:
+        if self._loop is not None and self._loop.is_on_loop():
+            self._loop.pause(seconds)
+        else:
+            time.sleep(seconds)
+
+    # --- Transactions -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Db]:
+        """One moment of the store for several statements; inside a write, a part of that."""
+        with self._turn():
+            if self._state.depth:
+                yield self._db()
+                return
+            self._begin(_READ)
+            self._state.depth, self._state.writing = 1, False
+            try:
+                with self._translating():
+                    yield self._db()
+            finally:
+                self._state.depth = 0
+                self._end("ROLLBACK")  # a read has nothing to commit
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Db]:
+        """All or nothing; inside another one, a part of it."""
+        with self._turn():
+            if self._state.depth:
+                if not self._state.writing:
+                    raise AssertionError("a write inside a read")
+                yield self._db()
+                return
+            self._state.begun += 1
+            number = self._state.begun
+            self._begin(_WRITE.format(client=self._state.client, number=number))
+            self._state.depth, self._state.writing = 1, True
+            try:
+                with self._translating():
+                    yield self._db()
+            except BaseException:
+                self._state.depth = 0
+                self._end("ROLLBACK")
+                raise
+            self._state.depth = 0
+            self._commit(number)
+
+    def run(self, work: Callable[[Db], T]) -> T:
+        """A write that is done again when it is known not to have happened: the connection was
+        lost, or another transaction was in the way. Inside another write it is a part of that."""
+        if self._is_inside():
+            with self.write() as db:
+                return work(db)
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                with self.write() as db:
+                    return work(db)
+            except (ConnectionLostError, CollisionError):
+                if time.monotonic() >= deadline:
+                    raise
+                self._pause(_PAUSE)
+
+    def query(self, statement: str, values: Values = ()) -> Result:
+        """One statement that only reads, outside a transaction if there is none."""
+        with self._turn():
+            if self._state.depth:
+                with self._translating():
+                    return self._db().execute(statement, values)
+            return self._until_connected(lambda wire: wire.execute(statement, values))
+
+    @property
+    def is_writing(self) -> bool:
+        return self._is_inside() and self._state.writing
+
+    def _is_inside(self) -> bool:
+        with self._turn():
+            return self._state.depth > 0
+
+    # --- The connection ---------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        if self._state.begun and not self._closed and self._state.process == os.getpid():
+            with contextlib.suppress(HoldfastError, psycopg.Error):
+                # Nobody will ask. What a killed process left there is for maintenance.
+                self._wire().execute(_FORGET, [self._state.client])
+        self._closed = True
+        _close(self._of_threads, self._of_loop)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        # On a loop one call runs at a time: its runner sees to that.
+        with contextlib.nullcontext() if self._is_on_loop else self._lock:
+            if self._state.process != os.getpid():
+                if self._state.wire is not None:
+                    self._state.inherited.append(self._state.wire)
+                self._state.wire, self._state.depth = None, 0
+                self._state.process = os.getpid()
+                self._state.client, self._state.begun = os.urandom(16).hex(), 0
+            yield
+
+    def _db(self) -> Db:
+        return Db(self._wire(), self._state.writing, self._shard)
+
+    def _wire(self) -> Wire:
+        """The connection as it is: within a transaction a lost one is not replaced."""
+        if self._state.wire is None:
+            raise ConnectionLostError(f"The connection to {self.place} was lost.")
+        return self._state.wire
+
+    def _connected(self) -> Wire:
+        if self._closed:
+            raise StorageError(f"The store in {self.place} was closed.")
+        if self._state.wire is None or not self._state.wire.is_open:
+            self._drop()
+            on_loop = self._loop is not None and self._loop.is_on_loop()
+            connect = self._loop.connect if self._loop and on_loop else self._connect
+            wire = connect(self._conninfo)
+            try:
+                wire.execute(_SETTINGS)
+            except BaseException:
+                wire.close()
+                raise
+            self._state.wire = wire
+            self._state.was_open = True
+        return self._state.wire
+
+    def _drop(self) -> None:
+        wire, self._state.wire = self._state.wire, None
+        if wire is not None:
+            with contextlib.suppress(psycopg.Error):
+                wire.close()
+
+    def _until_connected(self, work: Callable[[Wire], T]) -> T:
+        """Do something that may be repeated, over a new connection if the present one is lost."""
+        known = self._state.was_open
+        deadline = time.monotonic() + self._patience
+        pause = _PAUSE
+        while True:
+            try:
+                return work(self._connected())
+            except psycopg.Error as error:
+                if not is_lost(error):
+                    raise translated(error, self.place) from error
+                self._drop()
+                ours = translated(error, self.place)
+                # A server that never answered is more likely named wrongly than about to start.
+                starts = error.sqlstate in ("57P03", "57P01")
+                lost = isinstance(ours, ConnectionLostError)
+                if not lost or not (known or starts) or time.monotonic() >= deadline:
+                    raise ours from error
+            self._pause(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _begin(self, statement: str) -> None:
+        self._until_connected(lambda wire: wire.execute(statement))
+
+    def _end(self, statement: str) -> None:
+        """Leave a transaction. Without a connection the server does it."""
+        if self._state.wire is None:
+            return
+        try:
+            self._state.wire.execute(statement)
+        except psycopg.Error:
+            self._drop()
+
+    def _commit(self, number: int) -> None:
+        try:
+            self._wire().execute("COMMIT")
+        except psycopg.Error as error:
+            if not is_lost(error):
+                self._end("ROLLBACK")
+                raise translated(error, self.place) from error
+            self._drop()
+            self._find_out(number, error)
+
+    def _find_out(self, number: int, error: psycopg.Error) -> None:
+        """What became of a commit without an answer. Returns if it happened."""
+        try:
+            found = self._until_connected(
+                lambda wire: wire.execute(_WHAT_BECAME, [self._state.client])
+            )
+        except HoldfastError:
+            raise OutcomeUnknownError(
+                f"The connection to {self.place} was lost during a commit: it is not known "
+                "whether the last change was stored.",
+                hint="Look before you repeat it.",
+            ) from error
+        if found.first != (number,):
+            raise translated(error, self.place) from error
+
+    @contextlib.contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if is_lost(error):
+                self._drop()
+            raise translated(error, self.place) from error
+
+
+def _close(*states: _State) -> None:
+    for state in states:
+        wire, state.wire = state.wire, None
+        if wire is not None and state.process == os.getpid():
+            wire.close()
