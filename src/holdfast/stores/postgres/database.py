@@ -118,7 +118,9 @@ class SyncWire:
         )
         while cursor.nextset():
             pass
-        return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+        # Not by its `description`: to make one takes as long as the rest.
+        rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        return Result(cursor.fetchall() if rows else (), cursor.rowcount)
 
     @property
     def is_open(self) -> bool:

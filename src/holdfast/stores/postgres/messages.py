@@ -46,21 +46,31 @@ def appended(
         *each(sums.unpriced),
         sums.bytes,
     )
+    roles, times, forms, bodies, fields = _columns(rows, now)
     return (
         session_id,
         now,
-        *_columns(rows, now),
-        list(totals),
+        roles,
+        _numbers(times),
+        _numbers(forms),
+        bodies,
+        fields,
+        _numbers(totals),
         sums.cost,
         [day for day, _, _ in used],
         [None if model == _OF_SESSION else content.storable(model) for _, _, model in used],
-        [
+        _numbers(
             count
             for usage in used.values()
             for count in (*each(usage.tokens), *each(usage.unpriced))
-        ],
-        [usage.cost for usage in used.values()],
+        ),
+        _numbers(usage.cost for usage in used.values()),
     )
+
+
+def _numbers(values: Iterable[float]) -> str:
+    """A list of numbers as PostgreSQL writes it: quicker than to find out how to."""
+    return "{" + ",".join(map(repr, values)) + "}"
 
 
 def insert(db: Db, session: int, message: Message, row: content.Row, now: float) -> int:

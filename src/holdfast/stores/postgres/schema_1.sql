@@ -98,13 +98,14 @@ CREATE TABLE commits (
     at      timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
 
--- Every transaction that writes begins with this. One that comes late, after its client gave up on
+-- Every transaction that writes does this, an append of its own at its end, others first. One that comes late, after its client gave up on
 -- it and asked what became of it, is refused.
-CREATE FUNCTION begin_write(p_client text, p_number bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION begin_write(p_client text, p_number bigint, p_numbers bigint[] DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO commits (client, number) VALUES (p_client, p_number)
+    INSERT INTO commits (client, number, numbers) VALUES (p_client, p_number, p_numbers)
     ON CONFLICT (client) DO UPDATE
-        SET number = excluded.number, numbers = NULL, at = now()
+        SET number = excluded.number, numbers = excluded.numbers, at = now()
         WHERE commits.number <= excluded.number;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'late' USING ERRCODE = 'HF001';
@@ -233,7 +234,6 @@ DECLARE
     own   sessions%ROWTYPE;
     given bigint[];
 BEGIN
-    PERFORM begin_write(p_client, p_number);
     SELECT * INTO own FROM sessions s WHERE s.id = p_session FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
@@ -279,7 +279,8 @@ BEGIN
             unpriced_in = l.unpriced_in + excluded.unpriced_in,
             unpriced_out = l.unpriced_out + excluded.unpriced_out,
             unpriced_cached = l.unpriced_cached + excluded.unpriced_cached;
-        UPDATE commits c SET numbers = given WHERE c.client = p_client;
+        -- At the end, with its result: whether it may happen at all is asked in the same step.
+        PERFORM begin_write(p_client, p_number, given);
     END IF;
     RETURN QUERY SELECT
         given, own.id, own.source, p.id, own.relation, own.title, own.cwd, own.model,
