@@ -451,6 +451,11 @@ def test_a_limit_that_is_set_later_bounds_the_whole_day(home: Path, project: Pat
     (home / "config.toml").write_text("[guard]\ndaily_tokens = 300\n")
     assert "(440)" in second.tool().reason
     assert "(440)" in first.loop.next_tool("claude-code", "s1").reason
+    (home / "config.toml").write_text("")
+    append(second.transcript, claude_answer(9))
+    assert second.tool() == Decision()
+    (home / "config.toml").write_text("[guard]\ndaily_tokens = 300\n")
+    assert "(550)" in first.tool().reason  # what was used while there was no limit
 
 
 def test_a_day_is_shared_by_all_sessions_and_ends(home: Path, project: Path) -> None:

@@ -128,6 +128,13 @@ class Loop:
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
 
+    def may_have_helper(self) -> bool:
+        """Whether a helper may answer for this home. Raises nothing."""
+        try:
+            return self._is_default or self._place.settings.hooks.helper
+        except Exception:  # noqa: BLE001 - as above; whoever decides says what is wrong
+            return True
+
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
         """What holds, and what is wrong with the configuration: then the defaults hold."""
         try:
@@ -221,8 +228,7 @@ class Loop:
     def _before_tool(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
         """A tool that may run has its checkpoint, whatever went wrong with counting."""
         book = self.book
-        state, decision = book.look(event.agent, event.session), Decision()
-        state, undecided, known = replace(state, turn=event.turn or state.turn), wrong, False
+        state, decision, undecided, known = None, Decision(), wrong, False
         try:
             with book.session(event.agent, event.session) as before:
                 state, errors, missing = self._metered(self._seen(before, event, rules), rules)
@@ -246,6 +252,9 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
             undecided = undecided or f"this call cannot be counted: {_words(error)}"
             known = not self._is_news(event, undecided)
+        if state is None:  # the note is not ours at the moment
+            state = book.look(event.agent, event.session)
+            state = replace(state, turn=event.turn or state.turn)
         decision = _settled(decision, undecided, rules, known=known)
         if not decision.passes:
             return decision
@@ -298,11 +307,12 @@ class Loop:
         return replace(state, marks=marks, used=used), reading.errors, missing
 
     def _used_today(self, before: LoopState, state: LoopState, rules: LoopRules) -> DayNote:
-        """What was used today. It is written down with or without a limit: one that is set later
-        bounds the whole day."""
+        """What was used today. Once it is counted, it is for all sessions, with a limit for theirs
+        or without."""
         today = self._today()
         used, bounded = state.used_on(today), rules.bounds_days(state.agent)
-        if not bounded and used.by_model == before.used_on(today).by_model:
+        is_new = used.by_model != before.used_on(today).by_model
+        if not bounded and not (is_new and self.book.has_day(today)):
             return DayNote()
         try:
             return self.book.note_day(today, used)

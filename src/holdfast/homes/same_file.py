@@ -15,24 +15,19 @@ _BLOCK = 4096
 
 def check_of(path: Path, offset: int) -> str:
     """What proves that a file is still the same up to a place; "" if it is shorter now."""
-    return _checked(path, offset, with_inode=True)
+    return checks_of(path, offset)[0]
 
 
-def content_check_of(path: Path, offset: int) -> str:
-    """The same of what is in it: a copy has it, too."""
-    return _checked(path, offset, with_inode=False)
-
-
-def _checked(path: Path, offset: int, *, with_inode: bool) -> str:
+def checks_of(path: Path, offset: int) -> tuple[str, str]:
+    """The same, and a second one of what is in it alone: a copy has that, too."""
     with open_file(path) as file:
         status = os.fstat(file.fileno())
         if status.st_size < offset:
-            return ""
-        inode = status.st_ino if with_inode else ""
-        seen = blake2b(f"{inode}/{offset}/".encode(), digest_size=16)
-        seen.update(_block(file, 0, min(_BLOCK, offset)))
-        seen.update(_block(file, max(0, offset - _BLOCK), min(_BLOCK, offset)))
-    return seen.hexdigest()
+            return "", ""
+        blocks = _block(file, 0, min(_BLOCK, offset))
+        blocks += _block(file, max(0, offset - _BLOCK), min(_BLOCK, offset))
+    same = blake2b(f"{status.st_ino}/{offset}/".encode() + blocks, digest_size=16)
+    return same.hexdigest(), blake2b(f"{offset}/".encode() + blocks, digest_size=16).hexdigest()
 
 
 def _block(file: BinaryIO, start: int, size: int) -> bytes:

@@ -39,6 +39,10 @@ class Answerer:
         with _shell_hints(home):
             return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
 
+    def may_help(self, home: Path) -> bool:
+        """Whether the home wants its hooks answered by a process that stays."""
+        return self._loop(home).may_have_helper()
+
     def follow(self) -> None:
         """What need not be done while somebody waits for an answer."""
         for _, loop in list(self._loops.values()):
