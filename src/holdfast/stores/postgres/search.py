@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import difflib
 import heapq
-import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast.model.session import Hit, Search
@@ -43,7 +42,7 @@ _MANY = 50_000
 #: So many of the newest messages are looked at before the index is asked for words.
 _RECENT = 10_000
 # More words than these are not looked up one by one.
-_MOST_WORDS = 500
+_MOST_WORDS = 2_000
 _NEWEST = 2**62
 
 #: A number of a message, and what its text is made of.
@@ -75,13 +74,13 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
         found = _Weighed(asked, db)
         for row in _waiting(db, _scope(asked)):
             found.take(row[0], message_text(*row[1:]))
-        proposed = _proposed(db, query, _scope(asked))
-        for count in itertools.count(1):
-            some = list(itertools.islice(proposed, _PAGE))
-            for row in some:
-                found.take(row[0], message_text(*row[1:]))
-            is_enough = count * _PAGE >= _WEIGHED and len(found.best(asked.most)) >= asked.most
-            if len(some) < _PAGE or is_enough:
+
+        def is_enough() -> bool:
+            return len(found.best(asked.most)) >= asked.most
+
+        for count, row in enumerate(_proposed(db, query, _scope(asked), is_enough), start=1):
+            found.take(row[0], message_text(*row[1:]))
+            if count >= _WEIGHED and count % _PAGE == 0 and is_enough():
                 break
         return _hits_of_query(db, found, found.best(asked.most)[asked.offset :])
 
@@ -144,21 +143,23 @@ def _matches(query: Query) -> tuple[str, list[Any]]:
     return condition, [exact, may]
 
 
-def _proposed(db: Db, query: Query, scope: _Scope) -> Iterator[_Row]:
+def _proposed(db: Db, query: Query, scope: _Scope, is_enough: Callable[[], bool]) -> Iterator[_Row]:
     """Every indexed message that may match, newest first. First the newest of all, one by one: what
     is frequent is found there. Then all the others at once, by the index alone. Left to itself the
-    server takes every word that it knows nothing of for a frequent one."""
+    server takes every word that it knows nothing of for a frequent one.
+
+    For phrases the index has to look into every message that has their words: if the newest ones
+    are enough, it is not asked."""
     condition, values = _matches(query)
     [[floor]] = db.execute(
         "SELECT coalesce(max(message), 0) - %s FROM message_words", (_RECENT,)
     ).rows
     newest = f"SELECT w.message FROM message_words w{{0}} WHERE {condition} AND w.message > {floor}"  # noqa: S608
-    others = (
-        "WITH w AS MATERIALIZED ("
-        f"SELECT w.message FROM message_words w WHERE {condition} AND w.message <= {floor}) "
-        "SELECT w.message FROM w{0} WHERE true"
-    )
+    older = f"SELECT w.message FROM message_words w WHERE {condition} AND w.message <= {floor}"  # noqa: S608
     yield from _indexed(db, newest, values, scope)
+    if any(len(words(term.text)) > 1 for term in query.terms()) and is_enough():
+        return
+    others = f"WITH w AS MATERIALIZED ({older}) SELECT w.message FROM w{{0}} WHERE true"  # noqa: S608
     yield from _indexed(db, others, values, scope)
 
 
