@@ -25,6 +25,8 @@ _METHODS = {
     "checkpoints list": "home.checkpoints.list()",
     "checkpoints prune --dry-run": "home.checkpoints.plan_prune()",
     "checkpoints prune": "home.checkpoints.prune()",
+    "checkpoints remote add NAME URL": "home.checkpoints.add_remote(name, url)",
+    "checkpoints remote remove": "home.checkpoints.remove_remote({})",
     "checkpoints show": "home.checkpoints.show({})",
     "checkpoints status": "home.checkpoints.status()",
     "checkpoints take": "home.checkpoints.take(path)",
@@ -62,6 +64,9 @@ _FLAGS = (
     (r"With --use-trash,", "With `caps_use_trash=True`,"),
     (r"--files-only and --no-files", "`files`"),
     (r"or use --part\b", "or pass `substring=True`"),
+    (r"or pass --own-remote\b", "or pass `own_remote=True`"),
+    (r"with --machine\b", "with `machine`"),
+    (r"here: --map\b", "here, with `maps`:"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
@@ -206,6 +211,13 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class UnreachableError(StorageError):
+    """A store on another machine does not answer, or not with what it was asked for. It was tried
+    again and again; whatever else it is asked next would wait as long."""
+
+    kind = "unreachable"
+
+
 class FullDiskError(StorageError):
     """There is no room left. What is on the disk is whole."""
 
@@ -266,6 +278,17 @@ class GitFailedError(StorageError):
             if self.disk_full
             else "Run `holdfast checkpoints verify` to see whether the store is whole.",
         )
+
+
+class RemoteError(HoldfastError):
+    """A git remote could not be reached, or did not do what it was asked. `said` is what git wrote
+    about it, without passwords."""
+
+    kind = "remote"
+
+    def __init__(self, message: str, *, hint: str | None = None, said: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.said = said
 
 
 class UnknownCheckpointError(UsageError):

@@ -6,7 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError, in_voice
+from holdfast.errors import (
+    DamageError,
+    HoldfastError,
+    StorageError,
+    UnknownSessionError,
+    UnreachableError,
+    in_voice,
+)
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
@@ -94,7 +101,7 @@ class ArchiveMover(_FromStore):
             moved = self._packed(rows, batch, packed)
             self._archive.catalogue.add(packed)
         except (HoldfastError, OSError) as error:
-            self._archive.drop([made.file for made in packed], batch[0].operation)
+            self._archive.drop_in_time([made.file for made in packed], batch[0].operation)
             if isinstance(error, OSError) and error.errno in FULL:
                 raise StorageError(NO_ROOM, hint=WAY_OUT) from error
             raise
@@ -146,11 +153,12 @@ class ArchiveMover(_FromStore):
             )
         why, original = "", True  # rows that are there while the bundle is damaged were not reached
         try:
-            beside = self._archive.verify(entry.file)
-            # A killed undo may have put the rows back: then their messages have new numbers.
-            original = here and (
-                rows.is_original(beside) or self._returner.is_back(beside, entry.file)
-            )
+            with self._archive.at_hand(entry.file):
+                beside = self._archive.verify(entry.file)
+                # A killed undo may have put the rows back: then their messages have new numbers.
+                original = here and (
+                    rows.is_original(beside) or self._returner.is_back(beside, entry.file)
+                )
         except DamageError as error:
             why = f"its bundle is damaged, {error.message}: {entry.file}"
         return Presence(
@@ -184,6 +192,8 @@ class ArchiveMover(_FromStore):
                 )
             except (UnknownSessionError, bundle.ChangedError):
                 moved.append(stayed(CHANGED_MEANWHILE))
+            except UnreachableError as error:  # each of the others would wait as long
+                return moved + [failed(error.message)] * (len(batch) - len(moved))
             except HoldfastError as error:
                 moved.append(failed(error.message))
             except OSError as error:

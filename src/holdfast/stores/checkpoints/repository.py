@@ -26,10 +26,15 @@ FORMAT = 1
 REFS = "refs/holdfast/"
 TRASH_REFS = "refs/holdfast-trash/"
 
+#: While a push or a fetch talks to a remote, it holds this lock and has these folders in the store.
+REMOTE_LOCK = "remote.lock"
+OUTGOING, INCOMING = TRANSFERS = ("outgoing", "incoming")
+
 #: This file is written last: a folder without it is not a store.
 FORMAT_FILE = "format"
 
 _PROJECT_DIGITS = 16
+_AT = "@"
 _WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
 LEGACY_PREFIX = "legacy-"
@@ -75,6 +80,16 @@ class Layout:
 def project_of(workdir: Path) -> str:
     """The id of the project in a resolved working directory."""
     return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
+
+
+def elsewhere(project: str, machine: str) -> str:
+    """The id that a project of another machine has here. Two machines may use the same path."""
+    return f"{project}{_AT}{machine}"
+
+
+def machine_of(project: str) -> str:
+    """The machine that a project is on; "" for this one."""
+    return project.partition(_AT)[2]
 
 
 #: The store itself may be a link. Its parts may not: Holdfast removes files in them.
