@@ -4,8 +4,8 @@ A process has one connection, whose threads take turns. A lost one is opened aga
 done is done again only if it is known not to have happened: each transaction begins with writing
 its number into a row of this process (table `commits`), and after a commit without an answer that
 row tells whether it happened. The row is locked while the transaction is open, wherever it still
-may be, so that the answer is final. So nothing is stored twice, and nothing that was acknowledged
-is missing.
+may be, and one that has not begun by then is refused when it comes, so that the answer is final. So
+nothing is stored twice, and nothing that was acknowledged is missing.
 
 PostgreSQL's own numbers of transactions would not do: a server that crashed gives those again that
 it had given and not yet written down.
@@ -48,14 +48,16 @@ _SETTINGS = """
     SET lock_timeout = '60s';
     SET idle_in_transaction_session_timeout = '120s';
     SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
-    SET synchronous_commit = on
+    SET synchronous_commit = on;
+    -- Statements are short: to compile one takes longer. And where a few rows are wanted, merging
+    -- two tables from their ends reads most of both.
+    SET jit = off; SET enable_mergejoin = off
 """
 _WRITE = """
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-    INSERT INTO commits (client, number) VALUES ('{client}', {number})
-    ON CONFLICT (client) DO UPDATE SET number = excluded.number, at = now()
+    SELECT begin_write('{client}', {number})
 """
-_WHAT_BECAME = "SELECT number FROM commits WHERE client = %s FOR UPDATE"
+_SETTLE = "SELECT happened, stored FROM settle_write(%s, %s)"
 _FORGET = "DELETE FROM commits WHERE client = %s"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -119,7 +121,9 @@ class SyncWire:
         )
         while cursor.nextset():
             pass
-        return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+        # Not by its `description`: to make one takes as long as the rest.
+        rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        return Result(cursor.fetchall() if rows else (), cursor.rowcount)
 
     @property
     def is_open(self) -> bool:
@@ -157,6 +161,13 @@ class _State:
     begun: int = 0
     #: Connections from before a fork. They are the parent's: closing one would end it there.
     inherited: list[Wire] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a call stored whose result was lost."""
+
+    numbers: Sequence[int]
 
 
 class Database:
@@ -252,6 +263,52 @@ class Database:
                 if time.monotonic() >= deadline:
                     raise
                 self._pause(_PAUSE)
+
+    def call(
+        self,
+        statement: str,
+        values: Callable[[str, int, int], Sequence[Any]],
+        recover: Callable[[Sequence[int]], T],
+        read: Callable[[Result], T],
+    ) -> T:
+        """A write in one statement and one round trip, done again as in `run`. `values` gets what
+        `begin_write` takes, and the shard. `read` makes something of the result; if that was lost
+        with the connection and the statement happened, `recover` does, from the messages that it
+        stored."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            with self._turn():
+                state = self._state
+                if state.depth:
+                    with self._translating():
+                        given = values(state.client, state.begun, self._shard)
+                        return read(self._db().execute(statement, given))
+                try:
+                    stored = self._called(statement, values, read)
+                except (ConnectionLostError, CollisionError):
+                    if time.monotonic() >= deadline:
+                        raise
+                else:
+                    return recover(stored.numbers) if isinstance(stored, _Stored) else stored
+            self._pause(_PAUSE)
+
+    def _called(
+        self,
+        statement: str,
+        values: Callable[[str, int, int], Sequence[Any]],
+        read: Callable[[Result], T],
+    ) -> T | _Stored:
+        self._until_connected(lambda wire: wire)
+        self._state.begun += 1
+        number = self._state.begun
+        given = values(self._state.client, number, self._shard)
+        try:
+            return read(self._wire().execute(statement, given))
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise translated(error, self.place) from error
+            self._drop()
+            return _Stored(self._find_out(number, error))
 
     def query(self, statement: str, values: Values = ()) -> Result:
         """One statement that only reads, outside a transaction if there is none."""
@@ -370,11 +427,13 @@ class Database:
             self._drop()
             self._find_out(number, error)
 
-    def _find_out(self, number: int, error: psycopg.Error) -> None:
-        """What became of a commit without an answer. Returns if it happened."""
+    def _find_out(self, number: int, error: psycopg.Error) -> Sequence[int]:
+        """What became of a commit without an answer. Returns if it happened, with the messages
+        that it stored if it was one append; raises if it did not and never will."""
+        self._state.begun += 1  # its number is used up by the question
         try:
             found = self._until_connected(
-                lambda wire: wire.execute(_WHAT_BECAME, [self._state.client])
+                lambda wire: wire.execute(_SETTLE, [self._state.client, number])
             )
         except HoldfastError:
             raise OutcomeUnknownError(
@@ -382,8 +441,10 @@ class Database:
                 "whether the last change was stored.",
                 hint="Look before you repeat it.",
             ) from error
-        if found.first != (number,):
+        happened, stored = found.first or (False, None)
+        if not happened:
             raise translated(error, self.place) from error
+        return stored or ()
 
     @contextlib.contextmanager
     def _translating(self) -> Iterator[None]:

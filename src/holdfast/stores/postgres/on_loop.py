@@ -85,7 +85,8 @@ class LoopWire:
         )
         while cursor.nextset():
             pass
-        return Result(await cursor.fetchall() if cursor.description else (), cursor.rowcount)
+        rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        return Result(await cursor.fetchall() if rows else (), cursor.rowcount)
 
     @property
     def is_open(self) -> bool:
