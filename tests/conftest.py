@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests import connections, tally
+from tests import connections, postgres, tally
 
 _KEY = "holdfast_tally"
 _ALL = tally.Tally()
@@ -25,6 +25,7 @@ def pytest_runtest_teardown(
 ) -> Generator[None, None, None]:
     """After the fixtures of the test are gone. What a cycle holds is found after its module."""
     yield
+    postgres.give_back()
     last = nextitem is None or nextitem.path != item.path
     left = connections.left_open(thorough=last)
     if left:

@@ -398,7 +398,8 @@ class SessionStore(Protocol):
 
 
 class SessionCopies(Protocol):
-    """Undo copies of the sessions of one operation, several to a file."""
+    """Undo copies of the sessions of one operation, several to a file. In a store that keeps them
+    itself a path is only their name."""
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
         """The files that hold these removals by their ranges, each with its removals."""
@@ -411,6 +412,9 @@ class SessionCopies(Protocol):
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
         """Remove sessions from a file. Returns the new file, or None if nothing is left."""
+
+    def drop(self, path: Path) -> None:
+        """Remove a file with all that it holds."""
 
     def size(self, path: Path) -> int: ...
 
@@ -427,8 +431,8 @@ class SessionEngine(Protocol):
     or not at all. Errors of a store are raised as `HoldfastError`."""
 
     @property
-    def place(self) -> Path:
-        """A file or folder on the disk that the store fills."""
+    def place(self) -> Path | None:
+        """A file or folder on the disk that the store fills; None if it is not on this machine."""
 
     def transaction(self) -> AbstractContextManager[None]: ...
 

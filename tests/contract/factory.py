@@ -15,6 +15,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -30,8 +31,10 @@ from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests import postgres
 from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
 from tests.contract.agents.home import AgentHome
@@ -86,6 +89,8 @@ class Sample:
     state: str = ".holdfast"
     #: In a message of a session that can go.
     word: str = WORD
+    #: Whether its sessions are not in the folder: then each test has its home made.
+    elsewhere: bool = False
 
     def open(self, root: Path) -> Home:
         return holdfast.open(root, clock=lambda: self.now)
@@ -99,6 +104,9 @@ class Templates:
 
     def copy(self, name: str, root: Path) -> Sample:
         sample, template = HOMES[name], self._place / name / "home"
+        if sample.elsewhere:
+            sample.make(root)
+            return sample
         if not template.exists():
             template.parent.mkdir(parents=True)
             sample.make(template)
@@ -288,6 +296,27 @@ def _renew_own(root: Path) -> None:
         db.execute("PRAGMA user_version = 9999")
 
 
+def _make_shared(root: Path) -> None:
+    """The same in a database that other machines could use too."""
+    root.mkdir(parents=True)
+    (root / "config.toml").write_text(f'[store]\nurl = "{postgres.a_database()}"\n')
+    _make_own(root)
+
+
+def _address(root: Path) -> str:
+    return str(tomllib.loads((root / "config.toml").read_text())["store"]["url"])
+
+
+def _look_at_shared(home: Home) -> Look:
+    seen = look_at_sessions(home)
+    rows = postgres.rows_of(_address(home.path))
+    return seen | {f"postgres.db:{table}": each for table, each in rows.items()}
+
+
+def _renew_shared(root: Path) -> None:
+    postgres.execute(_address(root), "INSERT INTO holdfast.migrations (number) VALUES (9999)")
+
+
 _OWN = Sample(
     make=_make_own,
     plan=lambda home, **how: home.plan_prune(older_than="90d", **how),
@@ -302,6 +331,16 @@ _OWN = Sample(
     renumbers=True,
     ends=True,
     state=".",
+)
+
+
+_SHARED = replace(
+    _OWN,
+    make=_make_shared,
+    look=_look_at_shared,
+    renew=_renew_shared,
+    database=None,
+    elsewhere=True,
 )
 
 
@@ -462,10 +501,12 @@ FORMATS = (sample_format.MarmotFormat,)
 
 HOMES = {
     "own": _OWN,
+    "own-postgres": _SHARED,
     "hermes": _HERMES,
     "marmot": _MARMOT,
     **{each.name: _agent(each) for each in RECORDED},
     "own-archive": _bundles(_OWN),
+    "own-postgres-archive": _bundles(_SHARED),
     "hermes-archive": _bundles(_HERMES),
     "marmot-archive": _bundles(_MARMOT),
     "own-checkpoints": _OWN_CHECKPOINTS,
@@ -473,6 +514,8 @@ HOMES = {
 }
 #: Those that real agents made.
 AGENTS = tuple(each.name for each in RECORDED)
+#: Those that need a server.
+ELSEWHERE = tuple(name for name, sample in HOMES.items() if sample.elsewhere)
 #: Those whose sessions can go.
 SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSION]
 
@@ -482,6 +525,7 @@ SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSIO
 #: How to open an empty store in a folder that does not exist yet.
 SESSION_STORES: dict[str, Callable[[Path], SessionStore]] = {
     "sqlite": lambda folder: SqliteSessionStore(folder / "sessions.db"),
+    "postgres": lambda _: PostgresSessionStore(postgres.a_database()),
 }
 
 

@@ -31,7 +31,14 @@ from holdfast.stores.sqlite import database
 from tests.cli.privileges import mounts_of_its_own
 from tests.cli.runner import COMMAND, environment
 from tests.contract import factory
-from tests.contract.factory import AGENTS, HOMES, SESSION_HOMES, Sample, Templates
+from tests.contract.factory import (
+    AGENTS,
+    ELSEWHERE,
+    HOMES,
+    SESSION_HOMES,
+    Sample,
+    Templates,
+)
 from tests.contract.turns import Turns, marks
 
 Law = TypeVar("Law", bound=Callable[..., object])
@@ -91,7 +98,7 @@ def bench(request: pytest.FixtureRequest, templates: Templates, tmp_path: Path) 
 
 #: The homes that each law meets in a quick run.
 QUICK: dict[str, set[str]] = {}
-_turns = Turns(AGENTS, share=5)
+_turns = Turns((*AGENTS, *ELSEWHERE), share=5)
 
 
 def over(*names: str, always: bool = False) -> Callable[[Law], Law]:
@@ -147,7 +154,13 @@ def test_the_same_look_makes_the_same_plan(bench: Bench) -> None:
 @everything
 def test_every_byte_on_the_disk_is_shown(bench: Bench) -> None:
     bench.sample.plan(bench.home).apply()
-    shown = bench.home.status().inventory.total_bytes
+    inventory = bench.home.status().inventory
+    shown = inventory.total_bytes
+    if bench.sample.elsewhere:  # what the server holds is shown, and does not lie here
+        here = sum(path.lstat().st_blocks * 512 for path in bench.trash())
+        shown -= sum(each.bytes for each in inventory.items if each.kind == SESSION)
+        shown -= sum(each.bytes for each in inventory.trash) - here
+        assert inventory.loose_trash_bytes == 0
     files = [
         path.lstat() for path in bench.root.rglob("*") if path.is_symlink() or not path.is_dir()
     ]

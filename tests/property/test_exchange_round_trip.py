@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import json
 import string
+from contextlib import ExitStack
 from dataclasses import asdict, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, cast
 from unittest.mock import patch
 
 from hypothesis import example, given, settings
@@ -24,6 +23,7 @@ from holdfast.model.session import (
     SessionFilter,
     Tokens,
 )
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.json_lines import LineText
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import export_sessions
@@ -33,9 +33,9 @@ from holdfast.services.exchange.session_line import (
     SESSION_FIELDS,
     SET_APART,
 )
-from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
+from tests.session_stores import a_store, kind_of, over_all_deep
 
 IDS = [*"abcdef"]
 NUMBERS = st.one_of(
@@ -111,48 +111,49 @@ def sessions(draw: st.DrawFn) -> list[tuple[Session, list[Message]]]:
 class Stores:
     """Fresh stores in one folder, closed together."""
 
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory()
-        self._open: list[SqliteSessionStore] = []
+    def __init__(self, kind: str = "sqlite") -> None:
+        self._kind = kind
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for store in self._open:
-            store.close()
-        self._folder.cleanup()
+        self._open.close()
 
-    def new(self) -> SqliteSessionStore:
-        path = Path(self._folder.name) / f"{len(self._open)}.db"
-        store = SqliteSessionStore(path)
-        store.database.connection().execute("PRAGMA synchronous = OFF")  # nobody pulls the plug
-        self._open.append(store)
-        return store
+    def new(self) -> SessionStore:
+        store = self._open.enter_context(a_store(self._kind))
+        if isinstance(store, SqliteSessionStore):  # nobody pulls the plug
+            store.database.connection().execute("PRAGMA synchronous = OFF")
+        return cast("SessionStore", store)
 
 
-def exported(store: SqliteSessionStore, redactor: Redactor | None = None) -> bytes:
+def exported(store: SessionStore, redactor: Redactor | None = None) -> bytes:
     sink = io.BytesIO()
     export_sessions(store, SessionFilter(), sink, redactor=redactor)
     return sink.getvalue()
 
 
-def brought(store: SqliteSessionStore, data: bytes) -> ImportReport:
-    return import_sessions(SqliteImport(store), io.BytesIO(data), replace=False, now=NOW)
+def brought(store: SessionStore, data: bytes) -> ImportReport:
+    return import_sessions(
+        kind_of(store).importing(store), io.BytesIO(data), replace=False, now=NOW
+    )
 
 
-def keep(store: SqliteSessionStore, made: list[tuple[Session, list[Message]]]) -> None:
-    with SqliteImport(store) as run:
+def keep(store: SessionStore, made: list[tuple[Session, list[Message]]]) -> None:
+    importing = kind_of(store).importing(store)
+    with importing:
         for session, messages in made:
-            run.add(session, messages, now=NOW)
+            importing.add(session, messages, now=NOW)
 
 
+@over_all_deep
 @settings(max_examples=40)
 @given(made=sessions())
 def test_export_import_export_gives_the_same_bytes(
-    made: list[tuple[Session, list[Message]]],
+    kind: str, made: list[tuple[Session, list[Message]]]
 ) -> None:
-    with Stores() as stores:
+    with Stores(kind) as stores:
         first, second = stores.new(), stores.new()
         keep(first, made)
         data = exported(first)
@@ -174,7 +175,7 @@ def test_export_import_export_gives_the_same_bytes(
             assert same(mine, others)
 
 
-def store_messages(store: SqliteSessionStore, session_id: str) -> list[Any]:
+def store_messages(store: SessionStore, session_id: str) -> list[Any]:
     messages = [replace(message, number=None) for message in store.messages(session_id)]
     return [asdict(message) for message in messages]
 
@@ -187,6 +188,7 @@ def same(one: Any, other: Any) -> bool:
 LINE_NAMES = st.one_of(NAMES, st.text(string.ascii_lowercase, max_size=5))
 
 
+@over_all_deep
 @settings(max_examples=40)
 @given(
     data=st.lists(
@@ -225,9 +227,9 @@ LINE_NAMES = st.one_of(NAMES, st.text(string.ascii_lowercase, max_size=5))
         max_size=4,
     )
 )
-def test_any_file_is_stable_from_its_first_export_on(data: list[dict[str, Any]]) -> None:
+def test_any_file_is_stable_from_its_first_export_on(kind: str, data: list[dict[str, Any]]) -> None:
     lines = "\n".join(json.dumps(line) for line in data).encode()
-    with Stores() as stores:
+    with Stores(kind) as stores:
         first, second = stores.new(), stores.new()
         report = brought(first, lines)
         assert len(report.refused) + report.imported + len(report.skipped) == len(data)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 from collections import Counter
-from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.session import Message
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
-from holdfast.stores.sqlite.session_import import SqliteImport
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from tests.stored import remove_rows, usage_of
+from tests.session_stores import a_store, kind_of, over_all_deep
+from tests.stored import usage_of
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -64,13 +61,13 @@ class Model:
             self.used[key] += sign * (message["tokens"] or 0)
 
 
-def bring(store: SqliteSessionStore, line: dict[str, Any], **options: bool) -> None:
-    importing = SqliteImport(store, count_usage=options.get("count_usage", True))
+def bring(store: SessionStore, line: dict[str, Any], **options: bool) -> None:
+    importing = kind_of(store).importing(store, count_usage=options.get("count_usage", True))
     stream = io.BytesIO(json.dumps(line).encode())
     import_sessions(importing, stream, replace=options.get("replace", False), now=NOW)
 
 
-def take(store: SqliteSessionStore, model: Model, step: str, line: dict[str, Any]) -> None:
+def take(store: SessionStore, model: Model, step: str, line: dict[str, Any]) -> None:
     name = line["id"]
     known = model.there.get(name)
     if step in ("import", "replace"):
@@ -85,24 +82,25 @@ def take(store: SqliteSessionStore, model: Model, step: str, line: dict[str, Any
         model.book(known, line["messages"])
         model.there[name] = known | {"messages": known["messages"] + line["messages"]}
     elif step == "delete" and known is not None:
-        remove_rows(store, name)
+        kind_of(store).remove(store, name)
         model.gone[name] = model.there.pop(name)
     elif step == "bring back" and known is None and name in model.gone:
         bring(store, model.gone[name], count_usage=False)
         model.there[name] = model.gone.pop(name)
 
 
+@over_all_deep
 @given(steps=_steps)
-def test_usage_is_counted_once_whatever_happens(steps: list[tuple[str, dict[str, Any]]]) -> None:
+def test_usage_is_counted_once_whatever_happens(
+    kind: str, steps: list[tuple[str, dict[str, Any]]]
+) -> None:
     model = Model()
-    with (
-        tempfile.TemporaryDirectory(prefix="holdfast-ledger-") as folder,
-        closing(SqliteSessionStore(Path(folder) / "sessions.db")) as store,
-    ):
+    with a_store(kind) as store:
         for step, line in steps:
             take(store, model, step, line)
-        with store.database.read() as db:
-            rows = db.execute("SELECT day, source, model, tokens_in + tokens_out FROM ledger")
-            found = {tuple(key): tokens for *key, tokens in rows}
+        found = {
+            (each.day or "", each.source, each.model or ""): each.usage.tokens.total
+            for each in store.usage_entries()
+        }
         assert found == {key: tokens for key, tokens in model.used.items() if tokens}
         assert usage_of(store).ever.usage.tokens.total == model.used.total()

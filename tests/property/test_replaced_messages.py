@@ -3,9 +3,7 @@ totals, ledger and search agree with what is stored."""
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +12,15 @@ from holdfast.model.session import (
     COMPACTED,
     TAKEN_BACK,
     Message,
+    Search,
     Session,
     SessionChange,
     Tokens,
 )
-from holdfast.stores.sqlite import ledger, search_index, totals
+from holdfast.ports import SessionStore
+from holdfast.stores.sqlite import ledger, totals
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.session_stores import a_store, kind_of, over_all
 from tests.stored import usage_of
 
 NOW = 1_800_000_000.0
@@ -62,10 +63,10 @@ def shown(messages: list[Message]) -> list[tuple[str, object]]:
     return [(each.role, each.content) for each in messages]
 
 
+@over_all
 @given(steps=st.lists(STEPS, max_size=12))
-def test_everything_agrees(steps: list[tuple[object, ...]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteSessionStore(Path(folder) / "sessions.db")
+def test_everything_agrees(kind: str, steps: list[tuple[object, ...]]) -> None:
+    with a_store(kind) as store:
         store.create(Session(id="s", source="cli", started_at=NOW, last_active_at=NOW))
         versions = [store.get("s").version]
         used = Tokens()
@@ -81,8 +82,7 @@ def test_everything_agrees(steps: list[tuple[object, ...]]) -> None:
                 case ("model", model):
                     store.update("s", SessionChange(model=model))  # type: ignore[arg-type]
                 case ("index",):
-                    with store.database.write() as db:
-                        search_index.catch_up_some(db)
+                    kind_of(store).index(store)
                 case (str(mark), list(picks), int(place)):
                     stay = current[:place]
                     new = wanted(current[place:], picks)
@@ -101,11 +101,27 @@ def test_everything_agrees(steps: list[tuple[object, ...]]) -> None:
             now = [each for each in store.messages("s") if not each.replaced]
             assert shown(now) == shown(expected)
             assert store.get("s").tokens == used
-        check(store, used)
-        store.close()
+        assert usage_of(store).ever.usage.tokens == used
+        check_search(store)
+        check(store)
 
 
-def check(store: SqliteSessionStore, used: Tokens) -> None:
+def check_search(store: SessionStore) -> None:
+    """What was taken back is not found; all the rest is, replaced or not."""
+    for word in ("zebra", "horse", "cat"):
+        expected = {
+            each.number
+            for each in store.messages("s")
+            if each.content == word and not each.taken_back
+        }
+        hits = store.search(Search(text=word, limit=1_000))
+        assert {hit.message.number for hit in hits} == expected
+
+
+def check(store: SessionStore) -> None:
+    """What only a look inside can tell."""
+    if not isinstance(store, SqliteSessionStore):
+        return
     with store.database.write() as db:
         totals.tally(db, lambda _: None)
         assert totals.wrong(db) == (0, None)
@@ -118,4 +134,3 @@ def check(store: SqliteSessionStore, used: Tokens) -> None:
             key: usage.tokens for key, usage in entries.items()
         }
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
-    assert usage_of(store).ever.usage.tokens == used

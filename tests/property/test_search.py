@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -16,12 +14,14 @@ from hypothesis import strategies as st
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
+from holdfast.ports import SessionStore
+from holdfast.stores.postgres import search as shared_search
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
-from holdfast.stores.sqlite.search import search
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.unindexed_search import parse_part
+from tests.session_stores import KINDS, a_store, kind_of, over_all, over_all_deep
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
 CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))
@@ -35,25 +35,23 @@ def index_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def store_with(texts: Sequence[str], indexed: int) -> Iterator[SqliteSessionStore]:
-    """A store with these messages, numbered from 1, the first of them indexed."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteSessionStore(Path(folder, "sessions.db"))
-        with store.database.write() as db:
-            store.create(Session(id="one", source="cli", started_at=1.0, last_active_at=1.0))
-            store.append("one", [Message(role="user", content=text) for text in texts], now=1.0)
-            search_index.catch_up(db, indexed, batch=1)
+def store_with(texts: Sequence[str], indexed: int, kind: str = "sqlite") -> Iterator[SessionStore]:
+    """A store with these messages, the first of them indexed."""
+    with a_store(kind) as store:
+        store.create(Session(id="one", source="cli", started_at=1.0, last_active_at=1.0))
+        store.append("one", [Message(role="user", content=text) for text in texts], now=1.0)
+        if indexed:
+            kind_of(store).index(store, indexed)
         yield store
-        store.close()
 
 
-def found(store: SqliteSessionStore, text: str, *, substring: bool = False) -> set[int]:
-    hits = search(
-        store.database, Search(text=text, wanted=SessionFilter(), limit=1_000, substring=substring)
-    )
+def found(store: SessionStore, text: str, *, substring: bool = False) -> set[int]:
+    """Which messages are found, counted from 1."""
+    hits = store.search(Search(text=text, wanted=SessionFilter(), limit=1_000, substring=substring))
     numbers = [hit.message.number or 0 for hit in hits]
     assert len(numbers) == len(set(numbers))
-    return set(numbers)
+    first = next(store.messages("one", limit=1), None)
+    return {number - (0 if first is None else first.number or 0) + 1 for number in numbers}
 
 
 # --- Queries --------------------------------------------------------------------------------------
@@ -134,13 +132,14 @@ QUERIES: st.SearchStrategy[Model] = st.recursive(
 )
 
 
+@over_all
 @settings(max_examples=40)
 @given(documents=DOCUMENTS, queries=st.lists(QUERIES, min_size=1, max_size=8), data=st.data())
 def test_queries_find_what_the_model_finds(
-    documents: list[str], queries: list[Model], data: st.DataObject
+    kind: str, documents: list[str], queries: list[Model], data: st.DataObject
 ) -> None:
     indexed = data.draw(st.integers(0, len(documents)), label="indexed")
-    with store_with(documents, indexed) as store:
+    with store_with(documents, indexed, kind) as store:
         for query in queries:
             expected = {
                 number
@@ -155,6 +154,7 @@ def test_queries_find_what_the_model_finds(
 PART_ALPHABET = "abAB01._/- \n中文かな한국🚀✅é"
 
 
+@over_all_deep
 @settings(max_examples=40)
 @given(
     documents=st.lists(st.text(alphabet=PART_ALPHABET, max_size=12), max_size=6),
@@ -163,11 +163,12 @@ PART_ALPHABET = "abAB01._/- \n中文かな한국🚀✅é"
     data=st.data(),
 )
 def test_a_part_is_found_where_the_text_contains_it(
-    documents: list[str], parts: list[str], most_words: int, data: st.DataObject
+    kind: str, documents: list[str], parts: list[str], most_words: int, data: st.DataObject
 ) -> None:
     indexed = data.draw(st.integers(0, len(documents)), label="indexed")
-    with pytest.MonkeyPatch.context() as patch, store_with(documents, indexed) as store:
+    with pytest.MonkeyPatch.context() as patch, store_with(documents, indexed, kind) as store:
         patch.setattr(search_module, "_MOST_WORDS", most_words)
+        patch.setattr(shared_search, "_MOST_WORDS", most_words)
         for part in parts:
             if len(part.strip()) < 2:
                 continue
@@ -180,18 +181,19 @@ def test_a_part_is_found_where_the_text_contains_it(
             assert found(store, part, substring=True) == expected, part
 
 
+@over_all_deep
 @settings(max_examples=50)
 @given(text=ANY_TEXT.filter(lambda text: len(clean(text)) > 1), data=st.data())
 @example(text="á\u0301b", data=None)
 @example(text="x" * 40_000 + "y z", data=None)
 @example(text="😀" * 3 + "é" * 20_000 + "ab", data=None)
-def test_any_piece_of_any_text_is_found(text: str, data: st.DataObject | None) -> None:
+def test_any_piece_of_any_text_is_found(kind: str, text: str, data: st.DataObject | None) -> None:
     text = clean(text)
     last = len(text)
     start = last - 3 if data is None else data.draw(st.integers(0, last - 2), label="start")
     end = last if data is None else data.draw(st.integers(start + 2, last), label="end")
     part = text[max(0, start) : end]
-    with store_with([text], 1) as store:
+    with store_with([text], 1, kind) as store:
         try:
             parse_part(part)
         except QueryError:
@@ -203,10 +205,11 @@ def _is_searchable(text: str) -> bool:
     return is_searchable(clean(text))
 
 
+@over_all_deep
 @settings(max_examples=50)
 @given(text=ANY_TEXT.map(lambda text: text.replace('"', "'")).filter(_is_searchable))
-def test_any_text_is_found_as_a_phrase(text: str) -> None:
-    with store_with([text, text], indexed=1) as store:
+def test_any_text_is_found_as_a_phrase(kind: str, text: str) -> None:
+    with store_with([text, text], 1, kind) as store:
         assert found(store, f'"{text}"') == {1, 2}
 
 
@@ -221,9 +224,10 @@ SOUP = st.lists(
 )
 
 
-@pytest.fixture(scope="module")
-def some_store() -> Iterator[SqliteSessionStore]:
-    with store_with(["a b c", "中文 a", "b (c)", "recent a b"], 3) as store:
+@pytest.fixture(scope="module", params=KINDS)
+def some_store(request: pytest.FixtureRequest) -> Iterator[SessionStore]:
+    texts = ["a b c", "中文 a", "b (c)", "recent a b"]
+    with store_with(texts, 3, request.param) as store:
         yield store
 
 
@@ -233,13 +237,13 @@ def some_store() -> Iterator[SqliteSessionStore]:
 @example(pieces=["-("] * 3_000, gap="", substring=False)
 @example(pieces=["a\0b"], gap="", substring=False)
 def test_nothing_but_a_query_error_comes_of_any_query(
-    some_store: SqliteSessionStore, pieces: list[str], gap: str, substring: bool
+    some_store: SessionStore, pieces: list[str], gap: str, substring: bool
 ) -> None:
     with contextlib.suppress(QueryError):
         found(some_store, gap.join(pieces), substring=substring)
 
 
-def test_the_largest_queries_are_answered(some_store: SqliteSessionStore) -> None:
+def test_the_largest_queries_are_answered(some_store: SessionStore) -> None:
     deep = "a OR (b " * 19 + "c" + ")" * 19
     assert found(some_store, deep) == {1, 2, 3, 4}
     wide = "a " * 50 + "-x " * 50
@@ -270,6 +274,7 @@ def test_any_snippet_is_one_short_line(pieces: list[str]) -> None:
 @given(texts=st.lists(ANY_TEXT, max_size=10), steps=st.lists(st.integers(1, 10), max_size=4))
 def test_the_index_agrees_with_the_messages(texts: list[str], steps: list[int]) -> None:
     with store_with(texts, 0) as store:
+        assert isinstance(store, SqliteSessionStore)
         for step in steps:
             with store.database.write() as db:
                 search_index.catch_up(db, min(step, len(texts)), batch=1)

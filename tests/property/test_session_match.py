@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.selection import matches
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.session_stores import a_store, over_all
 
 # Few letters, so that filters hit; among them those whose case SQLite does not fold.
 TEXT = st.text(alphabet="aAbé\u00c9İ/. %_", max_size=5)
@@ -109,12 +107,12 @@ def filters() -> st.SearchStrategy[SessionFilter]:
     return st.one_of(one, many).map(lambda fields: SessionFilter(**fields))
 
 
+@over_all
 @given(stored=stores(), wanted=st.lists(filters(), min_size=1, max_size=8))
 def test_python_and_sql_agree(
-    stored: list[tuple[Session, list[Message]]], wanted: list[SessionFilter]
+    kind: str, stored: list[tuple[Session, list[Message]]], wanted: list[SessionFilter]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = SqliteSessionStore(Path(folder) / "sessions.db")
+    with a_store(kind) as store:
         for session, messages in stored:
             store.create(replace(session, ended_at=None, end_reason=None))
             store.append(session.id, messages, now=1.0)
@@ -124,4 +122,3 @@ def test_python_and_sql_agree(
         for each in wanted:
             by_sql = {session.id for session in store.find(each)}
             assert {session.id for session in everything if matches(each, session)} == by_sql, each
-        store.close()

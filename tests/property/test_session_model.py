@@ -14,7 +14,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from holdfast.errors import SessionEndedError
 from holdfast.model.session import Json, Message, Relation, Session, SessionFilter, Tokens
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.ports import SessionStore
+from tests import postgres
+from tests.session_stores import KINDS
 
 _json = st.recursive(
     st.none()
@@ -57,17 +59,22 @@ class Expected:
 
 class StoreMachine(RuleBasedStateMachine):
     sessions = Bundle("sessions")
+    kind = "sqlite"
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-model-"))
-        self.store = SqliteSessionStore(self.folder / "sessions.db")
+        shared = self.kind == "postgres"
+        self.place = postgres.borrow() if shared else KINDS[self.kind].place(self.folder)
+        self.store: SessionStore = KINDS[self.kind].open(self.place)
         self.model: dict[str, Expected] = {}
         self.routes: dict[str, str] = {}
 
     def teardown(self) -> None:
         self.store.close()
         shutil.rmtree(self.folder)
+        if self.kind == "postgres":
+            postgres.reuse(self.place)
 
     @rule(target=sessions)
     def create(self) -> str:
@@ -121,7 +128,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen_store(self) -> None:
         self.store.close()
-        self.store = SqliteSessionStore(self.folder / "sessions.db")
+        self.store = KINDS[self.kind].open(self.place)
 
     @invariant()
     def sessions_agree(self) -> None:
@@ -152,5 +159,13 @@ class StoreMachine(RuleBasedStateMachine):
         return [message.content for message in self.store.messages(session_id)]
 
 
+class SharedStoreMachine(StoreMachine):
+    kind = "postgres"
+
+
 TestStoreAgainstModel = StoreMachine.TestCase
 TestStoreAgainstModel.settings = settings(max_examples=18, stateful_step_count=15, deadline=None)
+TestSharedStoreAgainstModel = pytest.mark.deep(SharedStoreMachine.TestCase)
+TestSharedStoreAgainstModel.settings = settings(
+    max_examples=18, stateful_step_count=15, deadline=None
+)

@@ -124,6 +124,7 @@ def test_default_entries() -> None:
         ("checkpoints.exclude", (), "default"),
         ("checkpoints.hash_all", False, "default"),
         ("maintenance.min_interval_hours", 24, "default"),
+        ("store.url", "", "default"),
         ("archive.folder", "", "default"),
         ("archive.codec", "zstd", "default"),
         ("archive.retention_days", 0, "default"),

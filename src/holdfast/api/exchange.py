@@ -28,11 +28,10 @@ from holdfast.services.exchange.session_export import (
     Form,
     export_sessions,
 )
-from holdfast.services.exchange.session_import import ImportReport, import_lines
+from holdfast.services.exchange.session_import import ImportReport, ImportStore, import_lines
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
-from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
@@ -131,7 +130,7 @@ class SessionExchange(SessionView):
             store = home.create_session_store()
             kept = stack.enter_context(home.replacing(place.command("import"))) if replace else None
             report = import_lines(
-                SqliteImport(store, None if kept is None else kept.keep),
+                home.own.importing(None if kept is None else kept.keep),
                 source.lines,
                 replace=replace,
                 now=place.clock(),
@@ -149,13 +148,13 @@ class SessionExchange(SessionView):
             return done
         return copied(done, kept_in=kept.folder, operation=kept.operation)
 
-    def _store_to_try(self) -> SqliteImport | None:
+    def _store_to_try(self) -> ImportStore | None:
         """The store that an import would go into; None when it would be made."""
         if kind_of(self._place.root) is None:
             _ = self._place.state  # no home of ours can be made in the place of another agent
             return None
-        store = self._place.own().session_store()
-        return None if store is None else SqliteImport(store)
+        home = self._place.own()
+        return None if home.session_store() is None else home.own.importing()
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionSto
 from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
-from holdfast.stores.sqlite.guard_book import SqliteGuardBook
 from holdfast.value import dataclass
 
 
@@ -144,7 +143,7 @@ def sessions_of(
         on_alert=alerting(home.root, settings, place.clock, on_alert),
         elsewhere=lambda session_id: elsewhere(home, session_id),
         guarding=Guarding(
-            book=SqliteGuardBook(store),
+            book=home.own.guard_book(),
             options=guards or settings.guard_options(),
             prices=prices or settings.prices(),
         ),

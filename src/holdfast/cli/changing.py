@@ -42,6 +42,7 @@ CHANGING = frozenset(
         "config init",
         "config set",
         "config edit",
+        "store init",
         "doctor",
     }
 )

@@ -218,6 +218,32 @@ class Folder(Kind):
         return _path_text(value, "a folder")
 
 
+class DatabaseAddress(Kind):
+    """The address of a PostgreSQL database, or empty text for none. It is shown and stands in
+    files, so it may not hold a password."""
+
+    allowed = "an address that begins with postgresql://"
+
+    def read(self, value: object) -> Value:
+        text = _path_text(value, self.allowed)
+        if text and not text.startswith(("postgresql://", "postgres://")):
+            raise WrongValueError(f"expected {self.allowed}")
+        from urllib.parse import parse_qsl, urlsplit  # noqa: PLC0415 - few homes have an address
+
+        try:
+            parts = urlsplit(text)
+            secret = parts.password or dict(parse_qsl(parts.query)).get("password")
+        except ValueError:
+            raise WrongValueError(
+                f"expected {self.allowed}, found one that cannot be read"
+            ) from None
+        if secret:
+            raise WrongValueError(
+                "holds a password; take it out, and put it into ~/.pgpass or PGPASSWORD"
+            )
+        return text
+
+
 class CommandLine(Kind):
     """A program with its arguments, quoted as for a shell; empty text for none."""
 

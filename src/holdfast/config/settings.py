@@ -18,6 +18,7 @@ from holdfast.config.storage import (
     MaintenanceSettings,
     McpSettings,
     NotifySettings,
+    StoreSettings,
 )
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
@@ -90,6 +91,7 @@ class Settings:
     cron: CronSettings = field(default_factory=CronSettings)
     checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
@@ -274,6 +276,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "cron": keys_of(CronSettings, "cron"),
     "checkpoints": keys_of(CheckpointSettings, "checkpoints"),
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
+    "store": keys_of(StoreSettings, "store"),
     "archive": keys_of(ArchiveSettings, "archive"),
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),

@@ -1,5 +1,5 @@
-"""[checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps, its upkeep,
-and who may ask for changes."""
+"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps and
+where, its upkeep, and who may ask for changes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import (
     Choice,
     CommandLine,
+    DatabaseAddress,
     Duration,
     Flag,
     Folder,
@@ -156,6 +157,19 @@ class MaintenanceSettings:
     def interval(self) -> float:
         """The minimum time between two runs, in seconds."""
         return self.min_interval_hours * HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]."""
+
+    url: str = key(
+        DatabaseAddress(),
+        "",
+        "Keep sessions in this PostgreSQL database, which many machines can use at once:",
+        '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
+        '"" is the file sessions.db of the home.',
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, HoldfastError, UsageError, in_words
 from holdfast.homes.archive_sources import SessionFolder
+from holdfast.homes.own_store import OwnEngine
 from holdfast.homes.session_folder import FOLDER
 from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.archive import Holds
@@ -24,14 +25,12 @@ from holdfast.model.stored_session import Found
 from holdfast.ports import Clock, SessionEngine, SessionStore
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_messages
-from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_import import ImportStore, import_sessions
 from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, NewerBundleError
-from holdfast.stores.sqlite.moves import SqliteEngine, key_stays
-from holdfast.stores.sqlite.session_import import SqliteImport
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.moves import key_stays
 from holdfast.value import replace
 
 TAKEN = (
@@ -138,10 +137,19 @@ class RowsOut:
 class StoreRows(RowsOut):
     """The rows of Holdfast's own store."""
 
-    def __init__(self, store: SqliteSessionStore, engine: SqliteEngine, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        engine: OwnEngine,
+        importing: Callable[[], ImportStore],
+        clock: Clock,
+    ) -> None:
+        """`importing` takes in sessions that were here before: what they used is in the ledger
+        since then."""
         super().__init__(store, engine)
         self._own = engine
         self._store = store
+        self._importing = importing
         self._clock = clock
 
     def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
@@ -153,9 +161,7 @@ class StoreRows(RowsOut):
     def put_back(self, beside: Beside, line: ByteLines) -> str:
         wanted = beside.session
         with self._store.transaction():
-            # What it used is in the ledger since it was first here.
-            importing = SqliteImport(self._store, count_usage=False)
-            report = import_sessions(importing, line, replace=False, now=self._clock())
+            report = import_sessions(self._importing(), line, replace=False, now=self._clock())
             if report.refused:
                 raise UsageError(report.refused[0].text)
             if wanted.id not in self.read([wanted.id]):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes import access, checkpoints
 from holdfast.homes.home import Ground
-from holdfast.homes.kind import LOG
+from holdfast.homes.kind import DATABASE, LOG
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
@@ -21,7 +21,14 @@ from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION,
 from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
 from holdfast.model.text import format_bytes, format_count
 from holdfast.parts.units import UnitMover
-from holdfast.ports import Archive, Format, Progress
+from holdfast.ports import (
+    Archive,
+    Format,
+    Progress,
+    SessionCopies,
+    SessionEngine,
+    SessionStore,
+)
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import OTHERS, PRIVATE_DIR, storage_errors
@@ -38,6 +45,7 @@ _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 _UNITS = (SESSION, LEFTOVER)
 _FORMAT = "format"
 _INDEX = "index"
+_STORE = "session store"
 _BY_HAND = (
     "If you have a backup of the home, copy the missing files of its operations folder from there. "
     "Otherwise take what you need by hand: files have their names, `record.json` says where those "
@@ -172,6 +180,9 @@ class HomeCheckup:
             advice=_BY_HAND,
         )
 
+    def _copies(self, operation: str) -> SessionCopies:
+        return BundleFolder(bundles(self._trash, operation))
+
     def _without_copy(self, view: LogView) -> Iterator[Removal]:
         sessions: dict[str, list[Removal]] = defaultdict(list)
         for entry in view.trash:
@@ -182,10 +193,39 @@ class HomeCheckup:
             ):
                 yield entry.removal
         for operation, removals in sessions.items():
-            folder = BundleFolder(bundles(self._trash, operation))
-            held = folder.holding([removal.number for removal in removals])
+            held = self._copies(operation).holding([removal.number for removal in removals])
             there = {number for numbers in held.values() for number in numbers}
             yield from (removal for removal in removals if removal.number not in there)
+
+
+class PostgresCheckup(HomeCheckup):
+    """The check-up of a home whose sessions are in PostgreSQL: what is on this machine, and whether
+    the store answers. The server looks after its own files."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        archive: Archive,
+        store: Callable[[], SessionStore],
+        engine: Callable[[], SessionEngine],
+    ) -> None:
+        super().__init__(ground, DATABASE, archive)
+        self._store = store
+        self._engine = engine
+
+    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+        try:
+            self._store().sources()
+        except HoldfastError as error:
+            yield _damage(_STORE, error.message, error.hint or "")
+        else:
+            yield Finding(check=_STORE)
+
+    def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
+        yield from ()
+
+    def _copies(self, operation: str) -> SessionCopies:
+        return self._engine().copies(bundles(self._trash, operation))
 
 
 class FormatCheckup(HomeCheckup):

@@ -88,7 +88,7 @@ def stored_changes(contents: StoredContents) -> Changes:
         keepers={SESSION: sessions, TRANSCRIPT: loose, REQUEST_DUMP: loose},
         archive=stored_archive(contents, loose),
         doers={(SESSION, Action.END): EndSessions(contents.engine, ground.clock)},
-        spaces={contents.database: space},
+        spaces={} if contents.database is None else {contents.database: space},
     )
 
 

@@ -1,7 +1,7 @@
 """Holdfast's own home.
 
 config.toml          settings
-sessions.db          sessions and messages
+sessions.db          sessions and messages, unless the settings name a store elsewhere
 sessions/            transcripts and request dumps
 checkpoints/         states of projects
 archive/             sessions that left the store
@@ -17,14 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes.home import Home
-from holdfast.homes.kind import DATABASE, KIND
+from holdfast.homes.kind import KIND
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.own_store import OwnStore, own_store
 from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
-from holdfast.stores.processes import is_dead
-from holdfast.stores.sqlite import survey
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
@@ -32,9 +29,9 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive_rows import StoreRows
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
+    from holdfast.homes.own_store import OwnEngine
     from holdfast.model.item import Item
-    from holdfast.ports import Archive, Clock
-    from holdfast.stores.sqlite.moves import SqliteEngine
+    from holdfast.ports import Archive, Clock, SessionStore
     from holdfast.stores.sqlite.survey import Owner
 
 
@@ -42,61 +39,44 @@ class HoldfastContents(StoredContents):
     """Sessions in a store of our own."""
 
     kind = KIND
-    database = DATABASE
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        self._path = ground.root / DATABASE
-        self._store: SqliteSessionStore | None = None
-        self._signs = LifeSigns(is_dead=is_dead, abandoned_after=ground.options.abandoned_after)
+        self.own: OwnStore = own_store(ground)
+        self.database = self.own.file
 
-    def store(self) -> SqliteSessionStore | None:
-        if self._store is None and self._path.exists():
-            self._store = SqliteSessionStore(self._path, create=False)
-        return self._store
+    def store(self) -> SessionStore | None:
+        return self.own.store()
 
-    def create_store(self) -> SqliteSessionStore:
-        if self._store is None:
-            self._store = SqliteSessionStore(self._path)
-        return self._store
-
-    def engine(self) -> SqliteEngine | None:
-        from holdfast.stores.sqlite.moves import SqliteEngine
-
-        store = self.store()
-        return None if store is None else SqliteEngine(store, self.ground.clock, self._signs)
+    def engine(self) -> OwnEngine | None:
+        return self.own.engine()
 
     def rows(self) -> StoreRows | None:
         from holdfast.homes.archive_rows import StoreRows
 
-        store, engine = self.store(), self.engine()
+        store, engine = self.own.store(), self.own.engine()
         if store is None or engine is None:
             return None
-        return StoreRows(store, engine, self.ground.clock)
+        importing = self.own.importing
+        return StoreRows(store, engine, lambda: importing(count_usage=False), self.ground.clock)
 
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
-        store = self.store()
-        if store is None:
-            return ()
-        return store.survey(wanted or SessionFilter(), now=now, life=self._signs)
+        return self.own.items(wanted or SessionFilter(), now)
 
     def space(self) -> Sequence[Item]:
-        store = self.store()
-        return () if store is None else (survey.space(store.database, DATABASE),)
+        return self.own.space()
+
+    def trash_bytes(self) -> int:
+        return self.own.trash_bytes()
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
-        store = self.store()
-        return {} if store is None else survey.owners(store.database, names)
+        return self.own.owners(names)
 
     def checkup(self, archive: Archive) -> HomeCheckup:
-        from holdfast.homes.checkup import HomeCheckup
-
-        return HomeCheckup(self.ground, DATABASE, archive)
+        return self.own.checkup(archive)
 
     def close(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
+        self.own.close()
 
 
 class HoldfastHome(Home):
@@ -117,13 +97,18 @@ class HoldfastHome(Home):
             options = replace(options, idle=idle)
         super().__init__(root, HoldfastContents, clock=clock, options=options)
 
-    def session_store(self) -> SqliteSessionStore | None:
-        """The session store, opened once; None when there is none. Creates nothing."""
-        return self._contents.store()
+    @property
+    def own(self) -> OwnStore:
+        """The store, and what is done with it."""
+        return self._contents.own
 
-    def create_session_store(self) -> SqliteSessionStore:
+    def session_store(self) -> SessionStore | None:
+        """The session store, opened once; None when there is none. Creates nothing."""
+        return self.own.store()
+
+    def create_session_store(self) -> SessionStore:
         """The session store, made when there is none."""
-        return self._contents.create_store()
+        return self.own.create()
 
     def replacing(self, command: str) -> AbstractContextManager[Replacing]:
         """For an import that replaces sessions: what it replaces goes into the archive."""

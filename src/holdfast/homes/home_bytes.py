@@ -59,6 +59,7 @@ class Survey:
     database: Path | None = None
     in_items: int = 0
     read_only: bool = False
+    stored_trash: int = 0
 
 
 def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
@@ -98,7 +99,8 @@ def counted(
     legacy = below(*older)
     checkpoints = below(*places.checkpoints, without=older) + legacy
     fitted, loose_trash = _fitted(
-        (each for each in found.trash if not each.capped_elsewhere), below(places.trash)
+        (each for each in found.trash if not each.capped_elsewhere),
+        below(places.trash) + survey.stored_trash,
     )
     archived, loose_archive = _fitted(
         (each for each in found.trash if each.capped_elsewhere),

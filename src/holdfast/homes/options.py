@@ -42,6 +42,8 @@ class HomeOptions:
     idle: float = _DAY
     abandoned_after: float = _DAY
     checkpoint_bytes: int | None = None
+    #: The address of a store that machines share; "" for the file in the home.
+    store: str = ""
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
@@ -55,6 +57,7 @@ class HomeOptions:
             # 0 turns ending off; deleting a session by name still waits for a day.
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
+            store=settings.store.url,
             archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
         )
 

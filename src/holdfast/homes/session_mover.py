@@ -167,7 +167,8 @@ class SessionMover:
                 obstacles = self._delete(store, going)
         except HoldfastError:
             if kept_in is not None:
-                kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
+                # The rows are there: a copy would only confuse.
+                self._folder(store, run[0]).drop(kept_in)
             self._drop_if_empty(store, run[0])
             raise
         folder = self._folder(store, run[0])
@@ -289,9 +290,11 @@ class SessionMover:
         return answers
 
 
-def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
+def _have_room(path: Path | None, items: Sequence[PlanItem]) -> bool:
     """Whether undo copies fit the disk, with the log of a transaction next to them. A run that
     finds out half-way has written copies and a log by then, and leaves even less room."""
+    if path is None:
+        return True
     copied = sum(item.bytes for item in items if item.undoable)
     needed = copied // _COPY_PART + min(copied // _COPY_PART, _MOST_LOG)
     return shutil.disk_usage(path.parent).free >= needed

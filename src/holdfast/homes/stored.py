@@ -28,8 +28,8 @@ class StoredContents(Contents):
     """The contents of such a home. A kind says what is its own: how its database is opened, read
     and changed, and how its files are named."""
 
-    #: The name of its database.
-    database: str
+    #: The name of the file that its database is; None for one that is elsewhere.
+    database: str | None
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
@@ -54,6 +54,10 @@ class StoredContents(Contents):
     @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         """The sessions in the database among those that names of files call so."""
+
+    def trash_bytes(self) -> int:
+        """What the database itself holds of the trash."""
+        return 0
 
     def doubts(self) -> Sequence[Problem]:
         """Why nothing here may be changed, reported before any attempt."""
@@ -88,7 +92,8 @@ class StoredContents(Contents):
             problems=(*files.problems, *self.doubts()),
             other_bytes=files.other_bytes,
             counted=(*([folder] if is_scanned else []), *self.inside()),
-            database=root / self.database,
+            database=None if self.database is None else root / self.database,
+            stored_trash=self.trash_bytes(),
         )
 
     def stored(self, ids: Sequence[str]) -> Collection[str]:

@@ -179,6 +179,9 @@ class BundleFolder:
         if wanted is None or _checksum(path) != int(wanted[3], 16):
             raise DamageError(f"its copy in the trash was changed: {path}")
 
+    def drop(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
     def size(self, path: Path) -> int:
         return allocated_bytes(path.stat())
 

@@ -71,7 +71,7 @@ class SqliteGuardBook:
             return Standing(
                 session=session,
                 work=_work(db, number),
-                in_flight=tuple(_reservation(row) for row in rows),
+                in_flight=tuple(reservation(row) for row in rows),
                 day=() if today is None else _day(db, ledger.day(today)),
             )
 
@@ -145,8 +145,11 @@ def _work(db: sqlite3.Connection, session: int) -> Work:
         """,
         (session,),
     ).fetchone()
-    if row is None:
-        return Work()
+    return Work() if row is None else work_of(row)
+
+
+def work_of(row: Sequence[Any]) -> Work:
+    """What a row of `guarded` says, without its session."""
     iterations, seconds, booked, boot, ticked, samples, warned = row
     return Work(
         guarded=Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked)),
@@ -158,19 +161,20 @@ def _work(db: sqlite3.Connection, session: int) -> Work:
 
 
 def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
+    db.execute(_KEEP, (session, *kept_columns(work)))
+
+
+def kept_columns(work: Work) -> tuple[object, ...]:
+    """A row of `guarded`, without its session."""
     samples = [[sample.at, sample.messages] for sample in work.samples]
-    db.execute(
-        _KEEP,
-        (
-            session,
-            work.guarded.iterations,
-            work.guarded.seconds,
-            dump_booked(work.guarded.booked),
-            work.boot,
-            work.ticked,
-            json.dumps(samples) if samples else None,
-            json.dumps(list(work.warned)) if work.warned else None,
-        ),
+    return (
+        work.guarded.iterations,
+        work.guarded.seconds,
+        dump_booked(work.guarded.booked),
+        work.boot,
+        work.ticked,
+        json.dumps(samples) if samples else None,
+        json.dumps(list(work.warned)) if work.warned else None,
     )
 
 
@@ -184,7 +188,7 @@ def _day(db: sqlite3.Connection, day: str) -> tuple[DayShare, ...]:
     )
 
 
-def _reservation(row: Sequence[Any]) -> Reservation:
+def reservation(row: Sequence[Any]) -> Reservation:
     number, session_id, source, host, boot, process, started, made_at, *expected = row
     tokens_in, tokens_out, cost = expected
     return Reservation(

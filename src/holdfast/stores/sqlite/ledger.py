@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, readable, text_or_torn
+from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, Stored, readable, text_or_torn
 from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, each, usage_of
 
 TABLE = "ledger"
@@ -65,6 +65,12 @@ def day(timestamp: float) -> str:
 
 def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float) -> None:
     """Add what new messages of a session used. Most appends are one message, or one day's."""
+    for key, usage in used_by(session, messages, now).items():
+        add(db, key, usage)
+
+
+def used_by(session: Session, messages: Iterable[Message], now: float) -> Mapping[Key, Usage]:
+    """What new messages of a session used, by their place in the ledger."""
     used: dict[Key, Usage] = {}
     for message in messages:
         usage = _usage(message)
@@ -72,8 +78,7 @@ def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], 
             on = day(now if message.timestamp is None else message.timestamp)
             key = on, session.source, _model(message, session.model or "")
             used[key] = used[key].plus(usage) if key in used else usage
-    for key, usage in used.items():
-        add(db, key, usage)
+    return used
 
 
 def take_off(db: sqlite3.Connection, session: int) -> None:
@@ -126,16 +131,25 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
     rows = (
         db.execute(_STORED) if only is None else db.execute(f"{_STORED} AND m.session = ?", (only,))
     )
-    for session, source, model, started_at, number, role, timestamp, form, fields in rows:
-        # Usage is among the fields, so the text need not be unpacked.
-        packed = form & FIELDS_ARE_PACKED
-        message = readable(number, role, timestamp, packed, None, fields)
-        usage = None if message is None else _usage(message)
-        if message is not None and usage is not None:
+    for session, source, model, started_at, *columns in rows:
+        number, _, timestamp, _, _ = columns
+        found = usage_of_row(model, *columns)
+        if found is not None:
+            used_model, usage = found
             on = day(started_at if number <= (to or 0) else timestamp)
-            yield session, (on, source, _model(message, model)), usage
+            yield session, (on, source, used_model), usage
     for session, source, booked in all_booked(db, only):
         yield session, (booked.day, source, booked.model), booked.usage
+
+
+def usage_of_row(
+    model: str, number: int, role: str, timestamp: float, form: int, fields: Stored
+) -> tuple[str, Usage] | None:
+    """What a stored message used, and of which model; None for nothing, or what cannot be read."""
+    # Usage is among the fields, so the text need not be unpacked.
+    message = readable(number, role, timestamp, form & FIELDS_ARE_PACKED, None, fields)
+    usage = None if message is None else _usage(message)
+    return None if message is None or usage is None else (_model(message, model), usage)
 
 
 def _usage(message: Message) -> Usage | None:

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
@@ -159,24 +159,30 @@ class Replacement:
         return len(self.dropped) + len(self.rest) - len(self.new)
 
 
-def replacement(
-    db: sqlite3.Connection,
-    session: int,
-    stored: Mapping[int, Message],
-    given: Sequence[tuple[Message, content.Row]],
-) -> Replacement:
-    """Compare what is stored with what should be there.
-
-    A given message that is stored, by its number and by all else, stays what it is: what it used is
-    counted already. One that was changed, or that is history, is a new message; what it used stays
-    with the old one.
-    """
+def numbers_among(
+    db: sqlite3.Connection, session: int, given: Sequence[tuple[Message, content.Row]]
+) -> set[int]:
+    """Which of the numbers that messages come with are those of messages of this session."""
     numbers = json.dumps([each.number for each, _ in given])
     rows = db.execute(
         f"SELECT number FROM messages WHERE session = ? AND number {AMONG}",  # noqa: S608 - our own text
         (session, numbers),
     )
-    known = {number for (number,) in rows}
+    return {number for (number,) in rows}
+
+
+def replacement(
+    known: Collection[int],
+    stored: Mapping[int, Message],
+    given: Sequence[tuple[Message, content.Row]],
+) -> Replacement:
+    """Compare what is stored with what should be there. `known` are the numbers among the given
+    ones that messages of the session have, current or not.
+
+    A given message that is stored, by its number and by all else, stays what it is: what it used is
+    counted already. One that was changed, or that is history, is a new message; what it used stays
+    with the old one.
+    """
     pairs = zip(stored.items(), given, strict=False)
     same = itertools.takewhile(lambda pair: pair[0] == (pair[1][0].number, pair[1][0]), pairs)
     kept = len(list(same))
@@ -201,6 +207,11 @@ def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Messa
         f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND number > ? ORDER BY number",  # noqa: S608 - our own names
         (session, after),
     )
+    return not_replaced(rows)
+
+
+def not_replaced(rows: Iterable[Sequence[Any]]) -> dict[int, Message]:
+    """By number, those of these messages that nothing has replaced."""
     found = (content.decode(*row) for row in rows)
     return {message.number or 0: message for message in found if not message.replaced}
 
@@ -245,9 +256,13 @@ def mark_model(db: sqlite3.Connection, session: int, model: str | None) -> int:
         f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND fields IS NOT NULL",  # noqa: S608 - our own names
         (session,),
     )
+    return mark(db, without_model(rows), USED_MODEL, model or "")
+
+
+def without_model(rows: Iterable[Sequence[Any]]) -> list[Message]:
+    """Those of these messages that used something, and do not say of which model."""
     found = (content.decode(*row) for row in rows)
-    used = [each for each in found if each.model is None and (each.usage.any or each.cost)]
-    return mark(db, used, USED_MODEL, model or "")
+    return [each for each in found if each.model is None and (each.usage.any or each.cost)]
 
 
 def later(before: float, now: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from holdfast.errors import UsageError
@@ -22,6 +22,7 @@ from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite.content import load_extra, storable
+from holdfast.value import dataclass
 
 #: One variable for a list of any length, as JSON.
 AMONG = "IN (SELECT value FROM json_each(?))"
@@ -58,20 +59,46 @@ TABLES = """
     LEFT JOIN guarded g ON g.session = s.number
 """
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """How a database spells what conditions and orders are made of. Conditions hold a `?` for each
+    of their values, whatever the database wants there."""
+
+    among: str = AMONG
+    not_among: str = f"NOT {AMONG}"
+    #: A list of texts as one value.
+    several: Callable[[Any], object] = json.dumps
+    contains: str = "instr(lower({column}), lower(?)) > 0"
+    #: Of letters, this folds those of ASCII alone, and so does `rank` of other stores.
+    folded: str = "{column} COLLATE NOCASE"
+    greatest: str = "max"
+    everything: str = "1"
+
+    @property
+    def last_active(self) -> str:
+        return f"{self.greatest}(s.last_active_at, coalesce(s.ended_at, s.last_active_at))"
+
+
+SQLITE = Spelling()
 _ORDERS = {
-    SessionOrder.LAST_ACTIVE: LAST_ACTIVE,
     SessionOrder.STARTED: "s.started_at",
     SessionOrder.MESSAGES: "s.message_count",
     SessionOrder.TOKENS: "s.tokens_in + s.tokens_out",
     SessionOrder.COST: "s.cost",
     SessionOrder.BYTES: "s.bytes",
 }
-#: Of letters, NOCASE folds those of ASCII alone, and so does `rank` of other stores.
-_TEXTS = {
-    SessionOrder.ID: "s.id",
-    SessionOrder.SOURCE: "s.source COLLATE NOCASE",
-    SessionOrder.TITLE: "coalesce(s.title, '') = '', s.title COLLATE NOCASE",
-}
+
+
+def _text_order(by: SessionOrder, spelled: Spelling) -> str | None:
+    """The order by a text, which rises; None for that by a number."""
+    if by is SessionOrder.ID:
+        return "s.id"
+    if by is SessionOrder.SOURCE:
+        return spelled.folded.format(column="s.source")
+    if by is SessionOrder.TITLE:
+        return f"coalesce(s.title, '') = '', {spelled.folded.format(column='s.title')} NULLS FIRST"
+    return None
 
 
 def session(row: Sequence[Any]) -> Session:
@@ -119,24 +146,32 @@ def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
     return f"(s.cost + CASE WHEN {any_of_it} = 0 THEN 0 ELSE priced(s.model, {unpriced}) END)"
 
 
-def order(by: SessionOrder, cost: str | None = None) -> str:
+def order(by: SessionOrder, cost: str | None = None, spelled: Spelling = SQLITE) -> str:
     """`cost` is an expression of `set_prices`."""
-    if by in _TEXTS:
-        return f"{_TEXTS[by]}, {LAST_ACTIVE} DESC, s.number DESC"
-    column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
+    text = _text_order(by, spelled)
+    if text is not None:
+        return f"{text}, {spelled.last_active} DESC, s.number DESC"
+    if by is SessionOrder.LAST_ACTIVE:
+        column = spelled.last_active
+    else:
+        column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
     return f"{column} DESC, s.number DESC"
 
 
 def where(
-    wanted: SessionFilter, *, agent_archived: str = "0", parent: str = "s.parent"
+    wanted: SessionFilter,
+    *,
+    agent_archived: str = "0",
+    parent: str = "s.parent",
+    spelled: Spelling = SQLITE,
 ) -> tuple[str, list[Any]]:
     """A condition and its parameters; true for all when nothing is set. `agent_archived` is what
     says that a session was archived in its agent: in a store of ours nothing does. `parent` is
     NULL where a session has none."""
-    parts = [*_texts(wanted), *_flags(wanted, parent), *_bounds(wanted)]
+    parts = [*_texts(wanted, spelled), *_flags(wanted, parent), *_bounds(wanted, spelled)]
     if wanted.agent_archived is not None:
         parts.append((f"{agent_archived} = ?", [int(wanted.agent_archived)]))
-    condition = " AND ".join(condition for condition, _ in parts) or "1"
+    condition = " AND ".join(condition for condition, _ in parts) or spelled.everything
     return condition, [value for _, values in parts for value in values]
 
 
@@ -154,17 +189,17 @@ _Number = TypeVar("_Number", int, float)
 LARGEST = 2**63 - 1
 
 
-def _texts(wanted: SessionFilter) -> Iterator[_Part]:
-    for part, values in (
-        ("s.id", wanted.ids),
-        ("s.id NOT", wanted.not_ids),
-        ("s.source", wanted.sources),
-        ("s.source NOT", wanted.not_sources),
-        ("s.end_reason", wanted.end_reasons),
-        ("s.relation", wanted.relations),
+def _texts(wanted: SessionFilter, spelled: Spelling) -> Iterator[_Part]:
+    for column, values, among in (
+        ("s.id", wanted.ids, spelled.among),
+        ("s.id", wanted.not_ids, spelled.not_among),
+        ("s.source", wanted.sources, spelled.among),
+        ("s.source", wanted.not_sources, spelled.not_among),
+        ("s.end_reason", wanted.end_reasons, spelled.among),
+        ("s.relation", wanted.relations, spelled.among),
     ):
         if values is not None:
-            yield f"{part} {AMONG}", [json.dumps(values)]
+            yield f"{column} {among}", [spelled.several(values)]
     if wanted.id_prefix is not None:
         prefix = storable(wanted.id_prefix) or ""
         # The first part has an index. No id goes on with the last of all characters.
@@ -172,7 +207,7 @@ def _texts(wanted: SessionFilter) -> Iterator[_Part]:
         yield "(s.id BETWEEN ? AND ? AND substr(s.id, 1, ?) = ?)", [*bounds, len(prefix), prefix]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
         if text is not None:
-            yield f"instr(lower({column}), lower(?)) > 0", [storable(text)]
+            yield spelled.contains.format(column=column), [storable(text)]
     for column, exact in (
         ("s.title", wanted.title_is),
         ("r.key", wanted.routing_key),
@@ -196,16 +231,16 @@ def _flags(wanted: SessionFilter, parent: str) -> Iterator[_Part]:
         if flag is not None:
             yield f"{column} IS {'NOT ' if flag else ''}NULL", []
     if wanted.pinned is not None:
-        yield "s.pinned = ?", [int(wanted.pinned)]
+        yield "s.pinned = ?", [wanted.pinned]
 
 
-def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
+def _bounds(wanted: SessionFilter, spelled: Spelling) -> Iterator[_Part]:
     if wanted.active_before is not None:
         # In two parts, because the first has an index.
         condition = "s.last_active_at < ? AND coalesce(s.ended_at, s.last_active_at) < ?"
         yield condition, [wanted.active_before] * 2
     for condition, bound in (
-        (f"{LAST_ACTIVE} > ?", wanted.active_after),
+        (f"{spelled.last_active} > ?", wanted.active_after),
         ("s.started_at < ?", wanted.started_before),
         ("s.started_at > ?", wanted.started_after),
         ("s.message_count >= ?", wanted.min_messages),

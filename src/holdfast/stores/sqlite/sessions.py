@@ -149,7 +149,8 @@ class SqliteSessionStore(SqlSessions):
         with self.database.write() as db:
             number, before = self._open(db, session_id)
             stored = message_rows.current(db, number, within_64_bits(after))
-            change = message_rows.replacement(db, number, stored, rows)
+            known = message_rows.numbers_among(db, number, rows)
+            change = message_rows.replacement(known, stored, rows)
             if not change.rest and not change.dropped:
                 kept = tuple(stored)[: change.kept]
                 return Addition(numbers=kept, before=before, after=before, kept=change.kept)

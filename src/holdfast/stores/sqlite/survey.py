@@ -22,10 +22,10 @@ from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: What a session takes beyond its messages: its row, its places in indexes.
-_ROW_WEIGHT = 512
+ROW_WEIGHT = 512
 _DEAD = SessionLife()
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
 
@@ -99,7 +99,7 @@ def sessions(
             parameters,
         )
         sources: dict[str, str] = {}
-        return [_item(row, share, leases, sources, now, life) for row in rows]
+        return [item_of(row, share, leases, sources, now, life) for row in rows]
 
 
 def weigh(database: Database, wanted: SessionFilter) -> Share:
@@ -112,7 +112,7 @@ def weigh(database: Database, wanted: SessionFilter) -> Share:
             """,  # noqa: S608 - no user text
             parameters,
         ).fetchone()
-        weight = (size + count * _ROW_WEIGHT) * _share(db)
+        weight = (size + count * ROW_WEIGHT) * _share(db)
     return Share(name="", count=count, bytes=round(weight))
 
 
@@ -146,7 +146,7 @@ def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
         return {found: Owner(bool(ended), source) for found, ended, source in rows}
 
 
-def _item(
+def item_of(
     row: tuple[Any, ...],
     share: float,
     leases: Mapping[int, list[Held]],
@@ -166,7 +166,7 @@ def _item(
         id=name,
         source=sources.setdefault(source, source),
         session=name,
-        bytes=round((size + _ROW_WEIGHT) * share),
+        bytes=round((size + ROW_WEIGHT) * share),
         last_active_at=active,
         version=session_version(messages, active, ended, pinned, (title, cwd, model)),
         pinned=bool(pinned),
@@ -201,7 +201,7 @@ def _share(db: sqlite3.Connection) -> float:
     """Bytes on the disk for each byte of messages: shares and what is fixed add up to the pages in
     use."""
     count, size = db.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM sessions").fetchone()
-    weight: int = max(1, size + count * _ROW_WEIGHT)
+    weight: int = max(1, size + count * ROW_WEIGHT)
     return max(0, used_bytes(db) - fixed_bytes(db)) / weight
 
 
@@ -242,7 +242,7 @@ AVERAGES: Classes = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """Sessions that are alike in every class. One row of a query; `classes` is made of their places
     in the lists of classes."""
 
@@ -277,6 +277,16 @@ def statistics(
         page, pages, free = (
             pragma(db, name) for name in ("page_size", "page_count", "freelist_count")
         )
+    return replace(
+        summed(groups, ages, by_source),
+        database_bytes=page * pages,
+        free_bytes=page * free,
+        wal_bytes=database.log_bytes(),
+    )
+
+
+def summed(groups: Sequence[Group], ages: Classes, by_source: tuple[Share, ...]) -> StoreStats:
+    """What groups of sessions say of their store; nothing of its files."""
     sessions = sum(group.count for group in groups)
     return StoreStats(
         sessions=sessions,
@@ -285,20 +295,20 @@ def statistics(
         tokens=sum(group.tokens for group in groups),
         cost=sum(group.cost for group in groups),
         message_bytes=sum(group.bytes for group in groups),
-        database_bytes=page * pages,
-        free_bytes=page * free,
-        wal_bytes=database.log_bytes(),
+        database_bytes=0,
+        free_bytes=0,
+        wal_bytes=0,
         by_source=by_source,
-        by_age=_by_class(groups, ages, lambda group: group.age),
-        by_size=_by_class(groups, SIZES, lambda group: group.size),
-        by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
+        by_age=by_class(groups, ages, lambda group: group.age),
+        by_size=by_class(groups, SIZES, lambda group: group.size),
+        by_average_message=by_class(groups, AVERAGES, lambda group: group.average),
     )
 
 
-def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[_Group]:
-    age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
-    size = _class_of("message_count <= ?", SIZES)
-    average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
+def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[Group]:
+    age = class_of(f"? - {LAST_ACTIVE} < ?", ages)
+    size = class_of("message_count <= ?", SIZES)
+    average = class_of("bytes / max(1, message_count) < ?", AVERAGES)
     rows = db.execute(
         f"""
         SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
@@ -312,17 +322,17 @@ def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> li
             *(bound for _, bound in AVERAGES),
         ],
     )
-    return [_Group(*row) for row in rows]
+    return [Group(*row) for row in rows]
 
 
-def _class_of(below: str, classes: Classes) -> str:
+def class_of(below: str, classes: Classes) -> str:
     """SQL for the place of the first class whose bound holds; beyond all, the last one's."""
     cases = " ".join(f"WHEN {below} THEN {place}" for place in range(len(classes)))
     return f"CASE {cases} ELSE {len(classes) - 1} END"
 
 
-def _by_class(
-    groups: Sequence[_Group], classes: Classes, place: Callable[[_Group], int]
+def by_class(
+    groups: Sequence[Group], classes: Classes, place: Callable[[Group], int]
 ) -> tuple[Share, ...]:
     """Every class, including empty ones: a gap is informative."""
     return tuple(

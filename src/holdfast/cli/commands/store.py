@@ -1,0 +1,55 @@
+"""`holdfast store`: the database that machines share for their sessions."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.frame import Command, Group
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, print_json, say
+from holdfast.cli.streams import write
+
+
+@click.group(
+    cls=Group,
+    example="holdfast config set store.url postgresql://db.example.org/holdfast\n"
+    "holdfast store init",
+)
+def store() -> None:
+    """Keep sessions in a PostgreSQL database that many machines use."""
+
+
+@store.command(
+    "init",
+    cls=Command,
+    example="holdfast store init\n"
+    "holdfast store init --role holdfast_agent\n"
+    "holdfast store init --print-sql | psql holdfast",
+)
+@click.option(
+    "--print-sql", is_flag=True, help="Print the statements instead, and connect to nothing."
+)
+@click.option(
+    "--role",
+    metavar="NAME",
+    help="The database user of normal work, who may then read and write rows, and nothing else.",
+)
+@click.pass_obj
+def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
+    """Create the tables of the store that `store.url` names, or bring them up to date.
+
+    This is the only command that creates or alters tables; it needs a database user who may. All
+    others need one who may read and write rows. Run it again after an upgrade of Holdfast that
+    asks for it.
+    """
+    from holdfast.api.store import init_store, store_sql
+
+    place = invocation.checked_place(invocation.home_path)
+    made = store_sql(place, role=role) if print_sql else init_store(place, role=role)
+    if invocation.json:
+        print_json(made.to_json())
+    elif print_sql:
+        write(made.sql)
+    else:
+        say(name(f"The store in {made.place} is ready (schema {made.schema})."))
+    return 0

@@ -1,0 +1,234 @@
+"""The store of Holdfast's own sessions: a SQLite file in the home, or a database that machines
+share. This is where one of them is chosen; nothing above knows which it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.homes.kind import DATABASE
+from holdfast.model.session import SessionFilter
+from holdfast.ports import SessionEngine, SessionStore
+from holdfast.stores.processes import is_dead, this_process
+from holdfast.stores.sqlite import survey
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.checkup import HomeCheckup
+    from holdfast.homes.home import Ground
+    from holdfast.model.item import Item
+    from holdfast.model.session import Message, Session
+    from holdfast.ports import Archive, GuardBook
+    from holdfast.services.exchange.session_import import ImportStore
+    from holdfast.stores.postgres.sessions import PostgresSessionStore
+    from holdfast.stores.sqlite.survey import Owner
+
+    #: Keeps a session, and its messages, that an import replaces.
+    KeepReplaced = Callable[[Session, Iterable[Message]], None]
+
+
+class OwnEngine(SessionEngine, Protocol):
+    """How sessions of our own leave and come back."""
+
+    def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
+        """Give a session that came back from the archive its children, and its last activity."""
+
+
+class OwnStore(ABC):
+    """A store of our own sessions, with all that a home does with it. Opened once."""
+
+    #: The file in the home that holds it, by name; None for a store elsewhere.
+    file: str | None = None
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._signs = LifeSigns(is_dead=is_dead, abandoned_after=ground.options.abandoned_after)
+
+    @abstractmethod
+    def store(self) -> SessionStore | None:
+        """None when there is none."""
+
+    @abstractmethod
+    def create(self) -> SessionStore:
+        """The store, made when there is none and that is ours to do."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def engine(self) -> OwnEngine | None: ...
+
+    @abstractmethod
+    def importing(
+        self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
+    ) -> ImportStore:
+        """Takes in whole sessions. Only where there is a store."""
+
+    @abstractmethod
+    def guard_book(self) -> GuardBook:
+        """Only where there is a store."""
+
+    @abstractmethod
+    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]: ...
+
+    @abstractmethod
+    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]: ...
+
+    @abstractmethod
+    def checkup(self, archive: Archive) -> HomeCheckup: ...
+
+    def space(self) -> Sequence[Item]:
+        """What the store could give back to the disk of this machine."""
+        return ()
+
+    def trash_bytes(self) -> int:
+        """What the store itself holds of the trash."""
+        return 0
+
+
+def own_store(ground: Ground) -> OwnStore:
+    return PostgresOwn(ground) if ground.options.store else SqliteOwn(ground)
+
+
+class SqliteOwn(OwnStore):
+    """A SQLite file in the home."""
+
+    file = DATABASE
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._path: Path = ground.root / DATABASE
+        self._store: SqliteSessionStore | None = None
+
+    def store(self) -> SqliteSessionStore | None:
+        if self._store is None and self._path.exists():
+            self._store = SqliteSessionStore(self._path, create=False)
+        return self._store
+
+    def create(self) -> SqliteSessionStore:
+        if self._store is None:
+            self._store = SqliteSessionStore(self._path)
+        return self._store
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def engine(self) -> OwnEngine | None:
+        from holdfast.stores.sqlite.moves import SqliteEngine
+
+        store = self.store()
+        return None if store is None else SqliteEngine(store, self._ground.clock, self._signs)
+
+    def importing(
+        self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
+    ) -> ImportStore:
+        from holdfast.stores.sqlite.session_import import SqliteImport
+
+        return SqliteImport(self.create(), keep_replaced, count_usage=count_usage)
+
+    def guard_book(self) -> GuardBook:
+        from holdfast.stores.sqlite.guard_book import SqliteGuardBook
+
+        return SqliteGuardBook(self.create())
+
+    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]:
+        store = self.store()
+        return () if store is None else store.survey(wanted, now=now, life=self._signs)
+
+    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        store = self.store()
+        return {} if store is None else survey.owners(store.database, names)
+
+    def space(self) -> Sequence[Item]:
+        store = self.store()
+        return () if store is None else (survey.space(store.database, DATABASE),)
+
+    def checkup(self, archive: Archive) -> HomeCheckup:
+        from holdfast.homes.checkup import HomeCheckup
+
+        return HomeCheckup(self._ground, DATABASE, archive)
+
+
+class PostgresOwn(OwnStore):
+    """A database of PostgreSQL, which other machines use as well."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._store: PostgresSessionStore | None = None
+
+    def store(self) -> PostgresSessionStore:
+        """There is always one: what is not there yet is an error, and no empty home."""
+        if self._store is None:
+            self._store = postgres_store(self._ground.options.store)
+        return self._store
+
+    def create(self) -> PostgresSessionStore:
+        return self.store()
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def engine(self) -> OwnEngine:
+        from holdfast.stores.postgres.moves import PostgresEngine
+
+        return PostgresEngine(
+            self.store(), self._ground.clock, self._signs, origin=self._log_name()
+        )
+
+    def _log_name(self) -> str:
+        """Operations are counted in the log of this home, which other machines do not have."""
+        return f"{this_process().host}:{self._ground.state}"
+
+    def importing(
+        self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
+    ) -> ImportStore:
+        from holdfast.stores.postgres.session_import import PostgresImport
+
+        return PostgresImport(self.store(), keep_replaced, count_usage=count_usage)
+
+    def guard_book(self) -> GuardBook:
+        from holdfast.stores.postgres.guard_book import PostgresGuardBook
+
+        return PostgresGuardBook(self.store())
+
+    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]:
+        from holdfast.stores.postgres import survey as rows
+
+        return rows.sessions(self.store().database, wanted, now=now, life=self._signs)
+
+    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        from holdfast.stores.postgres import survey as rows
+
+        return rows.owners(self.store().database, names)
+
+    def trash_bytes(self) -> int:
+        from holdfast.stores.postgres.trash import bytes_of
+
+        return bytes_of(self.store().database, self._log_name())
+
+    def checkup(self, archive: Archive) -> HomeCheckup:
+        from holdfast.homes.checkup import PostgresCheckup
+
+        return PostgresCheckup(self._ground, archive, self.store, self.engine)
+
+
+def postgres_store(url: str) -> PostgresSessionStore:
+    """Raises `StorageError` where the driver is not installed."""
+    try:
+        from holdfast.stores.postgres.sessions import PostgresSessionStore
+    except ImportError as error:
+        from holdfast.errors import StorageError
+
+        raise StorageError(
+            "A store in PostgreSQL needs psycopg, which is not installed.",
+            hint="pip install 'holdfast[postgres]'",
+        ) from error
+    return PostgresSessionStore(url)

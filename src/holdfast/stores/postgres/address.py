@@ -1,0 +1,70 @@
+"""Where a store in PostgreSQL is: an address without secrets, in the words of libpq.
+
+`postgresql://host/database`, or `postgresql://?service=name`. Whatever else is needed comes the
+usual ways of libpq: PGPASSWORD, ~/.pgpass, PGSERVICE, PGSSLMODE, parameters in the address. A
+password in it is refused: an address is shown in messages and stands in files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from holdfast.errors import ConfigError
+
+SCHEMES = ("postgresql://", "postgres://")
+#: A machine that is switched off must be noticed in less than a minute, and its transaction ended.
+_USUAL = {
+    "connect_timeout": "10",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+    "fallback_application_name": "holdfast",
+}
+
+
+def is_address(text: str) -> bool:
+    return text.startswith(SCHEMES)
+
+
+def parameters(url: str) -> dict[str, Any]:
+    """What libpq makes of an address. Errors never repeat it: it may hold a password."""
+    if not is_address(url):
+        raise ConfigError(
+            "The address of a store must begin with postgresql://.",
+            hint="For example: postgresql://db.example.org/holdfast",
+        )
+    try:
+        found = conninfo_to_dict(url)
+    except ProgrammingError:
+        raise ConfigError(
+            "The address of the store cannot be read by libpq.",
+            hint="For example: postgresql://db.example.org/holdfast",
+        ) from None
+    if found.get("password"):
+        raise ConfigError(
+            "The address of the store has a password in it.",
+            hint="Take it out, and put it into ~/.pgpass or PGPASSWORD.",
+        )
+    return found
+
+
+def conninfo(url: str) -> str:
+    """How to connect; what the address does not say, we or libpq do."""
+    found = parameters(url)
+    return make_conninfo(**{**_USUAL, **found})
+
+
+def shown(url: str) -> str:
+    """The address for messages: host, port and database, nothing else."""
+    found = parameters(url)
+    if found.get("service") and not found.get("host"):
+        return f"PostgreSQL (service {found['service']})"
+    host = found.get("host") or found.get("hostaddr") or "this machine"
+    port = f":{found['port']}" if found.get("port") else ""
+    where = "this machine" if str(host).startswith("/") else f"{host}{port}"
+    name = found.get("dbname")
+    return f"PostgreSQL database {name} on {where}" if name else f"PostgreSQL on {where}"

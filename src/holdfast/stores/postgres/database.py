@@ -1,0 +1,349 @@
+"""One connection to a PostgreSQL database: transactions, and what happens when it is lost.
+
+A process has one connection, whose threads take turns. A lost one is opened again. What was being
+done is done again only if it is known not to have happened: before anything else a transaction
+asks for its number, and after a commit without an answer the server is asked what became of that
+number. So nothing is stored twice, and nothing that was acknowledged is missing.
+
+Isolation: a read sees one moment (REPEATABLE READ). A write sees what was committed before each
+statement, and locks the row of each session that it reads (see `sessions.py`), so that of two
+writers to one session the second sees the first. Writers to different sessions do not wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+
+from holdfast.errors import HoldfastError, StorageError
+from holdfast.stores.postgres import address
+from holdfast.stores.postgres.failure import (
+    CollisionError,
+    ConnectionLostError,
+    OutcomeUnknownError,
+    is_lost,
+    translated,
+)
+from holdfast.value import dataclass, field
+
+#: How long a lost connection is tried again, and a commit without an answer asked about.
+PATIENCE = 20.0
+_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+#: A transaction waits so long for another one, as in SQLite. One that its machine left alone ends.
+_SETTINGS = """
+    SET search_path = holdfast, pg_catalog;
+    SET lock_timeout = '60s';
+    SET idle_in_transaction_session_timeout = '120s';
+    SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
+    SET synchronous_commit = on
+"""
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_current_xact_id()::text"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave: its rows, and how many rows it changed."""
+
+    rows: Sequence[Row] = ()
+    count: int = 0
+
+    @property
+    def first(self) -> Row | None:
+        return self.rows[0] if self.rows else None
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+class Wire(Protocol):
+    """A connection, of whatever kind of waiting."""
+
+    def execute(self, statement: str, values: Values | None = None) -> Result:
+        """The result of the last of several statements; those take no values."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+#: Opens a connection.
+Connect = Callable[[str], Wire]
+
+
+class SyncWire:
+    """A connection that blocks its thread."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._connection = psycopg.connect(conninfo, autocommit=True)
+
+    def execute(self, statement: str, values: Values | None = None) -> Result:
+        cursor = self._connection.execute(
+            statement,
+            values,
+            prepare=None if values is not None else False,
+        )
+        while cursor.nextset():
+            pass
+        return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._connection.closed
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(slots=True)
+class Db:
+    """What is inside a transaction. `writing` says that rows which are read are to be locked;
+    `shard` is this connection's part of the ledger."""
+
+    wire: Wire
+    writing: bool
+    shard: int
+
+    def execute(self, statement: str, values: Values = ()) -> Result:
+        return self.wire.execute(statement, values)
+
+
+@dataclass(slots=True)
+class _State:
+    """The connection of a process, and where in a transaction it is."""
+
+    wire: Wire | None = None
+    process: int = 0
+    depth: int = 0
+    writing: bool = False
+    #: Connections from before a fork. They are the parent's: closing one would end it there.
+    inherited: list[Wire] = field(default_factory=list)
+
+
+class Database:
+    """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
+
+    def __init__(
+        self, url: str, *, connect: Connect = SyncWire, patience: float = PATIENCE
+    ) -> None:
+        self.place = address.shown(url)
+        self._conninfo = address.conninfo(url)
+        self._connect = connect
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._state = _State()
+        self._closed = False
+        self._shard = int.from_bytes(os.urandom(1))
+        self._finalizer = weakref.finalize(self, _close, self._state)
+        self._finalizer.atexit = False  # another thread may still be using the connection
+
+    # --- Transactions -----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Db]:
+        """One moment of the store for several statements; inside a write, a part of that."""
+        with self._turn():
+            if self._state.depth:
+                yield self._db()
+                return
+            self._begin(_READ)
+            self._state.depth, self._state.writing = 1, False
+            try:
+                with self._translating():
+                    yield self._db()
+            finally:
+                self._state.depth = 0
+                self._end("ROLLBACK")  # a read has nothing to commit
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Db]:
+        """All or nothing; inside another one, a part of it."""
+        with self._turn():
+            if self._state.depth:
+                if not self._state.writing:
+                    raise AssertionError("a write inside a read")
+                yield self._db()
+                return
+            number = self._begin(_WRITE).rows[0][0]
+            self._state.depth, self._state.writing = 1, True
+            try:
+                with self._translating():
+                    yield self._db()
+            except BaseException:
+                self._state.depth = 0
+                self._end("ROLLBACK")
+                raise
+            self._state.depth = 0
+            self._commit(number)
+
+    def run(self, work: Callable[[Db], T]) -> T:
+        """A write that is done again when it is known not to have happened: the connection was
+        lost, or another transaction was in the way. Inside another write it is a part of that."""
+        if self._is_inside():
+            with self.write() as db:
+                return work(db)
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                with self.write() as db:
+                    return work(db)
+            except (ConnectionLostError, CollisionError):
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    def query(self, statement: str, values: Values = ()) -> Result:
+        """One statement that only reads, outside a transaction if there is none."""
+        with self._turn():
+            if self._state.depth:
+                with self._translating():
+                    return self._db().execute(statement, values)
+            return self._until_connected(lambda wire: wire.execute(statement, values))
+
+    @property
+    def is_writing(self) -> bool:
+        return self._is_inside() and self._state.writing
+
+    def _is_inside(self) -> bool:
+        with self._turn():
+            return self._state.depth > 0
+
+    # --- The connection ---------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+        _close(self._state)
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        with self._lock:
+            if self._state.process != os.getpid():
+                if self._state.wire is not None:
+                    self._state.inherited.append(self._state.wire)
+                self._state.wire, self._state.depth = None, 0
+                self._state.process = os.getpid()
+            yield
+
+    def _db(self) -> Db:
+        return Db(self._wire(), self._state.writing, self._shard)
+
+    def _wire(self) -> Wire:
+        """The connection as it is: within a transaction a lost one is not replaced."""
+        if self._state.wire is None:
+            raise ConnectionLostError(f"The connection to {self.place} was lost.")
+        return self._state.wire
+
+    def _connected(self) -> Wire:
+        if self._closed:
+            raise StorageError(f"The store in {self.place} was closed.")
+        if self._state.wire is None or not self._state.wire.is_open:
+            self._drop()
+            wire = self._connect(self._conninfo)
+            try:
+                wire.execute(_SETTINGS)
+            except BaseException:
+                wire.close()
+                raise
+            self._state.wire = wire
+        return self._state.wire
+
+    def _drop(self) -> None:
+        wire, self._state.wire = self._state.wire, None
+        if wire is not None:
+            with contextlib.suppress(psycopg.Error):
+                wire.close()
+
+    def _until_connected(self, work: Callable[[Wire], T]) -> T:
+        """Do something that may be repeated, over a new connection if the present one is lost."""
+        known = self._state.wire is not None
+        deadline = time.monotonic() + self._patience
+        pause = _PAUSE
+        while True:
+            try:
+                return work(self._connected())
+            except psycopg.Error as error:
+                if not is_lost(error):
+                    raise translated(error, self.place) from error
+                self._drop()
+                # A server that never answered is more likely named wrongly than about to start.
+                starts = error.sqlstate in ("57P03", "57P01")
+                if not (known or starts) or time.monotonic() >= deadline:
+                    raise translated(error, self.place) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _begin(self, statement: str) -> Result:
+        return self._until_connected(lambda wire: wire.execute(statement))
+
+    def _end(self, statement: str) -> None:
+        """Leave a transaction. Without a connection the server does it."""
+        if self._state.wire is None:
+            return
+        try:
+            self._state.wire.execute(statement)
+        except psycopg.Error:
+            self._drop()
+
+    def _commit(self, number: str) -> None:
+        try:
+            self._wire().execute("COMMIT")
+        except psycopg.Error as error:
+            if not is_lost(error):
+                self._end("ROLLBACK")
+                raise translated(error, self.place) from error
+            self._drop()
+            self._find_out(number, error)
+
+    def _find_out(self, number: str, error: psycopg.Error) -> None:
+        """What became of a commit without an answer. Returns if it happened."""
+        deadline = time.monotonic() + self._patience
+        while time.monotonic() < deadline:
+            try:
+                found = self._until_connected(
+                    lambda wire: wire.execute("SELECT pg_xact_status(%s::xid8)", [number])
+                ).first
+            except HoldfastError:
+                break
+            status = None if found is None else found[0]
+            if status == "committed":
+                return
+            if status == "aborted":
+                raise translated(error, self.place) from error
+            time.sleep(_PAUSE)
+        raise OutcomeUnknownError(
+            f"The connection to {self.place} was lost during a commit: it is not known whether "
+            "the last change was stored.",
+            hint="Look before you repeat it.",
+        ) from error
+
+    @contextlib.contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            if is_lost(error):
+                self._drop()
+            raise translated(error, self.place) from error
+
+
+def _close(state: _State) -> None:
+    wire, state.wire = state.wire, None
+    if wire is not None and state.process == os.getpid():
+        wire.close()

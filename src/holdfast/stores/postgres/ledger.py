@@ -1,0 +1,94 @@
+"""The ledger: what was used by day, source and model, whatever is removed from the store.
+
+Each connection adds to rows of its own, its shard. One row a day and model would be locked by
+every append from its statement to the end of its commit, and all machines would wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holdfast.model.usage import Usage, UsageEntry
+from holdfast.stores.postgres.database import Db
+from holdfast.stores.sqlite.ledger import NO_COST, Key, booked, day, usage_of_row
+from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, counts, load_booked, usage_of
+
+_NAMES = ", ".join(COUNTS)
+
+
+def _added(count: str) -> str:
+    """Two infinite costs taken from each other are no number."""
+    summed = f"ledger.{count} + excluded.{count}"
+    return f"coalesce(nullif({summed}, 'NaN'), 0)" if count == "cost" else summed
+
+
+def _sum(count: str) -> str:
+    """Over the shards. Tokens without a cost are at least none and at most all."""
+    if count not in UNPRICED:
+        return f"sum({count})::{'float8' if count == 'cost' else 'bigint'}"
+    tokens = count.replace("unpriced", "tokens")
+    return f"greatest(0, least(sum({tokens}), sum({count})))::bigint"
+
+
+_BOOK = f"""
+    INSERT INTO ledger (day, source, model, shard, {_NAMES})
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    ON CONFLICT (day, source, model, shard) DO UPDATE SET
+        {", ".join(f"{count} = {_added(count)}" for count in COUNTS)}
+"""  # noqa: S608 - our own names
+SUMS = ", ".join(_sum(count) for count in COUNTS)
+ANYTHING = (
+    "sum(tokens_in) <> 0 OR sum(tokens_out) <> 0 OR sum(tokens_cached) <> 0 "
+    f"OR abs(sum(cost)) >= {NO_COST!r}"
+)
+_STORED = """
+    SELECT s.source, coalesce(s.model, ''), m.number, m.role, m.timestamp, m.form, m.fields
+    FROM messages m JOIN sessions s ON s.number = m.session
+    WHERE m.session = %s AND m.fields IS NOT NULL
+"""
+
+
+def add(db: Db, used: Mapping[Key, Usage]) -> None:
+    """Always in the same order: two that add the same must not wait for each other."""
+    for key in sorted(used):
+        db.execute(_BOOK, (*key, db.shard, *counts(used[key])))
+
+
+def take_off(db: Db, session: int) -> None:
+    """Undo what the messages of a stored session, and its guards, added."""
+    used = booked(_stored(db, session))
+    add(db, {key: usage_of([-count for count in counts(usage)]) for key, usage in used.items()})
+
+
+def entries(db: Db, on: float | None = None) -> Sequence[UsageEntry]:
+    """Line by line, of all days or of one."""
+    condition, values = ("true", []) if on is None else ("day = %s", [day(on)])
+    rows = db.execute(
+        f"""
+        SELECT day, source, model, {SUMS} FROM ledger WHERE {condition}
+        GROUP BY day, source, model HAVING {ANYTHING} ORDER BY day, source, model
+        """,  # noqa: S608 - our own names
+        values,
+    )
+    return [
+        UsageEntry(day=on or None, source=source, model=model or None, usage=usage_of(sums))
+        for on, source, model, *sums in rows
+    ]
+
+
+def _stored(db: Db, session: int) -> Iterator[tuple[int, Key, Usage]]:
+    for source, model, *columns in db.execute(_STORED, [session]):
+        found = usage_of_row(model, *columns)
+        if found is not None:
+            yield session, (day(columns[2]), source, found[0]), found[1]
+    rows: Iterator[tuple[Any, ...]] = iter(
+        db.execute(
+            "SELECT s.source, g.booked FROM guarded g JOIN sessions s ON s.number = g.session "
+            "WHERE g.session = %s AND g.booked IS NOT NULL",
+            [session],
+        )
+    )
+    for source, text in rows:
+        for each in load_booked(text):
+            yield session, (each.day, source, each.model), each.usage

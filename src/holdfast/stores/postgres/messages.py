@@ -1,0 +1,151 @@
+"""The rows of messages: read page by page, add, move and mark them, and keep the totals of their
+session right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from holdfast.model.session import Message, Session
+from holdfast.stores.postgres import search_index
+from holdfast.stores.postgres.database import Database, Db
+from holdfast.stores.postgres.rows import MESSAGE_COLUMNS, as_bytes
+from holdfast.stores.sqlite import content
+from holdfast.stores.sqlite.session_rows import TOTALS, counts
+from holdfast.value import replace
+
+#: A message and its columns.
+Encoded = tuple[Message, content.Row]
+
+_TOTALS = ", ".join(f"{total} = %s" for total in TOTALS)
+_SET_TOTALS = f"UPDATE sessions SET last_active_at = %s, {_TOTALS} WHERE number = %s"  # noqa: S608
+# One statement: messages, what the index has to do, and the totals of their session.
+_ADD = f"""
+    WITH added AS (
+        INSERT INTO messages (session, role, timestamp, form, body, fields)
+        SELECT %s, * FROM unnest(
+            %s::text[], %s::float8[], %s::smallint[], %s::bytea[], %s::bytea[])
+        RETURNING number, session
+    ), waiting AS (
+        INSERT INTO unindexed (message, session) SELECT number, session FROM added
+    ), counted AS (
+        {_SET_TOTALS}
+    )
+    SELECT number FROM added ORDER BY number
+"""  # noqa: S608 - our own names
+
+
+def add(
+    db: Db, session: int, rows: Sequence[Encoded], after: Session, now: float
+) -> tuple[int, ...]:
+    """Store messages, and the totals of their session with them; their numbers, in order."""
+    columns = _columns(rows, now)
+    done = db.execute(_ADD, (session, *columns, *_totals(session, after)))
+    return tuple(number for (number,) in done)
+
+
+def insert(db: Db, session: int, message: Message, row: content.Row, now: float) -> int:
+    columns = _columns([(message, row)], now)
+    [[number]] = db.execute(
+        """
+        INSERT INTO messages (session, role, timestamp, form, body, fields)
+        VALUES (%s, %s, %s, %s, %s, %s) RETURNING number
+        """,
+        (session, *(column[0] for column in columns)),
+    ).rows
+    search_index.wait(db, [number])
+    return int(number)
+
+
+def update_totals(db: Db, session: int, after: Session) -> None:
+    db.execute(_SET_TOTALS, _totals(session, after))
+
+
+def current(db: Db, session: int, after: int) -> Iterable[Sequence[Any]]:
+    return db.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages m WHERE m.session = %s AND m.number > %s "  # noqa: S608
+        "ORDER BY m.number",
+        (session, after),
+    )
+
+
+def numbers_among(db: Db, session: int, given: Sequence[Encoded]) -> set[int]:
+    """Which of the numbers that messages come with are those of messages of this session."""
+    rows = db.execute(
+        "SELECT number FROM messages WHERE session = %s AND number = ANY(%s::bigint[])",
+        (session, [each.number for each, _ in given]),
+    )
+    return {number for (number,) in rows}
+
+
+def move(db: Db, number: int) -> int:
+    """Give a message the next number. By inserting it, so that no number is ever used twice."""
+    [[moved]] = db.execute(
+        """
+        INSERT INTO messages (session, role, timestamp, form, body, fields)
+        SELECT session, role, timestamp, form, body, fields FROM messages WHERE number = %s
+        RETURNING number
+        """,
+        (number,),
+    ).rows
+    search_index.forget(db, [number])
+    db.execute("DELETE FROM messages WHERE number = %s", (number,))
+    search_index.wait(db, [moved])
+    return int(moved)
+
+
+def mark(db: Db, messages: Iterable[Message], name: str, value: str | bool) -> int:
+    """Set an extra field of stored messages; returns by how many bytes they grew."""
+    marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
+    if not marked:
+        return 0
+    numbers = [each.number or 0 for each in marked]
+    sizes = db.execute(
+        "SELECT form, body, fields FROM messages WHERE number = ANY(%s::bigint[])", (numbers,)
+    )
+    before = sum(content.size(*row) for row in sizes)
+    rows = [content.encode(each) for each in marked]
+    db.execute(
+        """
+        UPDATE messages m SET form = g.form, body = g.body, fields = g.fields
+        FROM unnest(%s::bigint[], %s::smallint[], %s::bytea[], %s::bytea[])
+            AS g (number, form, body, fields)
+        WHERE m.number = g.number
+        """,
+        (
+            numbers,
+            [row.form for row in rows],
+            [as_bytes(row.body) for row in rows],
+            [as_bytes(row.fields) for row in rows],
+        ),
+    )
+    search_index.forget(db, numbers)
+    search_index.wait(db, numbers)
+    return sum(row.size for row in rows) - before
+
+
+def page(
+    database: Database, session: int, after: int, before: int, most: int, *, newest_first: bool
+) -> Sequence[Sequence[Any]]:
+    order = "DESC" if newest_first else "ASC"
+    return database.query(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages m "  # noqa: S608 - our own names
+        f"WHERE m.session = %s AND m.number > %s AND m.number < %s "
+        f"ORDER BY m.number {order} LIMIT %s",
+        (session, after, before, most),
+    ).rows
+
+
+def _columns(rows: Sequence[Encoded], now: float) -> tuple[list[Any], ...]:
+    return (
+        [content.storable(message.role) for message, _ in rows],
+        [now if message.timestamp is None else message.timestamp for message, _ in rows],
+        [row.form for _, row in rows],
+        [as_bytes(row.body) for _, row in rows],
+        [as_bytes(row.fields) for _, row in rows],
+    )
+
+
+def _totals(session: int, after: Session) -> tuple[Any, ...]:
+    said = after.last_active_at, after.message_count, after.tool_call_count
+    return *said, *counts(after), after.bytes, session

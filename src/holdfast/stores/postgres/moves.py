@@ -1,0 +1,318 @@
+"""Sessions out of the store and back in. What leaves stays in the database, in tables of its own,
+until the trash of its operation is emptied.
+
+Lineage is kept as the SQLite store does it: a child that stays notes the parent that left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.model.plan import PlanItem
+from holdfast.model.session import AWAITED_PARENT, session_version
+from holdfast.model.stored_session import MOST_MESSAGES, Copied, End, Found, Returned
+from holdfast.stores.postgres import search_index, survey
+from holdfast.stores.postgres.database import Db
+from holdfast.stores.postgres.guard_book import number_of
+from holdfast.stores.postgres.rows import LAST_ACTIVE
+from holdfast.stores.postgres.sessions import PostgresSessionStore, delete, descends
+from holdfast.stores.postgres.trash import BELONGING, TrashTables, bundle_of
+from holdfast.stores.sqlite.bundle import SESSION_COLUMNS
+from holdfast.stores.sqlite.content import dump_extra, load_extra, storable
+from holdfast.stores.sqlite.moves import key_stays
+from holdfast.stores.sqlite.survey import LifeSigns
+
+#: Other writers wait for a session at most, not for a whole transaction, so it may be larger.
+_MOST = 10 * MOST_MESSAGES
+
+
+class PostgresEngine:
+    """Moves the sessions of a store in PostgreSQL. `origin` names the operation log that counts
+    its operations."""
+
+    #: No disk of this machine is filled.
+    place = None
+
+    def __init__(
+        self,
+        store: PostgresSessionStore,
+        clock: Callable[[], float],
+        life: LifeSigns,
+        *,
+        origin: str,
+    ) -> None:
+        self._store = store
+        self._database = store.database
+        self._clock = clock
+        self._life = life
+        self._origin = origin
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._database.write():
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._database.read():
+            yield
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        return _MOST
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        """Those of these sessions that are there. Inside a write transaction their rows are locked:
+        nobody can come in between this look and what is done then."""
+        with self._reading() as db:
+            lock = "FOR UPDATE" if db.writing else ""
+            rows = db.execute(
+                f"""
+                SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.pinned,
+                       s.bytes, s.title, s.cwd, s.model
+                FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}
+                """,  # noqa: S608 - our own text
+                ([storable(each) for each in ids],),
+            ).rows
+            # After the lock, in a statement of its own: it sees a lease that was taken meanwhile.
+            held = survey.leases(db, "session = ANY(%s::bigint[])", [row[0] for row in rows])
+        now = self._clock()
+        found = {}
+        for number, name, messages, active, ended_at, pinned, size, *texts in rows:
+            title, cwd, model = texts
+            life = self._life.judge(
+                ended=ended_at is not None, idle=now - active, leases=held.get(number, ())
+            )
+            found[name] = Found(
+                id=name,
+                number=number,
+                version=session_version(messages, active, ended_at, pinned, (title, cwd, model)),
+                messages=messages,
+                bytes=size,
+                alive=life.alive,
+                abandoned=life.abandoned,
+            )
+        return found
+
+    def copies(self, folder: Path) -> TrashTables:
+        return TrashTables(self._database, self._origin, folder)
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        return self.copies(folder).write([each.number for each in going], first, last)
+
+    def delete(self, going: Sequence[Found]) -> None:
+        numbers = [each.number for each in going]
+        if numbers:
+            with self._database.write() as db:
+                _part(db, numbers)
+                delete(db, numbers)
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        with self._database.write() as db:
+            return Returned(notes=_put_back(db, bundle_of(bundle), ids))
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not another that took its id since:
+        numbers of messages are never used twice."""
+        row = self._database.query(
+            "SELECT s.started_at, (SELECT min(m.number) FROM messages m WHERE m.session = s.number)"
+            " FROM sessions s WHERE s.number = %s",
+            (found.number,),
+        ).first
+        return row == (copied.started_at, copied.first_message)
+
+    def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
+        """Give a session that came back its children, those that have no other parent by now."""
+        with self._database.write() as db:
+            number = number_of(db, session_id)
+            db.execute(
+                "UPDATE sessions SET last_active_at = %s WHERE number = %s",
+                (last_active_at, number),
+            )
+            rows = db.execute(
+                """
+                SELECT child.number, child.id, parent.number, parent.id
+                FROM sessions child JOIN sessions parent ON parent.number = %s
+                WHERE child.parent IS NULL AND child.relation IS NOT NULL
+                  AND child.id = ANY(%s::text[])
+                """,
+                (number, list(children)),
+            ).rows
+            for row in rows:
+                _relate(db, *row)
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        with self._reading() as db:
+            lock = "FOR UPDATE" if db.writing else ""
+            rows = db.execute(
+                f"""
+                SELECT s.id, s.number, s.last_active_at, s.ended_at, s.end_reason
+                FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}
+                """,  # noqa: S608 - our own text
+                ([storable(each) for each in ids],),
+            )
+            return {
+                name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
+                for name, number, active, ended, reason in rows
+            }
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        with self._database.write() as db:
+            db.execute(
+                "UPDATE sessions SET ended_at = %s, end_reason = %s "
+                "WHERE number = ANY(%s::bigint[])",
+                (at, storable(reason), [each.number for each in chosen]),
+            )
+
+    def rest(self) -> None:
+        """Others wait for rows, and not for this process."""
+
+    def give_back(self) -> None:
+        """What was deleted is used again: autovacuum does that. What waits is indexed."""
+        while search_index.catch_up(self._database):
+            pass
+
+    def footprint(self) -> int:
+        return survey.footprint(self._database)
+
+    def truncate_log(self) -> None:
+        """The server looks after its own."""
+
+    @contextmanager
+    def _reading(self) -> Iterator[Db]:
+        with self._database.read() as db:
+            yield db
+
+
+# --- Back -----------------------------------------------------------------------------------------
+
+
+def _put_back(db: Db, bundle: int, ids: Collection[str]) -> Mapping[str, str]:
+    """Put sessions back: rows, totals, lineage, routes, leases, what guards counted, search.
+    Returns what could not be restored exactly, by id."""
+    rows = db.execute(
+        "SELECT number, id, parent_id, routing_key, "
+        "EXISTS (SELECT 1 FROM sessions s WHERE s.number = t.number) "
+        "FROM trash_sessions t WHERE bundle = %s AND id = ANY(%s::text[]) ORDER BY number",
+        (bundle, list(ids)),
+    ).rows
+    numbers = {row[0]: _free_number(db) if row[4] else row[0] for row in rows}
+    _insert(db, bundle, list(numbers), list(numbers.values()))
+    notes: dict[str, str] = {}
+    for old, name, parent, key, _ in rows:
+        if parent is not None:
+            _note(db, numbers[old], parent)
+        taken_by = None if key is None else _route(db, key, numbers[old])
+        if taken_by is not None:
+            notes[name] = key_stays(taken_by)
+    _join(db, list(ids))
+    search_index.wait_sessions(db, list(numbers.values()))
+    return notes
+
+
+def _free_number(db: Db) -> int:
+    """A store that was made since may have given the number of a session to another."""
+    [[number]] = db.execute("SELECT nextval(pg_get_serial_sequence('sessions', 'number'))").rows
+    return int(number)
+
+
+def _insert(db: Db, bundle: int, old: list[int], new: list[int]) -> None:
+    moved = "unnest(%s::bigint[], %s::bigint[]) AS n (old, new)"
+    columns = ", ".join(SESSION_COLUMNS)
+    db.execute(
+        f"INSERT INTO sessions (number, {columns}) "  # noqa: S608 - our own names
+        f"SELECT n.new, {', '.join(f't.{column}' for column in SESSION_COLUMNS)} "
+        f"FROM {moved} JOIN trash_sessions t ON t.bundle = %s AND t.number = n.old",
+        (old, new, bundle),
+    )
+    for table, names in BELONGING:
+        _, *rest = names.split(", ")
+        if table == "messages" and _are_taken(db, bundle, old):
+            rest.remove("number")  # in the same order, under new numbers
+        order = " ORDER BY t.number" if table == "messages" else ""
+        db.execute(
+            f"INSERT INTO {table} (session, {', '.join(rest)}) "  # noqa: S608 - our own names
+            f"SELECT n.new, {', '.join(f't.{name}' for name in rest)} "
+            f"FROM {moved} JOIN trash_{table} t ON t.bundle = %s AND t.session = n.old{order}",
+            (old, new, bundle),
+        )
+
+
+def _are_taken(db: Db, bundle: int, sessions: list[int]) -> bool:
+    """Whether other messages have their numbers: only in a store that was made since."""
+    return (
+        db.execute(
+            "SELECT 1 FROM trash_messages t JOIN messages m ON m.number = t.number "
+            "WHERE t.bundle = %s AND t.session = ANY(%s::bigint[]) LIMIT 1",
+            (bundle, sessions),
+        ).first
+        is not None
+    )
+
+
+def _route(db: Db, key: str, number: int) -> str | None:
+    """Point a key to a session. If another session has it by now, that one keeps it and is
+    returned."""
+    db.execute(
+        "INSERT INTO routes (key, session) VALUES (%s, %s) ON CONFLICT DO NOTHING", (key, number)
+    )
+    row = db.execute(
+        "SELECT s.id FROM routes r JOIN sessions s ON s.number = r.session "
+        "WHERE r.key = %s AND s.number <> %s",
+        (key, number),
+    ).first
+    return None if row is None else str(row[0])
+
+
+# --- Lineage --------------------------------------------------------------------------------------
+
+
+def _part(db: Db, leaving: Sequence[int]) -> None:
+    """Note for each child that stays which parent it loses. Before the parents go."""
+    rows = db.execute(
+        """
+        SELECT child.number, parent.id FROM sessions child
+        JOIN sessions parent ON parent.number = child.parent
+        WHERE child.parent = ANY(%s::bigint[]) AND child.number <> ALL(%s::bigint[])
+        ORDER BY child.number FOR UPDATE OF child
+        """,
+        (list(leaving), list(leaving)),
+    )
+    for child, parent_id in rows:
+        _note(db, child, parent_id)
+
+
+def _join(db: Db, came_back: Collection[str]) -> None:
+    """Give sessions their parents back: those that came back theirs, and those that stayed the
+    ones that came back."""
+    waiting = db.execute(
+        "SELECT number, id, extra FROM sessions "  # noqa: S608 - our own name
+        f"WHERE parent IS NULL AND position('{AWAITED_PARENT}' IN extra) > 0"
+    )
+    for number, child, extra in waiting:
+        wanted = load_extra(extra).get(AWAITED_PARENT)
+        if not isinstance(wanted, str) or not {child, wanted} & set(came_back):
+            continue
+        parent = db.execute("SELECT number, id FROM sessions WHERE id = %s", (wanted,)).first
+        if parent is not None:
+            _relate(db, number, child, *parent)
+
+
+def _relate(db: Db, number: int, child_id: str, parent: int, parent_id: str) -> None:
+    """Give a child its parent, unless an import has reversed them meanwhile."""
+    if not descends(db, parent_id, child_id):
+        db.execute("UPDATE sessions SET parent = %s WHERE number = %s", (parent, number))
+        _note(db, number, None)
+
+
+def _note(db: Db, number: int, parent: str | None) -> None:
+    """Write down which parent a session waits for, or that it waits for none."""
+    [[text]] = db.execute("SELECT extra FROM sessions WHERE number = %s", (number,)).rows
+    extra = load_extra(text)
+    if extra.get(AWAITED_PARENT) == parent:
+        return
+    extra.pop(AWAITED_PARENT, None)
+    if parent is not None:
+        extra[AWAITED_PARENT] = parent
+    db.execute("UPDATE sessions SET extra = %s WHERE number = %s", (dump_extra(extra), number))

@@ -1,0 +1,130 @@
+"""The tables of a store in PostgreSQL: numbered migrations, which only `store init` runs.
+
+Normal work creates and alters nothing, so its user needs no right to. All tables lie in the schema
+`holdfast` of their database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import SchemaError, StorageError
+from holdfast.stores.postgres import address
+from holdfast.stores.postgres.database import Database, SyncWire, Wire
+from holdfast.stores.postgres.failure import as_ours
+
+LATEST = 1
+SCHEMA = "holdfast"
+#: What is asked of a server: transaction numbers that can be asked about (13), and the answer to
+#: whether one of them was committed.
+OLDEST_SERVER = 130_000
+#: Held while migrating: two machines must not do it at once.
+_LOCK = 0x686F6C64
+_FIRST = f"""
+CREATE SCHEMA IF NOT EXISTS {SCHEMA};
+CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
+    number     integer PRIMARY KEY,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
+"""
+
+
+def script(*, after: int = 0) -> str:
+    """Everything that `create` does to a store that has the schema `after`, as one text: for a
+    person who runs it with `psql`."""
+    parts = [_FIRST, f"SET search_path = {SCHEMA}, pg_catalog;\n"]
+    for number in range(after + 1, LATEST + 1):
+        parts.append(_migration(number))
+        parts.append(f"INSERT INTO migrations (number) VALUES ({number});\n")  # noqa: S608
+    return "BEGIN;\n" + "\n".join(parts) + "COMMIT;\n"
+
+
+def grants(role: str) -> str:
+    """What the user of normal work must be allowed to do, and no more."""
+    name = '"' + role.replace('"', '""') + '"'
+    return f"""
+GRANT USAGE ON SCHEMA {SCHEMA} TO {name};
+GRANT SELECT ON {SCHEMA}.migrations TO {name};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {name};
+REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.migrations FROM {name};
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA {SCHEMA} TO {name};
+"""  # noqa: S608 - a name in quotes
+
+
+def place_of(url: str) -> str:
+    """Where it is, in words."""
+    return address.shown(url)
+
+
+def create(url: str, *, role: str | None = None) -> int:
+    """Create the tables, or bring them up to date; with `role`, for that user to work with. Returns
+    the number of the schema."""
+    place = address.shown(url)
+    with as_ours(place), contextlib.closing(SyncWire(address.conninfo(url))) as wire:
+        [[server]] = wire.execute("SELECT current_setting('server_version_num')::int", []).rows
+        if server < OLDEST_SERVER:
+            raise SchemaError(
+                f"{place} runs PostgreSQL {server // 10_000}; Holdfast needs 13 or later."
+            )
+        with _alone(wire):
+            found = _version(wire)
+            _check(found, place)
+            if found < LATEST:
+                wire.execute(script(after=found))
+            if role is not None:
+                wire.execute(grants(role))
+    return LATEST
+
+
+def check(database: Database) -> None:
+    """Raise unless there is a store that this version can use."""
+    found = database.query("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"]).first
+    if found is None or not found[0]:
+        raise StorageError(
+            f"There is no session store in {database.place}.",
+            hint="`holdfast store init` creates one.",
+        )
+    [[version]] = database.query("SELECT coalesce(max(number), 0) FROM migrations").rows
+    _check(version, database.place)
+    if version < LATEST:
+        raise SchemaError(
+            f"The store in {database.place} has an older schema ({version}; this version of "
+            f"Holdfast needs {LATEST}).",
+            hint="Stop what writes to it, then run `holdfast store init`.",
+        )
+
+
+@contextlib.contextmanager
+def _alone(wire: Wire) -> Iterator[None]:
+    wire.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+    try:
+        yield
+    finally:
+        if wire.is_open:
+            wire.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+def _version(wire: Wire) -> int:
+    [[there]] = wire.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"]).rows
+    if not there:
+        return 0
+    [[version]] = wire.execute(
+        f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.migrations",  # noqa: S608 - our own name
+        [],
+    ).rows
+    return int(version)
+
+
+def _check(version: int, place: str) -> None:
+    if version > LATEST:
+        raise SchemaError(
+            f"The store in {place} was created by a newer version of Holdfast (schema {version}, "
+            f"this one knows {LATEST}).",
+            hint="Upgrade Holdfast.",
+        )
+
+
+def _migration(number: int) -> str:
+    return Path(__file__).with_name(f"schema_{number}.sql").read_text("utf-8")

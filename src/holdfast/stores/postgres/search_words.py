@@ -1,0 +1,136 @@
+"""The words of a text, cut and folded as SQLite's index does it, and as PostgreSQL stores them.
+
+So a query means the same in both stores. PostgreSQL's own parsers would cut text in other ways, and
+none of them knows a script without spaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from holdfast.stores.sqlite.indexed_text import is_word, spaced
+from holdfast.stores.sqlite.query import Either, Query, Term
+from holdfast.stores.sqlite.unindexed_search import SmallIndex
+from holdfast.value import dataclass
+
+#: Longer words are indexed by their beginning.
+LONGEST = 200
+#: What PostgreSQL keeps of the places of a word: so many, and none beyond the last.
+_MOST_PLACES = 255
+_LAST_PLACE = 16_382
+#: It refuses a vector of a megabyte.
+_MOST_BYTES = 700_000
+
+#: What becomes of each character: itself folded, nothing, or a space between words.
+_CUT: dict[int, str] = {
+    code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)
+}
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order."""
+    text = spaced(text)
+    if not text.isascii():
+        unknown = {c for c in set(text) if ord(c) not in _CUT}
+        if unknown:
+            _CUT.update(_cuts(unknown))
+    return [word[:LONGEST] for word in text.translate(_CUT).split(" ") if word]
+
+
+def _cuts(characters: set[str]) -> dict[int, str]:
+    """The tokenizer is asked: its tables differ from Python's, and between versions of SQLite."""
+    known = {ord(c): c for c in characters if is_word(c)}
+    with contextlib.closing(SmallIndex()) as small:
+        small.add((ord(c), f"a{c}b") for c in characters if not is_word(c))
+        for code, word in small.first_words().items():
+            # One word: folded, or dropped from within. Two: what is between words.
+            known[code] = word[1:-1] if len(word) > 1 else " "
+    return known
+
+
+# --- As PostgreSQL stores them --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vector:
+    """What the index has of a text; `exact` and `whole` are columns of `message_words`."""
+
+    text: str
+    words: Sequence[str]
+    exact: bool
+    whole: bool
+
+
+def vector(text: str) -> Vector:
+    places: dict[str, list[int]] = defaultdict(list)
+    found = words(text)
+    for place, word in enumerate(found, start=1):
+        places[word].append(place)
+    for pair in pairs(found):
+        places[pair] = []
+    exact = len(found) <= _LAST_PLACE and all(len(each) <= _MOST_PLACES for each in places.values())
+    lexemes: list[str] = []
+    size = 0
+    whole = True
+    for word, where in places.items():
+        kept = [str(place) for place in where[:_MOST_PLACES] if place <= _LAST_PLACE]
+        size += len(word.encode()) + 2 * len(kept) + 8
+        if size > _MOST_BYTES:
+            exact = whole = False
+            break
+        lexemes.append(_quoted(word) + (":" + ",".join(kept) if kept else ""))
+    return Vector(text=" ".join(lexemes), words=list(places), exact=exact, whole=whole)
+
+
+def pairs(found: Sequence[str]) -> Iterator[str]:
+    """Two characters that are words, next to each other: single ones are in too many texts to
+    narrow a search down."""
+    for one, other in itertools.pairwise(found):
+        if _stands_alone(one) and _stands_alone(other):
+            yield one + other
+
+
+def _stands_alone(word: str) -> bool:
+    return len(word) == 1 and not word.isascii()
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+# --- Queries --------------------------------------------------------------------------------------
+
+
+def matching(query: Query) -> str:
+    """A query for vectors that are exact."""
+    return _written(query, exact=True)
+
+
+def may_match(query: Query) -> str:
+    """A query that also finds every vector without all its places whose text may match."""
+    return _written(query, exact=False)
+
+
+def phrase(found: Sequence[str], *, prefix: bool, exact: bool) -> str:
+    """Words next to each other; with `prefix` the last one may go on."""
+    terms = [_quoted(word) for word in found]
+    if prefix:
+        terms[-1] += ":*"
+    joined = (" <-> " if exact else " & ").join(terms)
+    # A pair goes on as its last character does not: a character is a whole word.
+    narrower = [_quoted(pair) for pair in pairs(found[:-1] if prefix else found)]
+    return "(" + " & ".join([*narrower, f"({joined})"]) + ")"
+
+
+def _written(query: Query, *, exact: bool) -> str:
+    if isinstance(query, Term):
+        return phrase(words(query.text), prefix=query.prefix, exact=exact)
+    if isinstance(query, Either):
+        return "(" + " | ".join(_written(part, exact=exact) for part in query.parts) + ")"
+    wanted = [_written(part, exact=exact) for part in query.parts]
+    if exact:
+        wanted += [f"!{_written(part, exact=True)}" for part in query.without]
+    return "(" + " & ".join(wanted) + ")"
