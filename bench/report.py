@@ -37,7 +37,20 @@ milliseconds say more about the machine than about Holdfast. None of it is a tes
 fails nobody's build. `make bench-quick` shows in a minute that it all works.
 """
 #: The sections in their order.
-SCRIPTS = ("startup", "hooks", "sessions", "guards", "prune", "hermes", "reach", "checkpoints")
+SCRIPTS = (
+    *(
+        "startup",
+        "hooks",
+        "sessions",
+        "guards",
+        "prune",
+        "archives",
+        "hermes",
+        "reach",
+        "checkpoints",
+    ),
+    "remotes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,6 +206,13 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class UnreachableError(StorageError):
+    """A store on another machine does not answer, or not with what it was asked for. It was tried
+    again and again; whatever else it is asked next would wait as long."""
+
+    kind = "unreachable"
+
+
 class FullDiskError(StorageError):
     """There is no room left. What is on the disk is whole."""
 
@@ -266,6 +273,17 @@ class GitFailedError(StorageError):
             if self.disk_full
             else "Run `holdfast checkpoints verify` to see whether the store is whole.",
         )
+
+
+class RemoteError(HoldfastError):
+    """A git remote could not be reached, or did not do what it was asked. `said` is what git wrote
+    about it, without passwords."""
+
+    kind = "remote"
+
+    def __init__(self, message: str, *, hint: str | None = None, said: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.said = said
 
 
 class UnknownCheckpointError(UsageError):

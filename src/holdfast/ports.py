@@ -520,7 +520,8 @@ class Blobs(Protocol):
     A blob is written once, whole, and never changes. Every call is durable on return. `/` in a name
     separates folders, which exist as long as something is in them. A name that points outside the
     store is refused with `DamageError`. A name without a blob raises `FileNotFoundError`, a name
-    that is taken `FileExistsError`; what else fails is an `OSError` or a `StorageError`.
+    that is taken by other content `FileExistsError`; what else fails is an `OSError` or a
+    `StorageError`.
 
     Nothing here renames, appends to or replaces a blob: an object store cannot.
     """
@@ -547,8 +548,8 @@ class Blobs(Protocol):
     ) -> None:
         """Store what `write` writes under a new name, whole or not at all.
 
-        Each of `checks` then reads it back from its start. If one raises, there is no blob. A store
-        that can read only what has a name reads it under its name, and deletes it again.
+        Each of `checks` then reads it from its start. If one raises, there is no blob. A store that
+        can read only what has a name proves, under its name, that it holds what they have read.
         """
 
     def copy(self, name: str, new_name: str) -> None:
@@ -575,7 +576,7 @@ class Archive(Protocol):
     """Sessions that left the store, to be seen, read and searched. Creates nothing."""
 
     def check(self) -> None:
-        """Raise `StorageError` if the archive folder is not available."""
+        """Raise `StorageError` if the archive is not available."""
 
     def find(
         self,
@@ -610,8 +611,12 @@ class Archive(Protocol):
 
     def search(self, asked: Search) -> ArchiveHits: ...
 
-    def items(self) -> Sequence[Item]:
-        """The bundles as items of a plan; their age is their time in the archive."""
+    def items(self, *, everywhere: bool = False) -> Sequence[Item]:
+        """What this home archived as items of a plan; their age is their time in the archive. With
+        `everywhere`, also what other homes archived that share it."""
+
+    def made_by(self, operation: str) -> Sequence[ArchivedSession]:
+        """What an operation of this home archived."""
 
     def weight(self) -> ArchiveWeight:
         """What all of it takes on the disk: bundles, the catalogue, and what is no bundle."""

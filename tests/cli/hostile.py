@@ -20,6 +20,7 @@ from holdfast.model.session import Json
 from holdfast.services.rollback import rollback
 from tests.cli.every_command import say
 from tests.cli.machine import DAY
+from tests.git_remotes import bare
 
 #: Every character that could do harm: controls, format characters, separators.
 DANGEROUS = "".join(
@@ -70,8 +71,11 @@ def build(root: Path, now: float) -> World:
         ("sessions", "export", _SESSION, "--output", places["exported"]),
         ("sessions", "prune", "--title", WORD.replace("\udcff", ""), "--older-than", "1d", "--yes"),
         ("trash", "empty", "nothing", "--dry-run"),
+        ("checkpoints", "remote", "add", "backup", str(bare(root / "remote.git"))),
+        ("checkpoints", "push", "backup", "--all-projects"),
     ):
         say(*at, *words)
+    (home / "checkpoints" / "machine").unlink()  # what was pushed is another machine's now
     _spoil(home)
     return World(root=root, places=places)
 

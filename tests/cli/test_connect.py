@@ -145,6 +145,48 @@ def test_codex_trusts_our_hooks_and_goes_on_trusting_theirs(
     }
 
 
+@pytest.mark.parametrize(
+    ("hash_", "enabled", "words"),
+    [
+        (None, "", "Codex does not trust it"),
+        ("sha256:1", "", "Codex trusts another command in its place"),
+        ("right", "enabled = false\n", "it is switched off"),
+        ("right", "enabled = true\n", None),
+    ],
+)
+def test_what_codex_passes_over_is_told_and_connected_again(
+    hash_: str | None,
+    enabled: str,
+    words: str | None,
+    machine: Machine,
+    inside: Inside,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    given(machine, "codex")
+    inside.ok("connect", "codex", "--yes")
+    config = machine.user / ".codex" / "config.toml"
+    good = config.read_text()
+    before, line, behind = good.rpartition('trusted_hash = "')
+    now, rest = behind[:71], behind[72:]
+    said = "" if hash_ is None else f'{line}{now if hash_ == "right" else hash_}"'
+    config.write_text(f"{before}{enabled}{said}{rest}")
+    problem = _problem(inside, "codex")
+    listed = inside.ok("connect", "--status").out
+    shown = _doctor(inside)
+    if words is None:
+        assert (problem, "but off" in listed) == (None, False)
+        assert "it takes checkpoints" in shown
+        assert "Nothing to do" in inside.ok("connect", "codex", "--yes").out
+        return
+    assert str(problem).startswith(f"{words} in {config}")
+    assert "yes, but off" in listed
+    assert f"{words} in {config}" in shown
+    inside.ok("connect", "codex", "--yes")
+    assert tomllib.loads(config.read_text()) == tomllib.loads(good)
+    assert _problem(inside, "codex") is None
+
+
 def test_the_hash_that_codex_trusts() -> None:
     """As Codex 0.166 said itself, for an entry of this kind."""
     command = "/usr/bin/python3 /tmp/lab/loop/rec.py /tmp/lab/loop/codex/events.jsonl PreToolUse"

@@ -217,7 +217,16 @@ def test_a_command_that_is_not_there_leaves_nothing(machine: Machine, project: P
     result = machine.run("run", "--", "no-such-agent", cwd=project)
     assert result.code == 2
     assert "There is no command no-such-agent on your PATH." in result.err
+    assert (
+        "is not a program that you may run."
+        in machine.run("run", "--", "./src/main.py", cwd=project).err
+    )
+    assert "There is no program" in machine.run("run", "--", "./main.py", cwd=project).err
     assert not machine.home.exists()
+    (project / "src" / "main.py").chmod(0o755)
+    (project / "src" / "main.py").write_text("#!/bin/sh\nexit 4\n")
+    there = machine.run("run", "--no-checkpoints", "--path", str(project), "--", "./src/main.py")
+    assert there.code == 4, "relative to where it runs"
 
 
 def test_what_goes_on_after_the_end_is_named(machine: Machine, project: Path) -> None:

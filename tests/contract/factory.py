@@ -31,6 +31,7 @@ from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.blobs.objects import ObjectBlobs as S3Blobs
 from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -39,6 +40,7 @@ from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
 from tests.contract.agents.home import AgentHome
 from tests.contract.agents.recorded import RECORDED
+from tests.object_servers import CREDENTIALS, HASTY, an_address, moto, rclone
 from tests.object_store import Bucket, ObjectBlobs
 from tests.stored import a_dead_holder, a_line, an_open_line
 
@@ -550,8 +552,19 @@ def _objects(_: Path, __: pytest.MonkeyPatch) -> Blobs:
     return ObjectBlobs(Bucket())
 
 
+def _s3(endpoint: Callable[[], str]) -> Callable[[Path, pytest.MonkeyPatch], Blobs]:
+    def made(_: Path, monkeypatch: pytest.MonkeyPatch) -> Blobs:
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        return S3Blobs(an_address(endpoint()), patience=HASTY)
+
+    return made
+
+
 BLOBS: dict[str, Callable[[Path, pytest.MonkeyPatch], Blobs]] = {
     "folder": _folder,
     "folder without hard links": _folder_without_links,
     "object store": _objects,
+    "rclone": _s3(lambda: rclone().endpoint),
+    "moto": _s3(moto),
 }

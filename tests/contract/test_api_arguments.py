@@ -74,6 +74,12 @@ def test_checkpoints_take_a_session_for_its_id(home: Home, session: Session, pro
     assert by_session == [recorded.id, taken.id]
     assert by_session == [each.id for each in checkpoints.list(session="mine")]
     assert checkpoints.list(session="other") == []
+    assert by_session == [each.id for each in checkpoints.list(session="mi")]
+    (project / "new").write_text("newest")
+    checkpoints.take(project, session="min")
+    assert len(checkpoints.list(session="min")) == 1  # a whole id counts more than a start
+    with pytest.raises(UsageError, match="could be any of 2 sessions:\n  min\n  mine"):
+        checkpoints.list(session="mi")
 
 
 def test_what_was_found_of_a_session_stands_for_it(home: Home, session: Session) -> None:

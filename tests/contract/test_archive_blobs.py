@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,8 @@ from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.catalogue import Catalogue
+from holdfast.stores.archive.line_blobs import LineBlobs
+from holdfast.stores.cache_file import CacheFile
 from holdfast.stores.line_file import LineFile
 from tests import tally
 from tests.archiving import (
@@ -48,12 +50,32 @@ def bucket(request: pytest.FixtureRequest) -> Bucket | None:
     return Bucket() if request.param == "object store" else None
 
 
-def over(monkeypatch: pytest.MonkeyPatch, bucket: Bucket, catalogue: Path) -> None:
+class Members:
+    """One of several homes that share a bucket."""
+
+    shared = True
+
+    def own(self) -> Sequence[str]:
+        return ("h1",)
+
+    def did(self, home: str, operation: str) -> bool:
+        return True
+
+    def all(self) -> Sequence[str]:
+        return ("h1", "h2")
+
+
+def over(
+    monkeypatch: pytest.MonkeyPatch, bucket: Bucket, catalogue: Path, *, shared: bool = False
+) -> None:
     """Have every home that is opened from now on keep its archive in a bucket."""
 
     def made(_: Path, *, chosen_by: Path | None = None) -> SessionArchive:
-        lines = Catalogue(LineFile(catalogue))
-        return SessionArchive(ObjectBlobs(bucket), lines, spool=spool)
+        blobs = ObjectBlobs(bucket)
+        if shared:
+            cached = LineBlobs(blobs, CacheFile(catalogue))
+            return SessionArchive(blobs, cached, spool=spool, homes=Members())
+        return SessionArchive(blobs, Catalogue(LineFile(catalogue)), spool=spool)
 
     monkeypatch.setattr(home_archive, "folder_archive", made)
 
@@ -180,25 +202,27 @@ SCENARIOS: dict[str, tuple[Callable[[HoldfastHome], None], ...]] = {
 }
 
 
-#: `make test` ends each scenario at one side of a request, `make test-deep` at the other too.
+#: `make test` ends each scenario at one side of a request, `make test-deep` at the other too, and
+#: where homes share the bucket.
 ENDS = [
-    pytest.param(name, carried_out, id=f"{name}-{side}", marks=marks)
+    pytest.param(name, carried_out, shared, id=f"{name}-{side}{whose}", marks=marks)
     for number, name in enumerate(SCENARIOS)
     for carried_out, side in ((False, "before"), (True, "after"))
-    for marks in ([] if carried_out == bool(number % 2) else [pytest.mark.deep],)
+    for shared, whose in ((False, ""), (True, "-shared"))
+    for marks in ([] if carried_out == bool(number % 2) and not shared else [pytest.mark.deep],)
 ]
 
 
-@pytest.mark.parametrize(("scenario", "carried_out"), ENDS)
+@pytest.mark.parametrize(("scenario", "carried_out", "shared"), ENDS)
 def test_ended_at_any_request_each_session_is_in_one_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, carried_out: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, carried_out: bool, shared: bool
 ) -> None:
     *before, last = SCENARIOS[scenario]
     for number in itertools.count(1):
         bucket = Bucket()
         place = tmp_path / str(number)
         place.mkdir()
-        over(monkeypatch, bucket, place / "catalogue.jsonl")
+        over(monkeypatch, bucket, place / "catalogue.jsonl", shared=shared)
         home = opened(place / "home")
         (place / "home").mkdir()
         fill(home, messages=1)
@@ -217,25 +241,27 @@ def test_ended_at_any_request_each_session_is_in_one_place(
             through = True
         bucket.last = None
         home.close()
-        check_whole(opened(place / "home"), bucket, original)
+        check_whole(opened(place / "home"), bucket, original, "h1" if shared else "")
         tally.verified()
         if through:
             break
 
 
-def check_whole(home: HoldfastHome, bucket: Bucket, original: tuple[object, object]) -> None:
+def check_whole(
+    home: HoldfastHome, bucket: Bucket, original: tuple[object, object], member: str
+) -> None:
     settle_if_needed(home, clock=clock)
     in_archive = {each.session.id for each in home.archive.find(ANY)}
     in_trash = {
         name.rpartition("/")[2].partition("-")[2].removesuffix(".tar.zst")
         for name in bucket.objects
-        if name.startswith(".trash/")
+        if name.removeprefix("h1/").startswith(".trash/")
     }
     stored = set(everything(home))
     assert stored | in_archive | in_trash == {*IDS, STAMPED}
     assert len(stored) + len(in_archive) + len(in_trash) == len(IDS) + 1
     assert not home.archive.problems()
-    listed = {each.file for each in folder_of(home).catalogue.entries()}
+    listed = {each.file for each in folder_of(home).catalogue.entries(member)}
     assert listed == set(archived(home))
     if in_trash:
         undo_latest(home, clock=clock)

@@ -187,6 +187,22 @@ def test_a_helper_that_dies_in_the_middle_of_an_answer_costs_nothing(
     assert hooked.seen() == 1
 
 
+@pytest.mark.skipif(not PERL, reason="no Perl")
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 120"])
+@pytest.mark.parametrize(("closed", "code"), [("open", 1), ("closed", 2)])
+def test_a_python_that_dies_in_the_place_of_the_helper_is_no_yes(
+    end: str, closed: str, code: int, hooked: Hooked
+) -> None:
+    python = hooked.home.parent / "python"
+    python.write_text(f"#!/bin/sh\n{end}\n")
+    python.chmod(0o755)
+    hooked.folder.mkdir(mode=0o700)
+    with hooked.answering(hooked.folder, b"0 500 0\n{"):
+        done = hooked.run("perl", closed=closed, behind=str(python))
+    assert done.returncode == (120 if (end, closed) == ("exit 120", "open") else code)
+    assert done.stdout == b""
+
+
 def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> None:
     stop = threading.Event()
 
@@ -329,6 +345,42 @@ def test_the_home_directory_is_that_of_the_client(way: str, hooked: Hooked) -> N
     assert hooked.run(way).stdout == b""
     hooked.wait_for_helper()
     assert b"no checkpoint" in hooked.run(way, environ={"HOME": str(hooked.project)}).stdout
+
+
+def test_an_agent_with_its_home_elsewhere_is_answered_alike(hooked: Hooked) -> None:
+    """The variables that name the homes of agents never reach the helper. Nor does it need them: a
+    hook says by its whole path what is to be read, and no variable outranks the configuration."""
+    elsewhere = hooked.home.parent / "agents"
+    transcript = elsewhere / "claude" / "projects" / "p" / "s2.jsonl"
+    transcript.parent.mkdir(parents=True)
+    usage = {"input_tokens": 900, "output_tokens": 0}
+    message = {"role": "assistant", "id": "m", "model": "x", "usage": usage, "content": []}
+    line = {"type": "assistant", "timestamp": "2026-01-01T00:00:00Z", "message": message}
+    transcript.write_text(json.dumps(line) + "\n")
+    hooked.home.mkdir()
+    (hooked.home / "config.toml").write_text("[guard.source.claude-code]\nmax_tokens = 500\n")
+    given = {
+        "CLAUDE_CONFIG_DIR": str(elsewhere / "claude"),
+        "CODEX_HOME": str(elsewhere / "codex"),
+        "XDG_DATA_HOME": str(elsewhere / "data"),
+        "HOLDFAST_GUARD_MAX_TOKENS": "0",
+    }
+    said = {
+        "session_id": "s2",
+        "cwd": str(hooked.project),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "make"},
+        "transcript_path": str(transcript),
+    }
+    raw = json.dumps(said).encode()
+    alone = hooked.run(raw=raw, environ=given)
+    process = hooked.wait_for_helper()
+    assert b"CLAUDE_CONFIG_DIR" not in Path(f"/proc/{process}/environ").read_bytes()
+    answered = hooked.run(raw=raw, environ=given)
+    assert b"900" in alone.stdout, alone
+    assert b"deny" in alone.stdout
+    assert (answered.returncode, answered.stdout) == (alone.returncode, alone.stdout)
 
 
 def test_a_helper_looks_at_who_asks(hooked: Hooked) -> None:

@@ -143,6 +143,9 @@ def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     [one], [other] = first.loop.calls("s1"), second.loop.calls("s2")
     assert one.checkpoint == other.checkpoint != ""
     assert [each.id for each in checkpoints(home, session="s2")] == [other.checkpoint]
+    third = Session(home, project, "long-id")
+    third.tool()
+    assert [each.id for each in checkpoints(home, session="long")] == [other.checkpoint]
 
 
 def test_all_of_a_long_session_can_be_undone(home: Path, project: Path) -> None:
@@ -208,6 +211,16 @@ def test_a_file_in_another_repository_has_a_checkpoint_too(
     session = Session(home, project)
     session.tool("Write", touches=Touches.NAMED, paths=(str(other / "b.txt"),))
     assert [call.workdir for call in session.loop.calls("s1")] == [str(project), str(other)]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "x" * 5_000], ids=range(3))
+def test_a_name_that_no_file_can_have_costs_no_checkpoint(
+    name: str, home: Path, project: Path
+) -> None:
+    session = Session(home, project)
+    assert session.tool("Write", touches=Touches.NAMED, paths=(name, f"/{name}")) == Decision()
+    [call] = session.loop.calls("s1")
+    assert call.checkpoint
 
 
 def test_a_home_directory_is_refused_in_words(
@@ -338,6 +351,32 @@ def test_cost(config: str, price: bool, verdict: str, home: Path, project: Path)
         assert "no price for opus" in said.undecided
 
 
+OPUS = "[prices.opus]\ninput = 10_000\noutput = 0\n"
+
+
+@pytest.mark.parametrize(
+    "budget", ["max_cost = {}", "daily_cost = {}", "\n[hooks]\nproject_daily_cost = {}"]
+)
+def test_a_model_without_a_price_hides_nothing(budget: str, home: Path, project: Path) -> None:
+    """An answer of `opus` costs 1.05 here, which is enough; nobody knows what `small-1` costs."""
+    session = Session(home, project, config=f"[guard]\n{budget.format(1)}\n{OPUS}")
+    session.now = 1_774_440_000.0
+    strange = claude_answer(2)
+    strange["message"]["model"] = "small-1"
+    append(session.transcript, claude_answer(1), strange)
+    said = session.tool()
+    assert said.verdict is Verdict.STOP
+    assert "is used up (at least 1.05)" in said.reason
+    (home / "config.toml").write_text(f"[guard]\n{budget.format(2)}\n{OPUS}")
+    said = session.tool()
+    assert said.passes
+    assert "no price for small-1;" in said.notice
+    if "max_cost" not in budget:  # what another session used has no name in this one
+        other = Session(home, project, "s2")
+        other.now = session.now
+        assert "no price for small-1;" in other.tool().notice
+
+
 def test_a_day_is_shared_by_all_sessions_and_ends(home: Path, project: Path) -> None:
     first = Session(home, project, config="[guard]\ndaily_tokens = 300\n")
     second = Session(home, project, "s2")
@@ -364,6 +403,26 @@ def test_a_project_has_a_budget_of_its_own(home: Path, project: Path, tmp_path: 
     elsewhere = Session(home, other, "s2")
     elsewhere.now = session.now
     assert elsewhere.tool().passes
+
+
+def test_the_budget_is_that_of_the_project_where_the_work_is_done(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / "deep").mkdir(parents=True)
+    config = "[hooks]\nproject_daily_tokens = 300\n"
+    first, second = Session(home, other, config=config), Session(home, project, "s2")
+    first.now = second.now = 1_774_440_000.0
+    append(first.transcript, *map(claude_answer, range(2)))
+    assert first.tool().passes
+    append(first.transcript, *map(claude_answer, range(2, 4)))
+    assert first.tool(cwd=str(other / "deep")).verdict is Verdict.STOP  # no way around
+    append(second.transcript, *map(claude_answer, range(2)))
+    assert second.tool().passes
+    assert "(440)" in second.tool(cwd=str(other)).reason
+    append(second.transcript, claude_answer(2))
+    assert "(550)" in second.tool(cwd=str(other)).reason  # what is new was used here
+    assert second.tool().passes  # and what was used there is 220
 
 
 def test_wall_time(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,14 +510,71 @@ def test_what_cannot_be_decided_is_said_once_until_it_changes(home: Path, projec
     assert "no price for opus" in other.tool().notice
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}', b"\xff" * 100])
-def test_a_damaged_note_counts_as_none(damage: bytes, home: Path, project: Path) -> None:
-    session = Session(home, project, config="[guard]\nmax_iterations = 1\n")
+DAMAGE = (b"", b"{", b"[]", b'{"format": 9}', b"\xff" * 100)
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
+@pytest.mark.parametrize("how", ["allow", "block"])
+def test_a_damaged_note_makes_a_budget_undecided_and_is_kept(
+    how: str, damage: bytes, home: Path, project: Path
+) -> None:
+    config = f'[hooks]\non_failure = "{how}"\n[guard]\nmax_iterations = 3\n'
+    session = Session(home, project, config=config)
     session.tool()
     [note] = (home / "loop").rglob("*.json")
     note.write_bytes(damage)
-    assert session.tool().passes
-    assert not session.tool().passes
+    assert "was damaged" in session.loop.next_tool("claude-code", "s1").undecided
+    assert note.read_bytes() == damage  # a look changes nothing
+    first, second = session.tool(), session.tool()
+    kept = note.with_suffix(".damaged")
+    assert kept.read_bytes() == damage
+    assert str(kept) in first.undecided
+    if how == "block":
+        assert first.verdict is second.verdict is Verdict.BLOCK
+        kept.unlink()  # the user has seen it
+        assert session.tool().passes
+        return
+    assert (bool(first.notice), second.notice) == (True, "")
+    assert session.tool().verdict is Verdict.STOP  # the first call is known from the checkpoints
+
+
+def test_a_damaged_note_matters_only_to_budgets(home: Path, project: Path) -> None:
+    session = Session(home, project, config='[hooks]\non_failure = "block"\n')
+    session.tool()
+    [note] = (home / "loop").rglob("*.json")
+    note.write_bytes(b"{")
+    assert session.tool() == Decision()
+    note.write_bytes(b"[")
+    assert session.tool() == Decision()
+    assert sorted(each.read_bytes() for each in note.parent.glob("*.damaged*")) == [b"[", b"{"]
+
+
+@pytest.mark.parametrize("damage", DAMAGE[:4:3], ids=range(2))
+@pytest.mark.parametrize("also", ["", "s1"])
+def test_a_damaged_day_is_found_again_in_the_notes_of_its_sessions(
+    also: str, damage: bytes, home: Path, project: Path
+) -> None:
+    config = '[hooks]\non_failure = "block"\n[guard]\ndaily_tokens = 300\n'
+    first, second = Session(home, project, config=config), Session(home, project, "s2")
+    first.now = second.now = 1_774_440_000.0
+    append(first.transcript, *map(claude_answer, range(4)))
+    first.tool()
+    [day] = (home / "loop" / "days").glob("*.json")
+    day.write_bytes(damage)
+    if also:
+        (home / "loop" / "claude-code" / f"{also}.json").write_bytes(damage)
+    said = second.tool()
+    assert day.with_suffix(".damaged").read_bytes() == damage
+    if not also:
+        assert said.verdict is Verdict.STOP
+        assert "(440)" in said.reason
+        return
+    assert said.verdict is Verdict.BLOCK
+    assert "what was used today was damaged" in said.reason
+    assert not second.tool().passes
+    assert first.tool().verdict is Verdict.STOP  # its transcript is still there
+    second.now += DAY
+    assert second.tool().passes
 
 
 @pytest.mark.parametrize("name", ["../../up", "a/b", "", ".", "x" * 300, "ä\n\0"])

@@ -86,6 +86,13 @@ GOOD: dict[str, dict[str, Value]] = {
         "archive.codec": "gzip",
         "archive.retention_days": 365,
     },
+    "[archive]\nurl = 's3://b-1/a/b/'\nendpoint = 'http://h:9/'\nregion = 'r'\nprofile = 'p'": {
+        "archive.url": "s3://b-1/a/b",
+        "archive.endpoint": "http://h:9",
+        "archive.region": "r",
+        "archive.profile": "p",
+    },
+    "[archive]\nfolder = ''\nurl = 'az://box'": {"archive.folder": "", "archive.url": "az://box"},
     "[notify]\ncommand = 'mail -s \"two words\" me'\nnear_percent = 100": {
         "notify.command": 'mail -s "two words" me',
         "notify.near_percent": 100,
@@ -348,6 +355,29 @@ BAD_MAINTENANCE = {
         ':2: archive.codec: expected "zstd" or "gzip", found "zst" (text); did you mean "zstd"?'
     ),
     "[archive]\nfolder = 3": ":2: archive.folder: expected a folder, found 3",
+    "[archive]\nurl = '/mnt/archive'": (
+        ':2: archive.url: expected an address such as "s3://bucket/prefix", '
+        'found "/mnt/archive" (text); a folder goes into `folder`'
+    ),
+    "[archive]\nurl = 'ftp://host/x'": (
+        ':2: archive.url: expected an address such as "s3://bucket/prefix", '
+        'found "ftp://host/x" (text)'
+    ),
+    # It may be a secret, so it is not shown.
+    "[archive]\nurl = 's3://KEY:SECRET@bucket/x'": (
+        ":2: archive.url: an address has no user, password or parameters; credentials come from "
+        "the environment or from `profile`"
+    ),
+    "[archive]\nendpoint = 'https://me:SECRET@host'": (
+        ':2: archive.endpoint: expected an address such as "https://host:9000", found other text'
+    ),
+    "[archive]\nprofile = 'a b'": (
+        ':2: archive.profile: expected a name without spaces, found "a b" (text)'
+    ),
+    "[archive]\nfolder = '/mnt/a'\nurl = 's3://bucket'": (
+        ":3: archive.url: the archive is in a folder or at an address; set only one of `folder` "
+        "and `url`"
+    ),
     "[archive]\nfolder = '~/archive'": (
         ':2: archive.folder: expected a folder; "~" is not expanded here, write the whole path'
     ),

@@ -176,6 +176,63 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
     assert redactor.counts == {}
 
 
+_LINES = [fake(64, ALNUM + "+/") for _ in range(9)] + [fake(21, ALNUM)]
+_FIRST, _LAST = (f"-----{side} RSA PRIVATE KEY-----" for side in ("BEGIN", "END"))
+_KEY = [_FIRST, *_LINES, _LAST]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"{number:6}→{line}" for number, line in enumerate(_KEY, 1)),
+        "\n".join(f"{number}: {line}" for number, line in enumerate(_KEY, 1)),
+        "\n".join(f"> {line}" for line in _KEY),
+        "\n".join(f'    "{line}\\n"' for line in _KEY),
+        "\n".join([*_KEY[:4], "[… 4 lines truncated …]", *_KEY[8:]]),
+        "\n".join([*_KEY[:4], "<a part was left out here>", *_KEY[8:]]),
+        "\n".join(["the rest of it:", *_KEY[3:]]),
+        "\n".join(f"{number:6}→{line}" for number, line in enumerate(_KEY[3:], 4)),
+        "\\n".join(_KEY[3:]),
+        "\n".join(f"{number:6}→{line}" for number, line in enumerate(_KEY[:5], 1)),
+        "\n".join([*_KEY[:5], "... output truncated ..."]),
+        " ".join(_KEY),
+    ],
+    ids=range(12),
+)
+def test_nothing_of_a_key_stays_however_it_is_shown_or_cut(text: str) -> None:
+    redactor = Redactor()
+    said = redactor.text(f"before\n{text}\nafter it")
+    assert not [line for line in _LINES if line in said], said
+    assert redactor.counts == {"private-key": 1}
+    assert said.startswith("before\n")
+    assert said.endswith("after it")
+
+
+def test_a_key_in_several_messages() -> None:
+    """As a terminal shows it page by page. What is no part of it stays."""
+    digest, encoded = fake(64, "0123456789abcdef"), "\n".join(fake(76) for _ in range(3))
+    redactor = Redactor()
+    session = Session(id="a", source="cli", started_at=1.0, last_active_at=1.0)
+    redactor.session(session)
+
+    def said(*lines: str) -> str:
+        done = redactor.message(Message(role="tool", content="\n".join(lines))).content
+        assert isinstance(done, str)
+        return done
+
+    mark = "[redacted:private-key]"
+    assert said("$ less key", *_KEY[:4]) == f"$ less key\n{mark}"
+    assert said("and now?", digest) == f"and now?\n{digest}"
+    assert said(encoded.replace("\n", "")) == encoded.replace("\n", ""), "a file in one line"
+    assert said(*_KEY[4:7]) == mark
+    assert said(*_KEY[7:], "$ ") == f"{mark}\n$ "
+    assert said(encoded) == encoded
+    assert said(*_KEY[:4]) == mark
+    redactor.session(session)
+    assert said(encoded) == encoded, "another session"
+    assert redactor.counts == {"private-key": 4}
+
+
 def test_every_text_of_a_session_is_searched() -> None:
     secret = "gh" + "o_" + fake(36)
     mark = "[redacted:github-token]"
@@ -250,6 +307,9 @@ def test_a_long_text_takes_its_time_and_no_more() -> None:
     for text in (
         "password:" * 50_000,
         "-----BEGIN PRIVATE KEY-----" * 20_000,
+        "-----END PRIVATE KEY-----\n" * 20_000,
+        "-----BEGIN PRIVATE KEY-----\n" + "+" * 300_000 + "?",
+        ("A" * 70 + "\n") * 4_000 + "-----END PRIVATE KEY-----",
         "a://" + "b" * 300_000,
         "eyJ" * 100_000,
         "xoxb" + "-a" * 100_000,

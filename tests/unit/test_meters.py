@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.homes import meters
-from holdfast.homes.meters import read_meter
+from holdfast.homes.meters import read_meter, transcript_paths
 from holdfast.homes.records import parsed
 
 DAY = "2026-03-25"
@@ -168,6 +168,14 @@ def test_an_answer_of_claude_in_several_blocks_counts_once(transcript: Path) -> 
     assert read_meter("claude-code", [transcript], marks)[0].metered.tokens.output == 12
 
 
+def test_answers_of_claude_whose_lines_interleave_count_once(transcript: Path) -> None:
+    marks: Any = {}
+    for written in (1, 5, 10):
+        append(transcript, claude_answer(1, written=written), claude_answer(2, written=written))
+        reading, marks = read_meter("claude-code", [transcript], json.loads(json.dumps(marks)))
+        assert reading.metered.tokens.total == 2 * (100 + written)
+
+
 def test_a_chat_of_gemini_that_is_written_again_counts_once(transcript: Path) -> None:
     append(transcript, gemini_answer(1), gemini_answer(2))
     _, marks = read_meter("gemini", [transcript], {})
@@ -225,6 +233,131 @@ def test_numbers_as_an_agent_may_write_them(
     assert (reading.metered.tokens.input, reading.unclear) == (counted, unclear)
 
 
+@pytest.mark.parametrize("how", ["a link", "a way around", "moved", "another disk", "a hard link"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_transcript_counts_once_whatever_its_name(
+    agent: str, how: str, transcript: Path, tmp_path: Path
+) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, answer(1))
+    names = [str(transcript)]
+    _, marks = read_meter(agent, transcript_paths(names), {})
+    other = tmp_path / "other-abc.jsonl"
+    if how == "a link":
+        other.symlink_to(transcript)
+    elif how == "a way around":
+        (tmp_path / "sub").mkdir()
+        other = Path(f"{tmp_path}/sub/../{transcript.name}")
+    elif how == "a hard link":
+        other.hardlink_to(transcript)
+    else:
+        other.write_bytes(transcript.read_bytes())
+        transcript.replace(other) if how == "moved" else transcript.unlink()
+    names.append(str(other))
+    append(other, answer(2))
+    for _ in range(2):
+        reading, marks = read_meter(agent, transcript_paths(names), json.loads(json.dumps(marks)))
+        assert (reading.metered.tokens.total, reading.missing) == (220, ())
+
+
+def test_a_name_that_no_file_can_have_is_no_transcript() -> None:
+    [path] = transcript_paths(["/a\0b", "relative", ""])
+    assert read_meter("codex", [path], {})[0].missing == (str(path),)
+
+
+# --- What cannot be read is not nothing -----------------------------------------------------------
+
+
+def codex_turn(*records: dict[str, Any]) -> list[dict[str, Any]]:
+    began, ended = (
+        {"type": "event_msg", "timestamp": AT, "payload": {"type": kind}}
+        for kind in ("task_started", "task_complete")
+    )
+    call = {"type": "response_item", "timestamp": AT, "payload": {"type": "function_call"}}
+    return [began, call, *records, codex_result(failed=False), ended]
+
+
+def unsaid(agent: str, usage: Any) -> list[dict[str, Any]]:
+    """An answer that does not say what it used, or says it in a way that nobody reads."""
+    if agent == "codex":
+        return codex_turn(codex_answer(1) | {"payload": {"usage": usage}} if usage else {})
+    answer = AGENTS[agent][0](1)
+    said, name = (answer, "tokens") if agent == "gemini" else (answer["message"], "usage")
+    answer["content"] = "text"
+    said[name] = usage
+    if usage is None:
+        del said[name]
+    return [answer]
+
+
+@pytest.mark.parametrize("usage", [None, [100], "100"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_answer_that_does_not_say_what_it_used_is_unclear(
+    agent: str, usage: Any, transcript: Path
+) -> None:
+    append(transcript, *unsaid(agent, usage))
+    assert read_meter(agent, [transcript], {})[0].unclear == 1
+
+
+def test_what_no_model_said_uses_nothing(transcript: Path) -> None:
+    """What Claude Code writes when a request fails, and what it sent; a turn of Codex that was
+    broken off; the calls of Gemini CLI before its words."""
+    failed, sent = claude_answer(1), claude_answer(2)
+    failed["message"] |= {"model": "<synthetic>"}
+    sent |= {"type": "api-request-blob"}
+    for each in (failed, sent):
+        del each["message"]["usage"]
+    append(transcript, failed, sent, claude_answer(3) | {"isApiErrorMessage": True})
+    assert read_meter("claude-code", [transcript], {})[0].unclear == 0
+    transcript.unlink()
+    aborted = {"type": "event_msg", "payload": {"type": "turn_aborted"}}
+    append(transcript, *codex_turn(codex_answer(1)), *codex_turn(aborted))
+    assert read_meter("codex", [transcript], {})[0].unclear == 0
+    transcript.unlink()
+    append(transcript, gemini_result(failed=False), gemini_answer(1))
+    assert read_meter("gemini", [transcript], {})[0].unclear == 0
+
+
+def test_a_later_line_of_the_same_answer_may_say_what_it_used(transcript: Path) -> None:
+    first = claude_answer(1)
+    del first["message"]["usage"]
+    append(transcript, first, first)
+    reading, marks = read_meter("claude-code", [transcript], {})
+    assert reading.unclear == 1
+    append(transcript, claude_answer(1))
+    reading, _ = read_meter("claude-code", [transcript], json.loads(json.dumps(marks)))
+    assert (reading.unclear, reading.metered.tokens.total) == (0, 110)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    ("damage", "counted"), [(b"\0" * 100, 2), (b"\0" * 100 + b"\n", 2), (b'{"type":"as', 1)]
+)
+def test_a_damaged_line_is_unclear(
+    agent: str, damage: bytes, counted: int, transcript: Path
+) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, answer(1))
+    with transcript.open("ab") as file:
+        file.write(damage)
+    append(transcript, answer(2))
+    reading, marks = read_meter(agent, [transcript], {})
+    assert (reading.metered.tokens.total, reading.unclear) == (counted * 110, 1)
+    append(transcript, answer(3))
+    assert read_meter(agent, [transcript], marks)[0].unclear == 1
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_has_no_time_counts_for_the_day_on_which_it_was_written(
+    agent: str, transcript: Path
+) -> None:
+    answer, _ = AGENTS[agent]
+    append(transcript, answer(1) | {"timestamp": None}, answer(2) | {"timestamp": "soon"})
+    os.utime(transcript, (1_774_440_000, 1_774_440_000))
+    reading, _ = read_meter(agent, [transcript], {})
+    assert {day for day, _ in reading.metered.by_day} == {DAY}
+
+
 class OpenCode:
     """As much of its database as the meter reads."""
 
@@ -265,3 +398,17 @@ def test_what_opencode_took_back_was_used(tmp_path: Path) -> None:
     assert reading.metered.tokens.total == 330
     other = read_meter("opencode", [database.path], {}, session="elsewhere")[0]
     assert other.missing == (str(database.path),)
+
+
+def test_a_finished_answer_of_opencode_says_what_it_used(tmp_path: Path) -> None:
+    database = OpenCode(tmp_path / "opencode.db")
+    data: dict[str, Any] = {"role": "assistant", "modelID": "m", "tokens": {"input": "?"}}
+    add = "INSERT INTO message VALUES ('s1', NULL, ?)"
+    database.do(add, json.dumps(data))  # it is under way
+    database.do(add, json.dumps({**data, "time": {"completed": 1}, "error": {"name": "Aborted"}}))
+    assert read_meter("opencode", [database.path], {}, session="s1")[0].unclear == 0
+    database.do(add, json.dumps({**data, "time": {"completed": 1}}))
+    os.utime(database.path, (1_774_440_000, 1_774_440_000))
+    reading, _ = read_meter("opencode", [database.path], {}, session="s1")
+    assert reading.unclear == 1
+    assert {day for day, _ in reading.metered.by_day} == {DAY}

@@ -161,6 +161,10 @@ class ArchivedSessions:
         archive = self._place.home.archive
         return archive.get(archive.resolve(id_of(session)))
 
+    def of_operation(self, operation: OperationRef) -> Sequence[ArchivedSession]:
+        """What an operation of this home archived. Other homes may share the archive."""
+        return self._place.home.archive.made_by(operation_id(operation))
+
     def messages(self, session: SessionRef) -> Iterator[Message]:
         """What was said in an archived session, in order."""
         archive = self._place.home.archive

@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias, Unpack
 
 from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
-from holdfast.api.capture import Capture, directory, session_id
+from holdfast.api.capture import directory, session_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
+from holdfast.api.remotes import CheckpointRemotes, Maps
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.model.arguments import StrPath, several, text
+from holdfast.model.arguments import StrPath, ambiguous, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
@@ -140,7 +142,7 @@ class RestoreReport:
         return undo(self.place, self.operation, progress=progress)
 
 
-class Checkpoints(Capture):
+class Checkpoints(CheckpointRemotes):
     """The checkpoints of all projects of a home. Looking creates nothing."""
 
     # --- Seeing -----------------------------------------------------------------------------------
@@ -153,16 +155,19 @@ class Checkpoints(Capture):
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
         """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
-        session or its id, only those that belong to it, or that a tool of a connected agent started
-        from in that session."""
+        session, its id or the start of it, only those that belong to it, or that a tool of a
+        connected agent started from in that session. Raises `UsageError` when several sessions
+        begin like that."""
         wanted = session_id(session) or None
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
         if wanted is not None:
-            calls = FileLoopBook(self._place.state).calls(wanted)
-            started = {each.checkpoint for each in calls}
+            book = FileLoopBook(self._place.state)
+            newest = dict.fromkeys(each.session for each in listed if each.session)
+            wanted = _meant(wanted, [*newest, *sorted(book.beginning(wanted) - newest.keys())])
+            started = {each.checkpoint for each in book.calls(wanted)}
             listed = [each for each in listed if each.session == wanted or each.id in started]
         return [*listed[:limit]]
 
@@ -204,6 +209,13 @@ class Checkpoints(Capture):
         several, only what is there or below."""
         store = self.need_store(hash_all=hash_all)
         old = store.ready(self._chosen(store, which))
+        if old.machine and other is None:
+            raise UsageError(
+                f"Checkpoint {old.known_id[:_SHORT]} is of {old.place}, on another machine:"
+                " there is no directory here to compare it with.",
+                hint="Name a second checkpoint, or see what `holdfast checkpoints restore --map"
+                f" {old.workdir}=DIR --dry-run {old.known_id[:_SHORT]}` would change.",
+            )
         new = None if other is None else store.ready(self._chosen(store, other))
         wanted = self.inside(Path(old.workdir), paths)
         with store.reading():  # nothing else holds the tree of a look
@@ -224,7 +236,8 @@ class Checkpoints(Capture):
         any. `project_root` says which directory would get the first one."""
         place = directory(path)
         around = {str(each) for each in (place, *place.parents)}
-        found = [each for each in self.projects() if each.workdir in around]
+        here = (each for each in self.projects() if not each.machine)
+        found = [each for each in here if each.workdir in around]
         return max(found, key=lambda each: len(each.workdir), default=None)
 
     def status(self) -> CheckpointStatus:
@@ -307,27 +320,45 @@ class Checkpoints(Capture):
         paths: StrPath | Iterable[StrPath] = (),
         *,
         hash_all: bool = False,
+        maps: Maps = MappingProxyType({}),
     ) -> CheckpointRestorePlan:
-        """What restoring a checkpoint would do to its project now, or only to the given paths."""
+        """What restoring a checkpoint would do to its project now, or only to the given paths.
+
+        A checkpoint of another machine needs `maps`: paths of that machine, and where they are
+        here. It becomes a checkpoint of that directory then, under an id of its own.
+        """
         store = self.need_store(hash_all=hash_all)
-        target = store.ready(self._chosen(store, which))
+        target = store.ready(self.brought_here(self._chosen(store, which), maps))
         wanted = self.inside(Path(target.workdir), paths) or None
         preview = store.preview(target.id, paths=wanted)
         return CheckpointRestorePlan(
             place=self._place, store=store, checkpoint=target, paths=wanted, preview=preview
         )
 
-    def preview(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> Preview:
+    def preview(
+        self,
+        which: Which,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        maps: Maps = MappingProxyType({}),
+    ) -> Preview:
         """What `restore` would write, delete and leave. Touches nothing in the project."""
-        return self.plan_restore(which, paths).preview
+        return self.plan_restore(which, paths, maps=maps).preview
 
-    def restore(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> RestoreReport:
+    def restore(
+        self,
+        which: Which,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        maps: Maps = MappingProxyType({}),
+    ) -> RestoreReport:
         """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
         Before the first change it takes a checkpoint of how things are, and `report.undo()` goes
-        back to that. What the checkpoint did not cover stays as it is.
+        back to that. What the checkpoint did not cover stays as it is. A checkpoint of another
+        machine needs `maps`, as in `plan_restore`.
         """
-        return self.plan_restore(which, paths).apply()
+        return self.plan_restore(which, paths, maps=maps).apply()
 
     def plan_prune(
         self,
@@ -386,7 +417,7 @@ class Checkpoints(Capture):
             home=place.home,
             plan=plan,
             problems=inventory.problems,
-            names={each.id: each.workdir for each in inventory.projects.values()},
+            names={each.id: each.place for each in inventory.projects.values()},
         )
 
     def plan_delete(self, which: Which | Collection[Which], *, use_trash: bool = True) -> HomePlan:
@@ -436,7 +467,7 @@ class Checkpoints(Capture):
 
     def names(self) -> dict[str, str]:
         """The directories of projects, by the ids that plans have for them."""
-        return {each.id: each.workdir for each in self.projects()}
+        return {each.id: each.place for each in self.projects()}
 
     def _edited(
         self, store: CheckpointStore, items: Sequence[PlanItem], name: str
@@ -473,6 +504,17 @@ class Checkpoints(Capture):
                 raise
             error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
             raise
+
+
+def _meant(prefix: str, known: Collection[str]) -> str:
+    """The session of that id, or the only one that begins so. One without any checkpoint is none of
+    them, and has none."""
+    begin_so = [each for each in known if each.startswith(prefix)]
+    if prefix in begin_so or not begin_so:
+        return prefix
+    if len(begin_so) > 1:
+        raise UsageError(ambiguous(prefix, begin_so), hint="Use a longer prefix.")
+    return begin_so[0]
 
 
 def _refuse_unknown(

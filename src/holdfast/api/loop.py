@@ -23,7 +23,16 @@ from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
 from holdfast.model.arguments import StrPath
-from holdfast.model.loop import DayUse, Decision, LoopEvent, Moment, ToolCall, Touches, Verdict
+from holdfast.model.loop import (
+    DayNote,
+    DayUse,
+    Decision,
+    LoopEvent,
+    Moment,
+    ToolCall,
+    Touches,
+    Verdict,
+)
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
@@ -35,13 +44,14 @@ from holdfast.policy.loop_guard import (
     advice_key,
     before_call,
     gist,
-    grown,
     judge,
     largest,
+    lost_words,
     measured,
     with_call,
     with_prompt,
     with_told,
+    with_use,
 )
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.project_root import VERSION_CONTROL, project_root
@@ -132,11 +142,12 @@ class Loop:
         nothing."""
         rules, state = self._rules(), self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
+        today = self._seen_today(metered)
         return LoopStanding(
             state=metered,
-            measures=measured(rules, metered, self.used_today(metered)),
+            measures=measured(rules, metered, today.uses),
             errors=errors,
-            undecided=missing,
+            undecided=missing or lost_words(rules, metered, today),
         )
 
     def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
@@ -146,23 +157,29 @@ class Loop:
         project = str(_project(Path(os.path.realpath(directory))))
         state = LoopState(agent=agent, session="", project=project)
         today = self.book.day(self._today())
-        decision = judge(rules, state, today, errors=0, tool="")
-        said = _settled(decision, wrong or decision.undecided, rules, known=False)
-        return said, measured(rules, state, today)
+        decision = judge(rules, state, today.uses, errors=0, tool="")
+        undecided = wrong or decision.undecided or lost_words(rules, state, today)
+        said = _settled(decision, undecided, rules, known=False)
+        return said, measured(rules, state, today.uses)
 
     def next_tool(self, agent: str, session: str) -> Decision:
         """What a session would hear before its next tool now. Changes nothing."""
         rules, wrong = self._rules_now()
         state = self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
-        today = self.used_today(metered)
-        decision = judge(rules, metered, today, errors=errors, tool=state.run.tool)
-        undecided = wrong or decision.undecided or missing
+        today = self._seen_today(metered)
+        decision = judge(rules, metered, today.uses, errors=errors, tool=state.run.tool)
+        undecided = wrong or decision.undecided or missing or lost_words(rules, metered, today)
         return _settled(decision, undecided, rules, known=False)
 
     def used_today(self, state: LoopState) -> Sequence[DayUse]:
         """What all sessions used today, this one as it is now. Changes nothing."""
-        return _with(self.book.day(self._today()), _use_of(state, self._today()))
+        return self._seen_today(state).uses
+
+    def _seen_today(self, state: LoopState) -> DayNote:
+        today = self._today()
+        note = self.book.day(today)
+        return replace(note, uses=with_use(note.uses, state.used_on(today)))
 
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
         """The calls of tools in a session, each with the checkpoint from before it."""
@@ -186,8 +203,8 @@ class Loop:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
             today = self._used_today(state, rules)
-            decision = judge(rules, state, today, errors=errors, tool="")
-            undecided = wrong or decision.undecided or missing
+            decision = judge(rules, state, today.uses, errors=errors, tool="")
+            undecided = wrong or decision.undecided or missing or lost_words(rules, state, today)
             state, known = with_told(state, UNDECIDED, undecided)
             book.keep(state)
         return _settled(decision, undecided, rules, known=known)
@@ -206,12 +223,13 @@ class Loop:
                     state = replace(state, run=state.run.after(event.tool, given))
                 today = self._used_today(state, rules)
                 judged = before_call(state, call)
-                decision = judge(rules, judged, today, errors=errors, tool=event.tool)
-                if decision.passes:
+                decision = judge(rules, judged, today.uses, errors=errors, tool=event.tool)
+                lost = lost_words(rules, state, today)
+                undecided = wrong or decision.undecided or missing or lost
+                if decision.passes and not (undecided and rules.blocks_on_failure):
                     state = with_call(state, call)
                 if decision.advice:
                     state = replace(state, told=(*state.told, advice_key(decision.advice)))
-                undecided = wrong or decision.undecided or missing
                 noted, known = with_told(state, UNDECIDED, undecided)
                 book.keep(noted)
                 state = noted
@@ -240,7 +258,7 @@ class Loop:
             state,
             work=work,
             transcripts=files or state.transcripts,
-            project=state.project or str(_projects(event)[0]),
+            project=_project_now(state.project, event),
             turn=state.turn if event.subagent and state.turn else event.turn or state.turn,
         )
 
@@ -263,16 +281,19 @@ class Loop:
             elif reading.missing and not _is_new(state, paths):
                 missing = _unread(", ".join(reading.missing))
             elif reading.unclear:
-                missing = "some numbers of tokens in the transcript of the session are unreadable"
+                missing = (
+                    "some answers in the transcript of the session are damaged, or do not say in "
+                    "numbers what they used, so its budgets cannot be checked"
+                )
         return replace(state, marks=marks, used=used), reading.errors, missing
 
-    def _used_today(self, state: LoopState, rules: LoopRules) -> Sequence[DayUse]:
+    def _used_today(self, state: LoopState, rules: LoopRules) -> DayNote:
         if not rules.bounds_days(state.agent):
-            return ()
+            return DayNote()
         try:
-            return self.book.note_day(self._today(), _use_of(state, self._today()))
+            return self.book.note_day(self._today(), state.used_on(self._today()))
         except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
-            return self.used_today(state)
+            return self._seen_today(state)
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
@@ -385,10 +406,23 @@ def _projects(event: LoopEvent) -> Sequence[Path]:
     cwd = Path(os.path.realpath(event.cwd))
     found = [_project(cwd)]
     for name in event.paths:
-        around = _repository(Path(os.path.realpath(cwd / name)).parent)
+        try:
+            path = Path(os.path.realpath(cwd / name))
+        except (OSError, ValueError):
+            continue  # no file can have this name
+        around = _repository(path.parent)
         if around is not None and around not in found and not found[0].is_relative_to(around):
             found.append(around)
     return found
+
+
+def _project_now(before: str, event: LoopEvent) -> str:
+    """The project whose budget holds for a session now. A folder in it is not one of its own, if it
+    is no repository."""
+    cwd = Path(os.path.realpath(event.cwd))
+    if before and cwd.is_relative_to(before) and _repository(cwd) in (None, Path(before)):
+        return before
+    return str(_project(cwd))
 
 
 def _project(directory: Path) -> Path:
@@ -412,23 +446,6 @@ def _candidates(place: Path, event: LoopEvent) -> Iterator[Path]:
     if cwd != place and cwd.is_relative_to(place):
         inner = project_root(cwd, exists=os.path.lexists)
         yield from dict.fromkeys((inner, cwd))
-
-
-def _use_of(state: LoopState, day: str) -> DayUse:
-    return DayUse(
-        agent=state.agent,
-        session=state.session,
-        project=state.project,
-        by_model={model: usage for (on, model), usage in state.used.items() if on == day},
-    )
-
-
-def _with(today: Sequence[DayUse], use: DayUse) -> Sequence[DayUse]:
-    others = [e for e in today if (e.agent, e.session) != (use.agent, use.session)]
-    for before in today:
-        if (before.agent, before.session) == (use.agent, use.session):
-            use = grown(before, use)
-    return [*others, use]
 
 
 def _reason(event: LoopEvent) -> str:

@@ -74,7 +74,7 @@ def checkpoints(place: Place, prefix: str, here: Path | None) -> Iterator[Offer]
     if store is None:
         return
     around = () if here is None else (here, *here.parents)
-    known = {each.workdir for each in store.projects()}
+    known = {each.workdir for each in store.projects() if not each.machine}
     workdir = next((each for each in around if str(each) in known), None)
     found = [each for each in store.list(workdir) if each.id.startswith(prefix)]
     for each in found[:MOST]:

@@ -91,11 +91,7 @@ class Runner:
         place = directory(workdir)
         if not place.is_dir():
             raise UsageError(f"{place} is not a directory.")
-        if shutil.which(command[0], path=environ.get("PATH")) is None:
-            raise UsageError(
-                f"There is no command {command[0]} on your PATH.",
-                hint="The command and each of its arguments are separate words.",
-            )
+        _check_command(command[0], place, environ)
         spelled = Redactor().text(one_line(shlex.join(command)))
         title = text(name, "A name") if name else spelled[:_TITLE]
         self._place.create_own()
@@ -103,8 +99,7 @@ class Runner:
             sessions = stack.enter_context(sessions_of(self._place))
             session = sessions.create(source=SOURCE, title=title, cwd=str(place)).id
             meter = _Meter(self._machine, place, self._place.clock())
-            if limits.on_spending:
-                meter.remember()
+            meter.remember()
             before, why_not = self._first(place, session, spelled) if checkpoints else (None, "off")
             if why_not and checkpoints:
                 told(f"no checkpoints: {why_not}")
@@ -148,6 +143,18 @@ class Runner:
         return () if before is None else self._checkpoints.diff(before).changes
 
 
+def _check_command(name: str, workdir: Path, environ: Mapping[str, str]) -> None:
+    hint = "The command and each of its arguments are separate words."
+    if os.sep in name:  # relative to where it will run
+        path = workdir / name
+        if not path.exists():
+            raise UsageError(f"There is no program {path}.", hint=hint)
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise UsageError(f"{path} is not a program that you may run.", hint=hint)
+    elif shutil.which(name, path=environ.get("PATH")) is None:
+        raise UsageError(f"There is no command {name} on your PATH.", hint=hint)
+
+
 class _Watching:
     """Takes checkpoints in a thread while the command works."""
 
@@ -182,6 +189,34 @@ class _Watching:
 _Key: TypeAlias = "tuple[AgentHome, str]"
 
 
+class _Used:
+    """What one session used since the run began, of tokens or of money.
+
+    What was used stays used: when a transcript is cut or written anew, what it said before is kept
+    and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
+    was read while the agent wrote the file.
+    """
+
+    def __init__(self, before: float) -> None:
+        self._before = before
+        self._last = before
+        self._kept = 0.0
+        self._low: float | None = None
+
+    def see(self, total: float) -> None:
+        if total >= self._last:
+            self._last, self._low = total, None
+        elif self._low is None:
+            self._low = total
+        else:
+            self._kept += self._last - min(self._low, total)
+            self._last, self._low = total, None
+
+    @property
+    def amount(self) -> float:
+        return self._last + self._kept - self._before
+
+
 class _Meter:
     """What the agents that work in a directory have used since a moment.
 
@@ -193,18 +228,17 @@ class _Meter:
         self._machine = machine
         self._workdir = workdir
         self._began = began
-        self._before: dict[_Key, tuple[int, float]] = {}
-        #: The most that was seen of each session: what was used does not come back when a
-        #: transcript is cut or removed.
-        self._used: dict[_Key, tuple[int, float]] = {}
+        self._used: dict[_Key, tuple[_Used, _Used]] = {}
+        self._counted: dict[_Key, None] = {}
 
     def remember(self) -> None:
         """What was used before: a session may be continued."""
         page = self._machine.list_sessions(SessionFilter(cwd=self._workdir))
         for each in page.found:
-            self._before[each.home, each.session.id] = (
-                each.session.tokens.total,
-                each.page.full_cost(each.session) or 0.0,
+            cost = each.page.full_cost(each.session) or 0.0
+            self._used[each.home, each.session.id] = (
+                _Used(each.session.tokens.total),
+                _Used(cost),
             )
 
     def spent(self) -> Spent:
@@ -215,18 +249,18 @@ class _Meter:
                 continue
             key = each.home, each.session.id
             cost = each.page.full_cost(each.session)
+            tokens, money = self._used.setdefault(key, (_Used(0), _Used(0.0)))
+            tokens.see(each.session.tokens.total)
             if cost is None:
                 unpriced.add(each.session.model or "a model without a name")
-            tokens_before, cost_before = self._before.get(key, (0, 0.0))
-            tokens_seen, cost_seen = self._used.get(key, (0, 0.0))
-            self._used[key] = (
-                max(tokens_seen, each.session.tokens.total - tokens_before),
-                max(cost_seen, (cost or 0.0) - cost_before),
-            )
+            else:
+                money.see(cost)
+            self._counted[key] = None
+        counted = [self._used[key] for key in self._counted]
         return Spent(
-            tokens=sum(tokens for tokens, _ in self._used.values()),
-            cost=None if unpriced else sum(cost for _, cost in self._used.values()),
-            sessions=tuple(session for _, session in self._used),
+            tokens=round(sum(tokens.amount for tokens, _ in counted)),
+            cost=None if unpriced else sum(money.amount for _, money in counted),
+            sessions=tuple(session for _, session in self._counted),
             unpriced=tuple(sorted(unpriced)),
             unread=tuple(str(each.path) for each in page.looked.unread),
         )

@@ -24,6 +24,7 @@ _STATES = {
     ProjectState.UNMOUNTED: "yellow",
     ProjectState.UNKNOWN: "yellow",
     ProjectState.MISSING: "red",
+    ProjectState.ELSEWHERE: "cyan",
 }
 #: What states mean that do not say it themselves, and how to find out more.
 _MEANINGS = {
@@ -32,6 +33,7 @@ _MEANINGS = {
         "unknown: its parent folder is gone too, or no record says where it was, so it may have "
         "been moved. `checkpoints list --all-projects` shows what was taken of it."
     ),
+    ProjectState.ELSEWHERE: "elsewhere: on another machine; its checkpoints were fetched.",
 }
 _COLUMNS = ("project", "state", "checkpoints", "last used", "size")
 _NUMBERS = ("checkpoints", "last used", "size")
@@ -51,6 +53,7 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "session": checkpoint.session,
         "turn": checkpoint.turn,
         "workdir": checkpoint.workdir,
+        **({"machine": checkpoint.machine} if checkpoint.machine else {}),
         "name": checkpoint.name,
         "pinned": checkpoint.pinned,
         "files_changed": checkpoint.files_changed,
@@ -67,6 +70,7 @@ def project_json(project: Project) -> dict[str, Any]:
     return {
         "id": project.id,
         "workdir": project.workdir,
+        **({"machine": project.machine} if project.machine else {}),
         "state": project.state.value,
         "checkpoints": project.checkpoints,
         "last_touch": project.last_touch,
@@ -118,7 +122,7 @@ def _why(checkpoint: Checkpoint) -> Line:
 
 
 def _where(checkpoint: Checkpoint, *, places: bool) -> Line:
-    where = name(checkpoint.workdir if places else "", "dim")
+    where = name(checkpoint.place if places else "", "dim")
     by = [f"session {checkpoint.session}"] if checkpoint.session else []
     by += [f"turn {checkpoint.turn}"] if checkpoint.turn else []
     if where and by:
@@ -131,7 +135,7 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
     say(name(checkpoint.name or checkpoint.reason, "bold"))
     say(name(checkpoint.id, "dim"))
     facts = [
-        ("of", checkpoint.workdir),
+        ("of", checkpoint.place),
         ("taken", when(checkpoint.time)),
         ("why", checkpoint.reason if checkpoint.name else ""),
         ("session", checkpoint.session or ""),
@@ -217,7 +221,7 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
     )
     for each, (state, *numbers) in zip(shown, cells, strict=True):
         by = f" (by {each.by})" if each.by else ""
-        path = name(each.workdir + by)
+        path = name(each.place + by)
         rows.add_row(path, styled(state, style=_STATES[each.state]), *numbers[: len(columns) - 2])
     say(rows)
     if len(shown) < len(ordered):

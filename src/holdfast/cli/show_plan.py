@@ -16,6 +16,7 @@ from holdfast.model.item import (
     FILES,
     LEFTOVER,
     LEGACY,
+    PUSHED,
     REQUEST_DUMP,
     SESSION,
     TRANSCRIPT,
@@ -42,6 +43,7 @@ _KIND_NAMES = {
     CHECKPOINT: "checkpoints",
     LEGACY: "older checkpoints",
     LEFTOVER: "leftovers",
+    PUSHED: "pushed checkpoints",
 }
 #: What an item takes on the disk. A list has the size of what was said, which may be less, as in a
 #: database with its indexes, or more, where that is compressed.

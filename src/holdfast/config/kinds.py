@@ -20,6 +20,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 # More digits than any bound has; a longer number stays text and is refused as text.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\.[0-9]{1,18}")
+_STORE = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]{1,254}(/[^\s/?#@\\]+)*/?")
+_ENDPOINT = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(/[^\s?#@]*)?")
+_NAME = re.compile(r"[^\s/]{0,128}")
 _HIGHEST_PERCENT = 99
 _STEPS = 3
 _MOST_CALLS = 1_000_000
@@ -242,6 +245,51 @@ class DatabaseAddress(Kind):
                 "holds a password; take it out, and put it into ~/.pgpass or PGPASSWORD"
             )
         return text
+
+
+class StoreUrl(Kind):
+    """The address of an object store, or empty text for none. It is shown in lists and messages,
+    so it must not hold what nobody may see."""
+
+    allowed = "`s3://`, `gs://` or `az://` with a bucket"
+
+    def read(self, value: object) -> Value:
+        if not isinstance(value, str):
+            raise WrongValueError(f"expected an address, found {found(value)}")
+        if value and not _STORE.fullmatch(value):
+            if "@" in value or "?" in value:  # not shown: it may be a secret
+                raise WrongValueError(
+                    "an address has no user, password or parameters; credentials come from the "
+                    "environment or from `profile`"
+                )
+            hint = "; a folder goes into `folder`" if "://" not in value else ""
+            raise WrongValueError(
+                f'expected an address such as "s3://bucket/prefix", found {found(value)}{hint}'
+            )
+        return value.rstrip("/")
+
+
+class Endpoint(Kind):
+    """The address of a service, or empty text."""
+
+    allowed = "`https://` or `http://` with a host"
+
+    def read(self, value: object) -> Value:
+        if isinstance(value, str) and (not value or _ENDPOINT.fullmatch(value)):
+            return value.rstrip("/")
+        shown = "other text" if isinstance(value, str) and "@" in value else found(value)
+        raise WrongValueError(f'expected an address such as "https://host:9000", found {shown}')
+
+
+class Word(Kind):
+    """A name without spaces, or empty text."""
+
+    allowed = "a name"
+
+    def read(self, value: object) -> Value:
+        if isinstance(value, str) and _NAME.fullmatch(value):
+            return value
+        raise WrongValueError(f"expected a name without spaces, found {found(value)}")
 
 
 class CommandLine(Kind):

@@ -64,6 +64,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
     if path is not None:
         values, problems = _from_file(path, _shown(path, environ.get("HOME", "")))
     more_values, more_problems = _overrides(environ)
+    if not problems and (both := _contradiction((*values, *more_values))):
+        more_problems += (Problem(where=both[0].origin, what=both[1], path=both[0].path),)
     if problems or more_problems:
         raise ConfigError(
             "\n".join(str(problem) for problem in (*problems, *more_problems)),
@@ -228,8 +230,20 @@ def check(
         else:
             origin = name if line is None else f"{name}:{line}"
             values.append(Given(path=path, value=value, origin=origin))
+    if both := _contradiction(values):
+        path = both[0].path
+        problems.append(Problem(where=where, what=both[1], path=path, line=lines.of(path)))
     problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
     return tuple(values), tuple(problems)
+
+
+def _contradiction(values: Iterable[Given]) -> tuple[Given, str] | None:
+    """A value that cannot go with another one, and why."""
+    given = {each.path: each for each in values if each.value}
+    url = given.get(("archive", "url"))
+    if url is None or ("archive", "folder") not in given:
+        return None
+    return url, "the archive is in a folder or at an address; set only one of `folder` and `url`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,22 @@ from holdfast.config.kinds import (
     CommandLine,
     DatabaseAddress,
     Duration,
+    Endpoint,
     Flag,
     Folder,
     IgnoreRules,
     Number,
+    StoreUrl,
+    Word,
 )
 from holdfast.config.sessions import keep
-from holdfast.model.checkpoint import MAX_BYTES, MAX_FILE_BYTES, MAX_SNAPSHOTS, Capturing
+from holdfast.model.checkpoint import (
+    MAX_BYTES,
+    MAX_FILE_BYTES,
+    MAX_PUSHED_FILE_BYTES,
+    MAX_SNAPSHOTS,
+    Capturing,
+)
 from holdfast.model.text import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
@@ -56,6 +65,11 @@ class CheckpointSettings:
         MAX_FILE_BYTES // MEGABYTE,
         "Files larger than this many MB are not captured. 0 means no limit.",
         was=("max_file_mb",),
+    )
+    push_max_file_size_mb: int = key(
+        _MEGABYTES,
+        MAX_PUSHED_FILE_BYTES // MEGABYTE,
+        "Files larger than this many MB are not sent to a git remote. 0 means no limit.",
     )
     retention_days: float = key(
         _DAYS,
@@ -105,6 +119,11 @@ class CheckpointSettings:
     def max_file_bytes(self) -> int | None:
         """The size of the largest file that is captured; None means no limit."""
         return self.max_file_size_mb * MEGABYTE or None
+
+    @property
+    def push_max_file_bytes(self) -> int | None:
+        """The size of the largest file that is sent to a remote; None means no limit."""
+        return self.push_max_file_size_mb * MEGABYTE or None
 
     @property
     def max_bytes(self) -> int | None:
@@ -181,6 +200,27 @@ class ArchiveSettings:
         "",
         'Where archived sessions are kept: a whole path, or one inside the home. "" is the',
         "folder archive/ of the home.",
+    )
+    url: str = key(
+        StoreUrl(),
+        "",
+        'An object store in place of a folder: "s3://bucket/prefix", "gs://..." or "az://...".',
+        "Many machines may share it. Keys and passwords never go here. Needs holdfast[objects].",
+    )
+    endpoint: str = key(
+        Endpoint(),
+        "",
+        'The address of an S3 service that is not AWS: "https://minio.example:9000".',
+        '"" is that of the service, or of AWS_ENDPOINT_URL.',
+    )
+    region: str = key(
+        Word(), "", 'The region of the bucket. "" is that of AWS_REGION, or us-east-1.'
+    )
+    profile: str = key(
+        Word(),
+        "",
+        "A profile of the files of AWS with the credentials. Needs boto3. Without one they come",
+        "from the environment, or from the machine.",
     )
     codec: str = key(
         Choice(ZSTD, GZIP), ZSTD, 'How archived sessions are compressed: "zstd" or "gzip".'

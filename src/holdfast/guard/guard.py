@@ -265,7 +265,7 @@ class Guard:
 def _over_budget(standing: Standing, measure: Measure) -> BudgetExceededError:
     """The call would exceed a budget, which ends the session."""
     name = standing.session.id
-    used = (measure.used or 0) + measure.in_flight
+    used = measure.least + measure.in_flight
     flying = f", {_amount(measure.in_flight)} of that in flight" if measure.in_flight else ""
     budget = f"its budget of {_amount(measure.limit)} {measure.words}"
     if used >= measure.limit:
@@ -293,7 +293,7 @@ def _already_ended(standing: Standing, found: Sequence[Measure]) -> HoldfastErro
         message,
         session_id=session.id,
         budget=budget,
-        used=0 if measure is None else (measure.used or 0) + measure.in_flight,
+        used=0 if measure is None else measure.least + measure.in_flight,
         limit=0 if measure is None else measure.limit,
     )
 

@@ -52,9 +52,7 @@ class HomeArchive:
         """`rows` are those of a store that holds the sessions of this home, if one does; `check` is
         for the ids of its agent."""
         chosen = ground.options.archive
-        self.folder = archive = folder_archive(
-            ground.archive, chosen_by=ground.state if chosen.folder else None
-        )
+        self.folder = archive = archive_at(ground)
         self.packer = Packer(archive, Codec(chosen.codec), ground.clock)
         local = archive.blobs.path if isinstance(archive.blobs, FolderBlobs) else None
         self.reader = ArchiveReader(archive, rows, check, local=local)
@@ -235,6 +233,16 @@ class BundleMover:
             return Moved()
         self._archive.empty(removal)
         return Moved(copied=True, bytes=in_trash)
+
+
+def archive_at(ground: Ground) -> SessionArchive:
+    """The archive that the configuration of a home names."""
+    chosen = ground.options.archive
+    if not chosen.url:
+        return folder_archive(ground.archive, chosen_by=ground.state if chosen.folder else None)
+    from holdfast.homes.archive_objects import object_archive  # noqa: PLC0415 - an extra
+
+    return object_archive(ground.state, chosen)
 
 
 def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchive:

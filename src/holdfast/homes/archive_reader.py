@@ -39,7 +39,11 @@ _LEFT = (
 
 
 class ArchiveReader:
-    """The archive, to be read. It creates nothing, and never waits."""
+    """The archive, to be read. It creates nothing, and never waits for another process.
+
+    Sessions are found in the bundles of every home that shares the archive. What is judged and
+    weighed is what this home archived.
+    """
 
     def __init__(
         self,
@@ -71,21 +75,24 @@ class ArchiveReader:
         prices: Prices | None = None,
     ) -> Sequence[ArchivedSession]:
         """Archived sessions, the largest or latest first; of equal ones the last archived."""
-        found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
+        entries = self._archive.look_everywhere().entries
+        found = [each for each in entries if matches(wanted, each.session)]
         found.reverse()
         known = prices or Prices()
         found.sort(key=lambda each: rank(each.session, order_by, known))
         return found[offset : None if limit is None else offset + limit]
 
     def count(self, wanted: SessionFilter) -> int:
-        return sum(matches(wanted, each.session) for each in self._archive.look().entries)
+        entries = self._archive.look_everywhere().entries
+        return sum(matches(wanted, each.session) for each in entries)
 
     def problems(self) -> Sequence[Problem]:
         """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, what
         earlier versions left beside them, and bundles in a folder that is no longer used."""
         left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
-        return [*self._archive.look().problems, *left, *([behind] if behind else [])]
+        found = self._archive.look_everywhere().problems
+        return [*found, *left, *([behind] if behind else [])]
 
     def damage(self, trash: Sequence[Removal], progress: Progress) -> Sequence[Problem]:
         entries = self._archive.look().entries
@@ -119,7 +126,8 @@ class ArchiveReader:
 
     def get(self, session_id: str) -> ArchivedSession:
         """The session with this id, the one archived last if there are several; else its files."""
-        found = [each for each in self._archive.look().entries if each.session.id == session_id]
+        entries = self._archive.look_everywhere().entries
+        found = [each for each in entries if each.session.id == session_id]
         if not found:
             raise UnknownSessionError(f"There is no archived session {session_id!r}.")
         return max(found, key=lambda each: (each.holds is Holds.SESSION, each.moment))
@@ -143,11 +151,19 @@ class ArchiveReader:
         ]
         return search_bundles(asked, read, self._messages)
 
-    def items(self) -> Sequence[Item]:
-        """The bundles as items of a plan."""
-        entries = self._archive.look().entries
-        sizes = self._archive.sizes() if entries else {}
-        return [each.as_item(sizes[each.file]) for each in entries if each.file in sizes]
+    def items(self, *, everywhere: bool = False) -> Sequence[Item]:
+        archive = self._archive
+        entries = (archive.look_everywhere() if everywhere else archive.look()).entries
+        sizes = archive.sizes() if entries else {}
+        return [
+            # What another home archived is on no disk of this one: its line tells.
+            each.as_item(sizes.get(each.file, each.archive_bytes))
+            for each in entries
+            if each.file in sizes or not archive.is_own(each.file, each.operation)
+        ]
+
+    def made_by(self, operation: str) -> Sequence[ArchivedSession]:
+        return [each for each in self._archive.look().entries if each.operation == operation]
 
     def weight(self) -> ArchiveWeight:
         if self._local is None:  # what an object store holds has no blocks on this disk

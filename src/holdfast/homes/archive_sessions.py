@@ -6,7 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError, in_voice
+from holdfast.errors import (
+    DamageError,
+    HoldfastError,
+    StorageError,
+    UnknownSessionError,
+    UnreachableError,
+    in_voice,
+)
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
@@ -184,6 +191,8 @@ class ArchiveMover(_FromStore):
                 )
             except (UnknownSessionError, bundle.ChangedError):
                 moved.append(stayed(CHANGED_MEANWHILE))
+            except UnreachableError as error:  # each of the others would wait as long
+                return moved + [failed(error.message)] * (len(batch) - len(moved))
             except HoldfastError as error:
                 moved.append(failed(error.message))
             except OSError as error:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.errors import DamageError, HoldfastError, StorageError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnreachableError
 from holdfast.homes.archive import Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
@@ -41,7 +41,7 @@ from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import owner
+from holdfast.stores.archive.beside import Beside, owner
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.files import (
     RIGHTS,
@@ -86,6 +86,8 @@ class UnitArchiveMover(IntoArchive):
         super().__init__(archive, packer)
         self._units = units
         self._sessions = sessions
+        #: Why the store of the archive cannot be reached: the rest of a batch would wait as long.
+        self._unreachable = ""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         """One look at the home for all of them: each by itself would look at every session."""
@@ -141,7 +143,10 @@ class UnitArchiveMover(IntoArchive):
         return [Moved(copied=True)] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return [self._drop(each) for each in batch]
+        self._unreachable = ""
+        return [
+            failed(self._unreachable) if self._unreachable else self._drop(each) for each in batch
+        ]
 
     def _drop(self, removal: Removal) -> Moved:
         if not self._is_staged(removal):
@@ -160,6 +165,8 @@ class UnitArchiveMover(IntoArchive):
         except (HoldfastError, OSError) as error:
             self._units.put_back([removal])
             self._units.discard([removal])
+            if isinstance(error, UnreachableError):
+                self._unreachable = error.message
             return failed(in_a_word(error))
         self._clear(removal)
         freed = max(0, left - made.archive_bytes)
@@ -208,19 +215,24 @@ class UnitArchiveMover(IntoArchive):
         """Bring a unit back from its bundle, which is for the caller to drop."""
         file = removal.item.id
         try:
-            beside = self._archive.beside(file)
-            archived = Removal(
-                operation=beside.operation, number=beside.number, item=_as_session(removal.item)
-            )
+            archived = self._as_archived(removal, self._archive.beside(file))
             self._unpack(archived, file)
             [seen] = self._units.look([archived])
-        except (HoldfastError, OSError) as error:
+        except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
+        except (HoldfastError, OSError) as error:
+            return Result.FAILED, in_a_word(error)
         if seen.here and seen.changed:
             self._clear(archived)
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
+
+    def _as_archived(self, removal: Removal, beside: Beside) -> Removal:
+        """The removal that archived a unit. Another home has operations of the same numbers, so
+        what that one archived is unpacked in the name of the operation that restores it."""
+        by = beside if self._archive.is_own(removal.item.id, beside.operation) else removal
+        return Removal(operation=by.operation, number=by.number, item=_as_session(removal.item))
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]

@@ -12,13 +12,16 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_sessions import stored_archive
 from holdfast.homes.checkpoint_movers import RollBack
+from holdfast.homes.checkpoints import FOLDER
 from holdfast.homes.edits import edits
+from holdfast.homes.pushed_checkpoints import RemovePushed
 from holdfast.homes.rewriter import Rewriter
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
 from holdfast.model.item import (
     CHECKPOINT_SPACE,
     PROJECT,
+    PUSHED,
     REQUEST_DUMP,
     SESSION,
     SETTING,
@@ -37,6 +40,7 @@ from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
 from holdfast.spine.reclaim import Reclaim
 from holdfast.spine.trash import EmptyTrash
+from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
@@ -70,6 +74,7 @@ def doers_of(
         **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
         (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
         (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
+        (PUSHED, Action.REMOVE): RemovePushed(Layout(folder=ground.state / FOLDER)),
         (SETTING, Action.REWRITE): Rewriter(),
         (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
         **edits(sessions, checkpoints.store),

@@ -229,14 +229,16 @@ class Home:
     def _archived(self) -> _Archived:
         """What the archive holds. Files of sessions that are in the home stay and go with them, so
         they are items."""
-        folder = self.ground.archive
-        if not folder.is_dir() or folder.is_symlink():
+        folder, url = self.ground.archive, self.ground.options.archive.url
+        is_here = folder.is_dir() and not folder.is_symlink()
+        if not is_here and not url:
             return _Archived()
-        weight = self.archive.weight()
+        # What an object store holds takes nothing here. A folder may be left from before.
+        weight = None if url else self.archive.weight()
         try:
             bundles = self.archive.items()
         except StorageError as error:
-            problem = Problem(path=str(folder), reason=error.message)
+            problem = Problem(path=url or str(folder), reason=error.message)
             return _Archived(weight=weight, problems=(problem,))
         files = [item for item in bundles if item.kind == ARCHIVED_FILES]
         there = self._contents.stored([item.session for item in files]) if files else ()

@@ -12,19 +12,21 @@ kept, and what comes after is added.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.homes.appended import check_of
+from holdfast.homes.appended import check_of, content_check_of
 from holdfast.homes.blocks import tokens_in
 from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, parsed
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy.loop_guard import largest
+from holdfast.policy.loop_guard import largest, less
 from holdfast.stores.files import open_file
 from holdfast.value import dataclass
 
@@ -34,14 +36,17 @@ Marks: TypeAlias = Mapping[str, Any]
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?|\"exit_code\":) ?(-?\d+)")
 #: The fields with a number of tokens, of all agents.
 _COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
-#: So many calls of tools are remembered, to count none of them twice.
+#: So many calls of tools, and answers of Claude Code, are remembered, to count none of them twice.
 _MOST_CALLS = 200
+#: What Claude Code writes by itself, when a request fails or is taken back, names this model.
+_NO_MODEL = "<synthetic>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a session used, and how many of its last tools failed in a row. `missing` are files that
-    could not be read, `unclear` answers whose numbers are none: then it used at least as much."""
+    could not be read, `unclear` counts answers without numbers and lines that are damaged: then it
+    used at least as much."""
 
     metered: Metered
     errors: int = 0
@@ -59,13 +64,20 @@ def read_meter(
         return _from_database(transcripts, session, marks)
     form = _FORMS[agent]
     missing: list[str] = []
-    tallies = {name: _Tally(said) for name, said in marks.items()}  # those of removed files too
+    known = dict(marks)
+    paths = _each_once(_all_of(form, transcripts, missing))
+    for path in paths:
+        if str(path) not in known:
+            _take_over(path, known)
+    moved = {name for said in known.values() for name in said.get("was", ())}
+    tallies = {name: _Tally(said) for name, said in known.items()}  # those of removed files too
     errors = 0
-    for path in _all_of(form, transcripts, missing):
+    for path in paths:
         try:
-            tally = tallies[str(path)] = _read_on(path, form, marks.get(str(path)))
+            tally = tallies[str(path)] = _read_on(path, form, known.get(str(path)))
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            if path in transcripts or not isinstance(error, FileNotFoundError):
+            gone = isinstance(error, FileNotFoundError)
+            if not (gone and (str(path) in moved or path not in transcripts)):
                 missing.append(str(path))
             continue
         if path in transcripts:
@@ -78,19 +90,23 @@ def read_meter(
         metered=Metered(by_day=by_day),
         errors=errors,
         missing=tuple(missing),
-        unclear=sum(tally.unclear for tally in tallies.values()),
+        unclear=sum(tally.all_unclear for tally in tallies.values()),
     )
     return reading, {name: tally.to_json() for name, tally in tallies.items()}
 
 
 class _Tally:
     """What one file says so far. `carry` is what its agent's reader must know of what came
-    before. `kept` is what it said once, and what is not in it any more."""
+    before. `kept` is what it said once, and what is not in it any more. What it says without a time
+    counts for `day`, the one on which the file was written last. `was` are names that it had."""
 
     def __init__(self, said: Any = None) -> None:
         said = said if isinstance(said, dict) else {}
         self.offset: int = said.get("offset", 0)
         self.check: str = said.get("check", "")
+        self.content: str = said.get("content", "")
+        self.was: list[str] = said.get("was", [])
+        self.day = ""
         self.errors: int = said.get("errors", 0)
         self.unclear: int = said.get("unclear", 0)
         self.carry: dict[str, Any] = said.get("carry", {})
@@ -101,21 +117,50 @@ class _Tally:
         """Do not forget what was there before the file was written anew."""
         for key in {**before.used, **before.kept}:
             said = before.used.get(key, Usage()).plus(before.kept.get(key, Usage()))
-            self.kept[key] = _less(said, self.used.get(key, Usage()))
+            self.kept[key] = less(said, self.used.get(key, Usage()))
 
-    def add(self, at: object, model: object, usage: Usage, *, minus: bool = False) -> None:
-        key = (_day(at), str(model or ""))
-        self.used[key] = (_less if minus else Usage.plus)(self.used.get(key, Usage()), usage)
+    @property
+    def all_unclear(self) -> int:
+        return self.unclear + len(self.carry.get("unsaid", ()))
 
-    def replace(self, name: str, at: object, model: object, usage: Usage) -> None:
-        """What an answer used, in place of what was said of the same answer before."""
-        before = self.carry.get(name)
+    def add(self, at: object, model: object, usage: Usage) -> None:
+        self._book(_day(at) or self.day, model, usage, Usage.plus)
+
+    def _book(
+        self, day: str, model: object, usage: Usage, how: Callable[[Usage, Usage], Usage]
+    ) -> None:
+        key = (day, str(model or ""))
+        self.used[key] = how(self.used.get(key, Usage()), usage)
+
+    def replace(self, name: str, at: object, model: object, usage: Usage, *, most: int = 0) -> None:
+        """What an answer used, in place of what was said of the same answer before. With `most`, no
+        more answers than the last ones are known."""
+        answers: dict[str, Any] = self.carry.setdefault("answers", {})
+        before = answers.pop(name, None)
+        day = _day(at) or self.day
         if before is not None:
-            said = _usage(before[2:])
-            self.add(before[0], before[1], said, minus=True)
-            at, usage = before[0] if _day(before[0]) else at, largest(said, usage)
-        self.add(at, model, usage)
-        self.carry[name] = [at, model, *_counts(usage)]
+            day, said = before[0], _usage(before[2:])
+            self._book(day, before[1], said, less)
+            usage = largest(said, usage)
+        self._book(day, model, usage, Usage.plus)
+        answers[name] = [day, model, *_counts(usage)]
+        if most and len(answers) > most:
+            del answers[next(iter(answers))]
+        if name in self.carry.get("unsaid", ()):
+            self.carry["unsaid"].remove(name)
+
+    def unsaid(self, name: object) -> None:
+        """An answer does not say what it used. Another line of it may."""
+        if not isinstance(name, str) or not name:
+            self.unclear += 1
+            return
+        waiting: list[str] = self.carry.setdefault("unsaid", [])
+        if name in self.carry.get("answers", ()) or name in waiting:
+            return
+        if len(waiting) < _MOST_CALLS:
+            waiting.append(name)
+        else:
+            self.unclear += 1
 
     def ended(self, *, failed: bool) -> None:
         self.errors = self.errors + 1 if failed else 0
@@ -124,6 +169,8 @@ class _Tally:
         return {
             "offset": self.offset,
             "check": self.check,
+            "content": self.content,
+            "was": list[Json](self.was),
             "errors": self.errors,
             "unclear": self.unclear,
             "carry": self.carry,
@@ -152,23 +199,67 @@ def _all_of(form: _Form, transcripts: Sequence[Path], missing: list[str]) -> lis
     return found
 
 
+def _each_once(paths: Sequence[Path]) -> list[Path]:
+    """Without further names of the same file."""
+    found: dict[object, Path] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+            found.setdefault((status.st_dev, status.st_ino), path)
+        except (OSError, ValueError):
+            found.setdefault(path, path)
+    return list(found.values())
+
+
+def _take_over(path: Path, known: dict[str, Any]) -> None:
+    """Go on with what was read of the same file under another name: it was moved, or is a link. One
+    that went to another disk has the content of one that is gone."""
+    for name, said in list(known.items()):
+        before = _Tally(said)
+        with suppress(OSError, ValueError):
+            if before.offset and (
+                check_of(path, before.offset) == before.check
+                or (
+                    before.content
+                    and not os.path.lexists(name)
+                    and content_check_of(path, before.offset) == before.content
+                )
+            ):
+                del known[name]
+                known[str(path)] = {**said, "was": [*before.was, name]}
+                return
+
+
 def _read_on(path: Path, form: _Form, said: Any) -> _Tally:
     tally = before = _Tally(said)
     if tally.offset and check_of(path, tally.offset) != tally.check:
-        tally = _Tally()  # another file, or written anew
+        tally = _Tally({"was": tally.was})  # another file, or written anew
     for line in _new_lines(path, tally):
         if any(each in line for each in form.having):
-            for record in parsed(line):
+            found = False
+            for record in parsed(line.strip(b"\0")):  # a crash leaves zeros where a block was lost
+                found = True
                 form.step(record, tally)
+            tally.unclear += not found or b"\0" in line
+        else:
+            tally.unclear += _is_damaged(line)
     if tally is not before:
         tally.keep(before)
     tally.check = check_of(path, tally.offset)
+    tally.content = content_check_of(path, tally.offset)
     return tally
+
+
+def _is_damaged(line: bytes) -> bool:
+    """Whether a line may have been an answer. It is not parsed: most lines are something else."""
+    text = line.strip()
+    return bool(text) and (not (text[:1] == b"{" and text[-1:] == b"}") or b"\0" in text)
 
 
 def _new_lines(path: Path, tally: _Tally) -> Iterator[bytes]:
     """Whole lines only: the last one may be half written."""
     with open_file(path) as file:
+        tally.day = _day(os.fstat(file.fileno()).st_mtime * 1000)
         file.seek(tally.offset)
         while line := file.readline(MOST_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) < MOST_LINE_BYTES:
@@ -185,31 +276,43 @@ def _claude_code(said: Record, tally: _Tally) -> None:
     message = said.get("message")
     if not isinstance(message, dict):
         return
-    if isinstance(message.get("usage"), dict):
-        usage = _unpriced(
+    name, usage = message.get("id"), message.get("usage")
+    if isinstance(usage, dict):
+        found = _unpriced(
             tokens_in(
-                _numbers(message["usage"], tally),
+                _numbers(usage, tally),
                 input=("input_tokens", "cache_creation_input_tokens"),
                 output=("output_tokens",),
                 cached=("cache_read_input_tokens",),
             )
         )
-        name = message.get("id")
-        if not name or tally.carry.get("id") != name:
-            tally.carry.clear()  # without an id, each is an answer of its own
-        tally.carry["id"] = name
-        tally.replace("last", said.get("timestamp"), message.get("model"), usage)
+        if isinstance(name, str) and name:
+            when, model = said.get("timestamp"), message.get("model")
+            tally.replace(name, when, model, found, most=_MOST_CALLS)
+        else:  # each is an answer of its own
+            tally.add(said.get("timestamp"), message.get("model"), found)
+    elif _is_answer(said, message):
+        tally.unsaid(name)
     content = message.get("content")
-    for block in content if isinstance(content, list) else ():
+    for block in content if isinstance(content, list) and said.get("type") == "user" else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
             tally.ended(failed=block.get("is_error") is True)
+
+
+def _is_answer(said: Record, message: Record) -> bool:
+    """Whether a model said it, and not the agent in its place. What the agent sends is written down
+    too, with answers in it, as a record of another type."""
+    own = message.get("model") == _NO_MODEL or said.get("isApiErrorMessage") is True
+    return said.get("type") == "assistant" and not own
 
 
 def _codex(said: Record, tally: _Tally) -> None:
     payload = said.get("payload")
     if not isinstance(payload, dict):
+        tally.unclear += said.get("type") == "token_usage_record"
         return
     kind = said.get("type") if said.get("type") != "event_msg" else payload.get("type")
+    _codex_turn(kind, payload, tally)
     if kind == "turn_context":
         tally.carry["model"] = payload.get("model")
     elif kind == "token_usage_record":
@@ -224,6 +327,33 @@ def _codex(said: Record, tally: _Tally) -> None:
             tally.ended(failed=found[1] != "0")
 
 
+def _codex_turn(kind: object, payload: Record, tally: _Tally) -> None:
+    """What an answer used is written after it, so a turn with two answers, or one that ended, and
+    no word about its use is unclear. One that was broken off is not: its answer was not paid for as
+    a whole, and a copied history has no turns. `turn` is how far the one is that is under way."""
+    turn = tally.carry.get("turn")
+    if kind in ("task_started", "turn_started"):
+        tally.carry["turn"] = "begun"
+    elif kind in ("token_usage_record", "token_count", "turn_aborted"):
+        if kind != "token_count" or payload.get("info") is not None:
+            tally.carry["turn"] = ""
+    elif kind == "response_item" and _is_codex_answer(payload):
+        if turn == "between":
+            tally.unclear, tally.carry["turn"] = tally.unclear + 1, ""
+        elif turn == "begun":
+            tally.carry["turn"] = "answered"
+    elif kind == "response_item" and turn == "answered":
+        tally.carry["turn"] = "between"
+    elif kind == "task_complete":
+        tally.unclear += turn in ("answered", "between")
+        tally.carry["turn"] = ""
+
+
+def _is_codex_answer(payload: Record) -> bool:
+    kind = payload.get("type")
+    return payload.get("role") == "assistant" if kind == "message" else kind in _CODEX_CALLS
+
+
 def _codex_usage(said: Record, usage: object, tally: _Tally) -> None:
     tokens = tokens_in(
         _numbers(usage, tally),
@@ -232,7 +362,9 @@ def _codex_usage(said: Record, usage: object, tally: _Tally) -> None:
         cached=("cached_input_tokens",),
         cached_is_input=True,
     )
-    if tokens is not None:
+    if tokens is None:
+        tally.unclear += said.get("type") == "token_usage_record" and usage is None
+    else:
         tally.add(said.get("timestamp"), tally.carry.get("model"), _unpriced(tokens))
 
 
@@ -252,9 +384,10 @@ def _gemini(said: Record, tally: _Tally) -> None:
             cached_is_input=True,
         )
         if tokens is not None:
-            tally.replace(
-                f"m:{each['id']}", each.get("timestamp"), each.get("model"), _unpriced(tokens)
-            )
+            name = str(each["id"])
+            tally.replace(name, each.get("timestamp"), each.get("model"), _unpriced(tokens))
+        elif each.get("tokens") is None and each.get("content"):
+            tally.unsaid(str(each["id"]))  # without words, it may hold only calls of tools
         calls = each.get("toolCalls")
         for call in calls if isinstance(calls, list) else ():
             _gemini_call(call, tally)
@@ -291,12 +424,24 @@ def _subagents_of_gemini(path: Path) -> Sequence[Path]:
     ]
 
 
+_CODEX_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _FORMS = {
     "claude-code": _Form(
-        having=(b'"usage"', b'"tool_result"'), step=_claude_code, beside=_subagents_of_claude
+        having=(b'"usage"', b'"tool_result"', b'"assistant"'),
+        step=_claude_code,
+        beside=_subagents_of_claude,
     ),
     "codex": _Form(
-        having=(b'"turn_context"', b'"token_usage_record"', b'"token_count"', b'_output"'),
+        having=(
+            b'"turn_context"',
+            b'"token_usage_record"',
+            b'"token_count"',
+            b'_output"',
+            b'_call"',
+            b'"assistant"',
+            b'"task_',
+            b'"turn_',
+        ),
         step=_codex,
     ),
     "gemini": _Form(having=(b'"gemini"',), step=_gemini, beside=_subagents_of_gemini),
@@ -315,7 +460,11 @@ _USED = (
     " total(json_extract(m.data, '$.tokens.output')),"
     " total(json_extract(m.data, '$.tokens.reasoning')),"
     " total(json_extract(m.data, '$.tokens.cache.read')),"
-    " total(json_extract(m.data, '$.cost'))"
+    " total(json_extract(m.data, '$.cost')),"
+    " total(json_extract(m.data, '$.time.completed') IS NOT NULL"
+    " AND json_extract(m.data, '$.error') IS NULL"
+    " AND (coalesce(json_type(m.data, '$.tokens.input'), '') NOT IN ('integer', 'real')"
+    " OR coalesce(json_type(m.data, '$.tokens.output'), '') NOT IN ('integer', 'real')))"
     " FROM message AS m JOIN mine ON m.session_id = mine.id"
     " WHERE json_extract(m.data, '$.role') = 'assistant' GROUP BY 1, 2"
 )
@@ -342,12 +491,16 @@ def _from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[R
         ends = db.execute(_LAST_TOOLS, (session,)).fetchall()
     if known is None:
         return Reading(metered=before.metered, missing=(str(path),)), marks
-    by_day = {}
-    for day, model, read, stored, written, thought, cached, cost in found:
+    by_day: dict[tuple[str, str], Usage] = {}
+    unclear = 0
+    for day, model, read, stored, written, thought, cached, cost, unsaid in found:
+        unclear += int(unsaid)
         tokens = Tokens(input=int(read + stored), output=int(written + thought), cached=int(cached))
         # A provider without prices costs 0 there, which says nothing.
         unpriced = Tokens() if cost else tokens
-        by_day[str(day), str(model or "")] = Usage(tokens=tokens, cost=cost, unpriced=unpriced)
+        key = str(day or _day(path.stat().st_mtime * 1000)), str(model or "")
+        used = Usage(tokens=tokens, cost=cost, unpriced=unpriced)
+        by_day[key] = by_day.get(key, Usage()).plus(used)
     errors = 0
     for status, code in ends:
         if status in ("pending", "running"):
@@ -356,7 +509,7 @@ def _from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[R
             break
         errors += 1
     now = before.then(by_day)
-    return Reading(metered=now.metered, errors=errors), now.to_json()
+    return Reading(metered=now.metered, errors=errors, unclear=unclear), now.to_json()
 
 
 class _Spent:
@@ -371,7 +524,7 @@ class _Spent:
         later = _Spent({})
         later.used = dict(used)
         for key in {**self.used, **self.kept}:
-            fell = _less(self.used.get(key, Usage()), used.get(key, Usage()))
+            fell = less(self.used.get(key, Usage()), used.get(key, Usage()))
             later.kept[key] = self.kept.get(key, Usage()).plus(fell)
         return later
 
@@ -430,23 +583,6 @@ def _priced_from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
     }
 
 
-def _less(usage: Usage, other: Usage) -> Usage:
-    """What is left of it, which is never less than nothing."""
-    return Usage(
-        tokens=_fewer(usage.tokens, other.tokens),
-        cost=max(0.0, usage.cost - other.cost),
-        unpriced=_fewer(usage.unpriced, other.unpriced),
-    )
-
-
-def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=max(0, tokens.input - other.input),
-        output=max(0, tokens.output - other.output),
-        cached=max(0, tokens.cached - other.cached),
-    )
-
-
 def _numbers(usage: object, tally: _Tally) -> object:
     """The counts in what an agent wrote as numbers, whatever it wrote them as. One that is no count
     is noted: then nobody knows what was used."""
@@ -479,5 +615,13 @@ def _day(at: object) -> str:
 
 
 def transcript_paths(names: Sequence[str]) -> list[Path]:
-    """The files that hooks named, each once."""
-    return [path for path in map(Path, dict.fromkeys(filter(None, names))) if path.is_absolute()]
+    """The files that hooks named, each once, whatever links lead to it."""
+    absolute = [name for name in names if name.startswith(os.sep)]
+    return [Path(name) for name in dict.fromkeys(map(_real, absolute))]
+
+
+def _real(name: str) -> str:
+    try:
+        return os.path.realpath(name)
+    except (OSError, ValueError):  # a name that no file can have
+        return name

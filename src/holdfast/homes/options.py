@@ -21,9 +21,15 @@ _DAY = 24 * _HOUR
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
     """Where sessions are archived, and how. A `folder` of "" is the default one, `archive/` next to
-    the configuration; a relative one begins there too."""
+    the configuration; a relative one begins there too. With a `url` it is an object store, which
+    homes share: there each is called by a name of its own, or by `member`."""
 
     folder: str = ""
+    url: str = ""
+    endpoint: str = ""
+    region: str = ""
+    profile: str = ""
+    member: str = ""
     codec: str = USUAL_CODEC
 
 
@@ -58,7 +64,14 @@ class HomeOptions:
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
             store=settings.store.url,
-            archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
+            archive=ArchiveOptions(
+                folder=settings.archive.folder,
+                url=settings.archive.url,
+                endpoint=settings.archive.endpoint,
+                region=settings.archive.region,
+                profile=settings.archive.profile,
+                codec=settings.archive.codec,
+            ),
         )
 
 

@@ -58,7 +58,11 @@ if (!length $raw) {
 $child = open(my $other, '|-', @words, 'alone') or failed("$python cannot be started: $!");
 put($other, $raw);
 close $other;
-exit($? >> 8);
+# A signal is no exit code, and other codes are no answers: an agent would take both for a yes.
+my ($signal, $code) = ($? & 127, $? >> 8);
+failed($signal ? "$python was ended by signal $signal" : "$python ended with $code")
+  if $signal || ($closed eq 'closed' && $code != 0 && $code != 2);
+exit $code;
 
 # Whether it is a folder of this user in which others lack some rights.
 sub own {

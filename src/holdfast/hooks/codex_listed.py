@@ -7,25 +7,36 @@ import os
 import shutil
 import subprocess
 import threading
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from holdfast.hooks.connect import Setup, Wired
+from holdfast.errors import HoldfastError
+from holdfast.hooks.agents import AGENTS
+from holdfast.hooks.codex_trust import passed_over
+from holdfast.hooks.connect import (
+    Setup,
+    codex_config,
+    entries_of,
+    settings_file,
+    snake,
+    text_of,
+)
 
 _SECONDS = 20
 
 
-def untrusted(setup: Setup, seen: Wired) -> str:
-    """Codex itself says whether it trusts the hooks; without the program, its file does."""
+def untrusted(setup: Setup) -> str:
+    """Why Codex would not start the hooks: it says so itself; without the program, its file
+    does."""
     codex = shutil.which("codex", path=setup.environ.get("PATH"))
     listed = None if codex is None else _asked(codex, setup)
     if listed is None:
-        return _unlisted(setup, seen)
+        return distrusted(setup)
     ours = [each for each in listed if "holdfast/hooks/client." in str(each.get("command"))]
-    states = {str(each.get("trustStatus")) for each in ours if each.get("enabled") is not False}
+    states = {str(each.get("trustStatus")) for each in ours}
     if not ours:
         return "Codex does not see it"
+    if any(each.get("enabled") is False for each in ours):
+        return f"it is switched off in {codex_config(setup)}"
     return "" if states <= {"trusted", "managed"} else f"Codex says that it is {min(states)}"
 
 
@@ -74,13 +85,17 @@ def _answer(server: subprocess.Popen[str], lines: str) -> list[Mapping[str, obje
         server.kill()
 
 
-def _unlisted(setup: Setup, seen: Wired) -> str:
-    given = setup.environ.get("CODEX_HOME")
-    folder = Path(given) if given else setup.user_home / ".codex"
+def distrusted(setup: Setup) -> str:
+    """Why Codex would pass over hooks of ours, as its files say; "" when it would start them."""
+    path, config = settings_file(setup), codex_config(setup)
     try:
-        state = tomllib.loads((folder / "config.toml").read_text())["hooks"]["state"]
-    except (OSError, ValueError, KeyError, TypeError):
-        state = {}
-    source = os.path.realpath(seen.path)
-    known = [key for key in state if str(key).startswith(f"{source}:")]
-    return "" if len(known) >= len(seen.commands) else "Codex does not trust it"
+        said, trust = text_of(path), text_of(config) or ""
+        entries = {event: entries_of(said, event) for event in AGENTS["codex"].events}
+    except (HoldfastError, ValueError):
+        return ""  # whoever reads the hooks says what is wrong with a file
+    for event, each in entries.items():
+        name = snake(event)
+        why = passed_over(trust, f"{os.path.realpath(path)}:{name}", name, each)
+        if why:
+            return f"{why} in {config}"
+    return ""

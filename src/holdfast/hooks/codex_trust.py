@@ -32,16 +32,12 @@ def retrusted(
     """The text when the entries `was` of an event become `now`: ours are trusted, those of others
     as much as they were. `start` begins the name of each hook. `known` are hashes of ours that may
     be left from earlier."""
-    trusted = _trusted(text)
-    wanted = {
-        f"{start}:{place}": trust_hash(event, _alone(entry, handler))
-        for place, entry, handler in _placed(now)
-        if is_our_handler(handler)
-    }
-    right = {key for key, said in wanted.items() if trusted.get(key) == said}
+    trusted, off = _trusted(text), _switched_off(text)
+    wanted = _wanted(start, event, now)
+    right = {key for key, said in wanted.items() if trusted.get(key) == said and key not in off}
     moves = _moves(start, was, now)
     theirs = {f"{start}:{place}" for place in _of_others(was)}
-    for key, said in trusted.items():
+    for key, said in {**dict.fromkeys(off, ""), **trusted}.items():
         left = key.startswith(f"{start}:") and said in known
         if key not in theirs and (left or key in wanted):
             moves[key] = None
@@ -52,6 +48,29 @@ def retrusted(
             end = "" if not text or text.endswith("\n") else line
             text = f'{text}{end}{_table(key)}{line}trusted_hash = "{said}"{line}'
     return text
+
+
+def passed_over(text: str, start: str, event: str, now: Sequence[Json]) -> str:
+    """Why Codex would pass over a hook of ours among the entries of an event, as `text` of its
+    config.toml says; "" when it would start them all."""
+    trusted, off = _trusted(text), _switched_off(text)
+    for key, said in _wanted(start, event, now).items():
+        if key not in trusted:
+            return "Codex does not trust it"
+        if trusted[key] != said:
+            return "Codex trusts another command in its place"
+        if key in off:
+            return "it is switched off"
+    return ""
+
+
+def _wanted(start: str, event: str, entries: Sequence[Json]) -> dict[str, str]:
+    """The hash of each hook of ours, by its name."""
+    return {
+        f"{start}:{place}": trust_hash(event, _alone(entry, handler))
+        for place, entry, handler in _placed(entries)
+        if is_our_handler(handler)
+    }
 
 
 def _moves(start: str, was: Sequence[Json], now: Sequence[Json]) -> dict[str, str | None]:
@@ -93,11 +112,22 @@ def _alone(entry: Json, handler: Json) -> Json:
 
 def _trusted(text: str) -> Mapping[str, str]:
     """The hash by the name of each hook; nothing when the file cannot be read."""
+    return {
+        key: str(each["trusted_hash"])
+        for key, each in _state(text).items()
+        if "trusted_hash" in each
+    }
+
+
+def _switched_off(text: str) -> frozenset[str]:
+    """The names of hooks that somebody switched off in Codex."""
+    return frozenset(key for key, each in _state(text).items() if each.get("enabled") is False)
+
+
+def _state(text: str) -> Mapping[str, Mapping[str, object]]:
     try:
         state = tomllib.loads(text)["hooks"]["state"]
-        return {
-            key: str(each["trusted_hash"]) for key, each in state.items() if "trusted_hash" in each
-        }
+        return {key: each for key, each in state.items() if isinstance(each, dict)}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -108,7 +108,7 @@ def wired(setup: Setup) -> Wired:
     found: dict[str, Sequence[str]] = {}
     problem = ""
     try:
-        text = _text(path)
+        text = text_of(path)
         if text is not None and setup.agent == "opencode":
             match = re.search(r"^const COMMAND = (\[.*\])$", text, re.MULTILINE)
             if match is not None:
@@ -158,7 +158,7 @@ def _planned(
     path = settings_file(setup)
     if setup.agent == "opencode":
         return _changed(path, _plugin(setup) if connecting else None, replacing=_is_plugin)
-    old = _text(path)
+    old = text_of(path)
     start = "{}\n" if old is None or not old.strip() else old
     try:
         new = _without(setup.agent, start)
@@ -186,7 +186,7 @@ def _without(agent: str, text: str) -> str:
     for event in AGENTS[agent].events:
         text = json_edit.remove(text, ("hooks", event), is_ours)
         # Somebody may have put a handler of theirs into our entry: that one stays.
-        for number in range(len(_entries(text, event))):
+        for number in range(len(entries_of(text, event))):
             text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
     return text
 
@@ -237,13 +237,13 @@ def _trusted(
     """Codex keeps in config.toml which hooks the user trusts, by the place of each in its file."""
     if setup.agent != "codex":
         return ()
-    config = _codex_config(setup)
+    config = codex_config(setup)
     source = os.path.realpath(settings_file(setup))
-    before = _text(config) or ""
+    before = text_of(config) or ""
     text = before
     for event in AGENTS["codex"].events:
-        name = _snake(event)
-        was, now = _entries(old, event), _entries(new, event)
+        name = snake(event)
+        was, now = entries_of(old, event), entries_of(new, event)
         text = retrusted(text, f"{source}:{name}", name, was, now, known)
     if text == before:
         return ()
@@ -259,23 +259,23 @@ def _our_hashes(setup: Setup, done: Sequence[Rewrite]) -> frozenset[str]:
     of today, and those that were added to the file."""
     if setup.agent != "codex":
         return frozenset()
-    config = str(_codex_config(setup))
+    config = str(codex_config(setup))
     added = [
         each.new.decode(errors="replace") for each in done if each.path == config and not each.old
     ]
     now = [
-        trust_hash(_snake(event), _entry(replace(setup, fails_closed=closed), event))
+        trust_hash(snake(event), _entry(replace(setup, fails_closed=closed), event))
         for event in AGENTS["codex"].events
         for closed in (False, True)
     ]
     return frozenset((*now, *(found for each in added for found in _HASH.findall(each))))
 
 
-def _codex_config(setup: Setup) -> Path:
+def codex_config(setup: Setup) -> Path:
     return _folder(setup, "CODEX_HOME", ".codex") / "config.toml"
 
 
-def _entries(text: str | None, event: str) -> list[Json]:
+def entries_of(text: str | None, event: str) -> list[Json]:
     if text is None or not text.strip():
         return []
     said = json_edit.value_of(text, json_edit.parse(text))
@@ -284,7 +284,7 @@ def _entries(text: str | None, event: str) -> list[Json]:
     return listed if isinstance(listed, list) else []
 
 
-def _snake(event: str) -> str:
+def snake(event: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
 
@@ -299,7 +299,7 @@ def _bytes(path: Path) -> bytes | None:
             return None
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
     found = _bytes(path)
     try:
         return None if found is None else found.decode()
@@ -310,7 +310,7 @@ def _text(path: Path) -> str | None:
 def _changed(
     path: Path, new: str | None, *, replacing: Callable[[str], bool] = lambda _: True
 ) -> Sequence[Rewrite]:
-    old = _text(path)
+    old = text_of(path)
     if old is not None and not replacing(old):
         raise UsageError(
             f"{path} is not a file of Holdfast's; nothing was changed.",

@@ -52,7 +52,7 @@ def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
     trial: Trial = try_hook(seen)
     problem = trial.problem
     if not problem and seen.agent == "codex":
-        problem = untrusted(setup, seen)
+        problem = untrusted(setup)
     found = replace(found, tried=trial.answers)
     if problem:
         return replace(found, problem=problem, advice=again)

@@ -3,21 +3,23 @@
 Annotations are evaluated here: the package reads from them what to ask for.
 """
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Annotated, ParamSpec
+from typing import Annotated, Any, ParamSpec
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
+from pydantic import BaseModel, Field, ValidationError
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.mcp.tools import Answer, Tools, restore_question, restored, words_of
 from holdfast.model.checkpoint import Preview
+from holdfast.model.text import one_line
 
 ASK, ALLOW, REFUSE = "ask", "allow", "refuse"
 _P = ParamSpec("_P")
@@ -34,10 +36,34 @@ class _Agreed(BaseModel):
     go_ahead: bool = Field(description="Do it?")
 
 
-def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
-    """The server with its tools. `changes` decides about what changes something: a restore is
-    asked for, allowed, or refused; with "refuse" no checkpoint is taken either."""
-    made = MCPServer("holdfast", instructions=_ABOUT, version=__version__, log_level="WARNING")
+class _Server(MCPServer):
+    """Says in words what is wrong with arguments; the package gives a dump of its validator."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(_wrong_arguments(name, error.__cause__)) from error
+
+
+def _wrong_arguments(tool: str, error: ValidationError) -> str:
+    said = []
+    for each in error.errors(include_url=False):
+        where = one_line(".".join(map(str, each["loc"])))
+        missing = each["type"] == "missing"
+        said.append(f"{where} is missing" if missing else f"{where}: {one_line(each['msg'])}")
+    return f"{tool} cannot be called like that: {'; '.join(said)}."
+
+
+def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
+    """The server with its tools. `changes` says what the configuration has now about what changes
+    something: a restore is asked for, allowed, or refused; with "refuse" no checkpoint is taken
+    either. It is asked each time: a server runs as long as its agent."""
+    made = _Server("holdfast", instructions=_ABOUT, version=__version__, log_level="WARNING")
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for each in (
         tools.search_sessions,
@@ -52,8 +78,7 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
     def take_checkpoint(
         directory: str, reason: str = "by an agent", session: str | None = None
     ) -> Answer:
-        if changes == REFUSE:
-            raise _refused("holdfast checkpoints take")
+        _unless_refused(changes(), f"{tools.command} checkpoints take")
         return tools.take_checkpoint(directory, reason, session)
 
     take_checkpoint.__doc__ = tools.take_checkpoint.__doc__
@@ -69,16 +94,16 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
         ctx: Context, checkpoint: str, paths: list[str] | None = None
     ) -> Elicit[_Agreed] | _Agreed:
         """Whether a person says yes; asked only if a restore would change something."""
-        by_hand = f"holdfast checkpoints restore {checkpoint}"
-        if changes == REFUSE:
-            raise ToolError(words_of(_refused(by_hand)))
         asked = (checkpoint, *(paths or ()))
-        with _as_answer(), tools.plan_restore(checkpoint, paths, shown=shown.get(asked)) as plan:
-            if changes == ALLOW or plan.changes_nothing:
-                return _Agreed(go_ahead=True)
-            _need_a_user(ctx, by_hand)
-            shown[asked] = plan.preview
-            return Elicit(restore_question(plan), _Agreed)
+        with _as_answer():
+            by_hand = _restore_by_hand(tools, checkpoint)
+            may = _unless_refused(changes(), by_hand)
+            with tools.plan_restore(checkpoint, paths, shown=shown.get(asked)) as plan:
+                if may == ALLOW or plan.changes_nothing:
+                    return _Agreed(go_ahead=True)
+                _need_a_user(ctx, by_hand)
+                shown[asked] = plan.preview
+                return Elicit(restore_question(plan, tools.command), _Agreed)
 
     def restore_checkpoint(
         checkpoint: str,
@@ -90,10 +115,13 @@ def server(tools: Tools, *, changes: str = ASK) -> MCPServer:
         seen = shown.pop((checkpoint, *(paths or ())), None)
         if not isinstance(agreed, AcceptedElicitation) or not agreed.data.go_ahead:
             raise ToolError("The user declined. Nothing was changed.")
-        with _as_answer(), tools.plan_restore(checkpoint, paths, shown=seen) as plan:
-            if plan.changes_nothing:
-                return {"written": [], "deleted": [], "operation": None}
-            return restored(plan)
+        with _as_answer():
+            # The user may have said so instead of an answer.
+            _unless_refused(changes(), _restore_by_hand(tools, checkpoint))
+            with tools.plan_restore(checkpoint, paths, shown=seen) as plan:
+                if plan.changes_nothing:
+                    return {"written": [], "deleted": [], "operation": None}
+                return restored(plan, tools.command)
 
     made.add_tool(
         restore_checkpoint,
@@ -107,15 +135,21 @@ def _need_a_user(ctx: Context, by_hand: str) -> None:
     capabilities = ctx.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
         raise UsageError(
-            "This changes files, and your client cannot ask its user.",
-            hint=f'The user can run `{by_hand}`, or set `changes = "allow"` in [mcp].',
+            "This changes files, and your client cannot ask its user. "
+            f'The user can run `{by_hand}`, or set `changes = "allow"` in [mcp].'
         )
 
 
-def _refused(by_hand: str) -> UsageError:
-    return UsageError(
-        "The configuration refuses changes through MCP.", hint=f"The user can run `{by_hand}`."
-    )
+def _restore_by_hand(tools: Tools, checkpoint: str) -> str:
+    return f"{tools.command} checkpoints restore {shlex.quote(checkpoint)}"
+
+
+def _unless_refused(changes: str, by_hand: str) -> str:
+    if changes == REFUSE:
+        raise UsageError(
+            f"The configuration refuses changes through MCP. The user can run `{by_hand}`."
+        )
+    return changes
 
 
 @contextmanager

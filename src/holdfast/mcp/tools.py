@@ -19,7 +19,7 @@ from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.checkpoint import Checkpoint, Preview
 from holdfast.model.session import Hit, Json, Message, Search, SessionFilter
-from holdfast.model.text import format_count, parse_moment
+from holdfast.model.text import format_count, one_line, parse_moment
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.value import dataclass, replace
 
@@ -28,6 +28,8 @@ Answer: TypeAlias = dict[str, Any]
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 200
 _MOST_TITLE = 200
+_MOST_REASON = 200
+_MOST_QUOTED = 80
 _MOST_TEXT = 4_000
 _MOST_PATCH = 40_000
 _MOST_PATHS = 200
@@ -37,9 +39,11 @@ _MARKED = re.compile(r"\[([^\]]+)\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """`home` is where checkpoints are; `machine` makes the homes of all agents, anew each time."""
+    """`home` is where checkpoints are; `machine` makes the homes of all agents, anew each time.
+    `command` is how a person calls Holdfast for that home, whichever others there are."""
 
     home: Path
+    command: str
     machine: Callable[[Sequence[str] | None], Machine]
     clock: Callable[[], float]
 
@@ -125,7 +129,8 @@ class Tools:
     def list_checkpoints(
         self, directory: str | None = None, session: str | None = None, limit: int = 20
     ) -> Answer:
-        """List checkpoints, the newest first: of a directory, of a session, or all."""
+        """List checkpoints, the newest first: of a directory, of a session, or all. `session` is
+        its id, or the start of it."""
         with self._home() as home:
             found = home.checkpoints.list(
                 directory, session=session, limit=_within(limit, _MOST_PATHS)
@@ -159,8 +164,9 @@ class Tools:
         self, directory: str, reason: str = "by an agent", session: str | None = None
     ) -> Answer:
         """Take a checkpoint of a directory as it is now. Nothing is taken when nothing changed."""
+        why = _in_short(reason, _MOST_REASON)
         with self._home() as home:
-            taking = home.checkpoints.take(directory, reason=reason, session=session)
+            taking = home.checkpoints.take(directory, reason=why, session=session)
         return {
             "outcome": taking.outcome.value,
             "checkpoint": taking.id,
@@ -214,18 +220,20 @@ class Tools:
             yield home
 
 
-def restore_question(plan: CheckpointRestorePlan) -> str:
-    """What a person is asked before a restore."""
+def restore_question(plan: CheckpointRestorePlan, command: str) -> str:
+    """What a person is asked before a restore. Our own words come first: whoever took the
+    checkpoint, or named the directory, must not speak in them."""
     written, deleted = len(plan.preview.written), len(plan.preview.deleted)
-    reason = Redactor().text(plan.checkpoint.reason)
+    reason = _in_short(Redactor().text(plan.checkpoint.reason), _MOST_QUOTED)
     return (
-        f"Restore {plan.checkpoint.workdir} to checkpoint {plan.checkpoint.id[:12]} ({reason})? "
-        f"It writes {format_count(written, 'path')} and deletes {format_count(deleted, 'path')}. "
-        "`holdfast undo` takes it back."
+        f"Write {format_count(written, 'path')} and delete {format_count(deleted, 'path')}, to go "
+        f"back to checkpoint {plan.checkpoint.id[:12]}? `{command} undo` takes it back. "
+        f'Directory: "{_in_short(plan.checkpoint.workdir, _MOST_TITLE)}". '
+        f'Why it was taken: "{reason}".'
     )
 
 
-def restored(plan: CheckpointRestorePlan) -> Answer:
+def restored(plan: CheckpointRestorePlan, command: str) -> Answer:
     """Do what the plan shows."""
     done = plan.apply()
     return {
@@ -235,8 +243,14 @@ def restored(plan: CheckpointRestorePlan) -> Answer:
         "changed_meanwhile": [each.path for each in done.left],
         "safety_checkpoint": done.safety_checkpoint,
         "operation": done.operation,
-        "undo": None if done.operation is None else f"holdfast undo {done.operation}",
+        "undo": None if done.operation is None else f"{command} undo {done.operation}",
     }
+
+
+def _in_short(text: str, most: int) -> str:
+    """One line that ends where it should: it cannot steer a terminal, hide, or end its quotes."""
+    line = one_line(" ".join(text.split())).replace('"', "'")
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _session(redact: Redactor, found: FoundSession) -> Answer:

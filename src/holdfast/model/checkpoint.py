@@ -23,6 +23,8 @@ MAX_SNAPSHOTS = 20
 MAX_SNAPSHOTS_CONNECTED = 1_000
 MAX_BYTES = 500_000_000
 MAX_FILE_BYTES = 10_000_000
+#: Larger files are not sent to a remote.
+MAX_PUSHED_FILE_BYTES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class Checkpoint:
     Two checkpoints have the same `tree` exactly when they captured the same content. Files and
     lines are counted against the previous checkpoint; lines are None if they were not counted.
     `origin` is the identity that an imported checkpoint had before. `rules` identifies the default
-    excludes that were in effect; None if they were not recorded.
+    excludes that were in effect; None if they were not recorded. `machine` is where a fetched
+    checkpoint was taken, "" for here: its `workdir` is a path of that machine.
     """
 
     id: str
@@ -94,6 +97,12 @@ class Checkpoint:
     not_captured: tuple[NotCaptured, ...] = ()
     origin: str | None = None
     rules: str | None = None
+    machine: str = ""
+
+    @property
+    def place(self) -> str:
+        """The directory, with the machine that it is on."""
+        return f"{self.machine}:{self.workdir}" if self.machine else self.workdir
 
     @property
     def known_id(self) -> str:
@@ -110,13 +119,15 @@ def origin_parts(origin: str | None) -> tuple[str, str]:
 
 class ProjectState(StrEnum):
     """The state of a working directory that has checkpoints. `UNKNOWN`: nobody knows where it is,
-    or the folder around it is gone too, so that it may have been moved."""
+    or the folder around it is gone too, so that it may have been moved. `ELSEWHERE`: it is on
+    another machine, and its checkpoints were fetched from a remote."""
 
     LIVE = "live"
     MISSING = "missing"
     UNMOUNTED = "unmounted"
     UNKNOWN = "unknown"
     STALE = "stale"
+    ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +135,8 @@ class Project:
     """A working directory that has checkpoints. `bytes` is None if it was not measured. `mount` is
     the mount point of its disk, "" for the root's or if unknown. `by` names who takes its
     checkpoints, if that is not the agent whose home it is. In a `chained` project the oldest go
-    first: dropping one from the middle would change the ids of the newer ones."""
+    first: dropping one from the middle would change the ids of the newer ones. `machine` is where
+    it is, "" for here."""
 
     id: str
     workdir: str
@@ -135,6 +147,12 @@ class Project:
     mount: str = ""
     by: str = ""
     chained: bool = False
+    machine: str = ""
+
+    @property
+    def place(self) -> str:
+        """The directory, with the machine that it is on."""
+        return f"{self.machine}:{self.workdir}" if self.machine else self.workdir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ CHECKPOINT = "checkpoint"
 LEGACY = "legacy_checkpoints"
 #: What lies in the checkpoint folder, and is bounded together.
 CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
+#: A checkpoint on a git remote, which this home sent there.
+PUSHED = "pushed_checkpoint"
 #: A working directory that has checkpoints.
 PROJECT = "project"
 #: A file of another program that has entries of ours.

@@ -137,9 +137,18 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayUse:
-    """What one session used on one UTC day, by model."""
+    """What one session used on one UTC day in one project, by model."""
 
     agent: str
     session: str
     project: str
     by_model: Mapping[str, Usage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayNote:
+    """What all sessions used on one UTC day, in each project. `lost` is the damaged note in whose
+    place this one is, if that knew more perhaps."""
+
+    uses: tuple[DayUse, ...] = ()
+    lost: str = ""

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.guard import Advice, DayShare, Estimate, Level, Standing, Work
-from holdfast.model.loop import DayModels, DayUse, Decision, Verdict
+from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, fixation_advice
 from holdfast.policy.budgets import Budget
 from holdfast.policy.loop_rules import LoopRules
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, cost
 from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
@@ -29,7 +29,8 @@ class LoopState:
     `transcripts` are its files, and those of its subagents that hooks named; `marks` say how far
     they were read, `used` what was found in them. `forgiven` are the tool errors in a row from
     before the user spoke last. `told` are notices that the user has had. `counted` are the last
-    calls: one that is asked about again, because its helper was killed, counts once.
+    calls: one that is asked about again, because its helper was killed, counts once. `lost` is the
+    damaged note in whose place this one is, "" for a sound one.
     """
 
     agent: str
@@ -45,6 +46,15 @@ class LoopState:
     marks: Mapping[str, Any] = field(default_factory=dict)
     used: DayModels = field(default_factory=dict)
     counted: tuple[str, ...] = ()
+    lost: str = ""
+
+    def used_on(self, day: str) -> DayUse:
+        return DayUse(
+            agent=self.agent,
+            session=self.session,
+            project=self.project,
+            by_model={model: usage for (on, model), usage in self.used.items() if on == day},
+        )
 
 
 #: So many calls are remembered, to count none of them twice.
@@ -83,12 +93,39 @@ def largest(one: Usage, other: Usage) -> Usage:
     )
 
 
-def grown(before: DayUse, use: DayUse) -> DayUse:
-    """What a session used on a day, by a later look."""
-    models = dict(before.by_model)
-    for model, usage in use.by_model.items():
-        models[model] = largest(models.get(model, Usage()), usage)
-    return replace(use, by_model=models)
+def less(usage: Usage, other: Usage) -> Usage:
+    """What is left of it, which is never less than nothing."""
+    return Usage(
+        tokens=_fewer(usage.tokens, other.tokens),
+        cost=max(0.0, usage.cost - other.cost),
+        unpriced=_fewer(usage.unpriced, other.unpriced),
+    )
+
+
+def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
+    return Tokens(
+        input=max(0, tokens.input - other.input),
+        output=max(0, tokens.output - other.output),
+        cached=max(0, tokens.cached - other.cached),
+    )
+
+
+def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
+    """What was used on a day, by a later look at all that one session used on it. What is new was
+    used in the project that it is in now; what it used in others before stays theirs."""
+    mine = [each for each in known if (each.agent, each.session) == (use.agent, use.session)]
+    models = dict(use.by_model)
+    for each in mine:
+        if each.project != use.project:
+            for model, usage in each.by_model.items():
+                models[model] = less(models.get(model, Usage()), usage)
+    before = next((each for each in mine if each.project == use.project), None)
+    for model, usage in before.by_model.items() if before else ():
+        models[model] = largest(usage, models.get(model, Usage()))
+    now = replace(use, by_model={model: each for model, each in models.items() if each != Usage()})
+    if before is None:
+        return (*known, now)
+    return tuple(now if each is before else each for each in known)
 
 
 def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tuple[Measure, ...]:
@@ -104,6 +141,11 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
     )
     at = state.work.ticked or 0.0
     found = spending.measures(rules.options, standing, rules.prices, at=at)
+    strange = _unpriced(state, rules.prices)  # a session has one model, and this may have several
+    found = tuple(
+        replace(each, unpriced=strange) if each.used is None and not each.is_daily else each
+        for each in found
+    )
     return (*found, *_of_project(rules, state.project, today))
 
 
@@ -120,7 +162,7 @@ def judge(
     fixed = fixation_advice(state.run, same_call=options.same_call, same_tool=options.same_tool)
     advice = broken if broken.level >= fixed.level else fixed
     unknown = spending.unknown_cost(found)
-    undecided = "" if unknown is None else _unknown(unknown, state)
+    undecided = "" if unknown is None else _unknown(unknown)
     if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
     return Decision(advice=_new_advice(advice, state), undecided=undecided)
@@ -182,36 +224,39 @@ def _session(state: LoopState, prices: Prices) -> Session:
     )
 
 
+def _unpriced(state: LoopState, prices: Prices) -> tuple[str, ...]:
+    used = state.used.items()
+    strange = {model for (_, model), use in used if cost(prices, model or None, use).full is None}
+    return tuple(sorted(strange))
+
+
 def _of_project(rules: LoopRules, project: str, today: Iterable[DayUse]) -> Iterable[Measure]:
     shares = [
-        (model, usage)
+        DayShare(source=use.agent, model=model, usage=usage)
         for use in today
         if project and use.project == project
         for model, usage in use.by_model.items()
     ]
     if rules.project_daily_tokens:
-        used = sum(usage.tokens.total for _, usage in shares)
-        yield _in_project(Budget.DAILY_TOKENS, used, rules.project_daily_tokens)
+        yield Measure(
+            budget=Budget.DAILY_TOKENS,
+            used=sum(each.usage.tokens.total for each in shares),
+            limit=rules.project_daily_tokens,
+            source=_PROJECT,
+        )
     if rules.project_daily_cost:
-        cost = _cost(shares, rules.prices)
-        yield _in_project(Budget.DAILY_COST, cost, rules.project_daily_cost)
-
-
-def _cost(shares: Iterable[tuple[str, Usage]], prices: Prices) -> float | None:
-    total = 0.0
-    for model, usage in shares:
-        cost = prices.cost_of_usage(model or None, usage)
-        if cost is None:
-            return None
-        total += cost
-    return total
+        spent = spending.spent_on(shares, rules.prices)
+        yield Measure(
+            budget=Budget.DAILY_COST,
+            used=spent.cost,
+            limit=rules.project_daily_cost,
+            source=_PROJECT,
+            known=spent.known,
+            unpriced=spent.unpriced,
+        )
 
 
 _PROJECT = "project"
-
-
-def _in_project(budget: Budget, used: float | None, limit: float) -> Measure:
-    return Measure(budget=budget, used=used, limit=limit, source=_PROJECT)
 
 
 def words(measure: Measure) -> str:
@@ -225,25 +270,41 @@ def in_words(found: Sequence[Measure]) -> str:
     """How much of its budgets is used, for a person."""
     if not found:
         return "No budget is set."
-    parts = (
-        f"{'unknown' if each.used is None else _amount(each.used)} of {_amount(each.limit)} "
-        f"{words(each)}"
-        for each in found
-    )
+    parts = (f"{_used(each)} of {_amount(each.limit)} {words(each)}" for each in found)
     return f"Used so far: {', '.join(parts)}."
 
 
+def _used(measure: Measure) -> str:
+    if measure.used is not None:
+        return _amount(measure.used)
+    return f"at least {_amount(measure.known)}" if measure.known else "unknown"
+
+
 def _over(measure: Measure) -> str:
-    limit, used = _amount(measure.limit), _amount(measure.used or 0)
+    limit, used = _amount(measure.limit), _used(measure)
     return (
         f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
         "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
     )
 
 
-def _unknown(measure: Measure, state: LoopState) -> str:
-    models = sorted({model for (_, model), use in state.used.items() if use.unpriced.any})
-    of = ", ".join(filter(None, models)) or "this model"
+def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
+    """What cannot be told because a note was damaged; "" if nothing depends on it."""
+    if state.lost and rules.bounds_session(state.agent):
+        return (
+            "the note of what this session used was damaged, so its budgets cannot be checked; "
+            f"start another session, or remove {state.lost} to go on with what is known"
+        )
+    if today.lost and rules.bounds_days(state.agent):
+        return (
+            "the note of what was used today was damaged, so the budgets of the day cannot be "
+            f"checked; remove {today.lost} to go on with what is known"
+        )
+    return ""
+
+
+def _unknown(measure: Measure) -> str:
+    of = ", ".join(each or "answers that name no model" for each in measure.unpriced)
     return (
         f"there is a budget of {_amount(measure.limit)} {words(measure)}, and no price for {of}; "
         "set one under [prices]"

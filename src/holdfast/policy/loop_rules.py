@@ -15,6 +15,7 @@ _FROM_RECORDS = {
     Budget.DAILY_TOKENS,
     Budget.DAILY_COST,
 }
+_OF_DAYS = {Budget.DAILY_TOKENS, Budget.DAILY_COST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,11 @@ class LoopRules:
         limits = {budget for each in either for budget, _ in each.limits()}
         on_cost = limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost
         return bool(on_cost) and not self.prices.by_model
+
+    def bounds_session(self, agent: str) -> bool:
+        """Whether a budget holds for a session as a whole."""
+        limits = {budget for budget, _ in self.options.budgets_of(agent).limits()}
+        return bool(limits - _OF_DAYS - {Budget.MESSAGES_PER_MINUTE})
 
     def bounds_use(self, agent: str) -> bool:
         """Whether a budget depends on the agent's records."""

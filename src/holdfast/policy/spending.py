@@ -18,7 +18,7 @@ from holdfast.model.guard import (
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions, in_last_minute
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, cost, session_cost
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.value import dataclass
 
@@ -45,7 +45,8 @@ _FLEETING = (Budget.MESSAGES_PER_MINUTE,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """How much of one budget is used. `used` is None for an unknown cost.
+    """How much of one budget is used. `used` is None for an unknown cost: then it is `known` at
+    least, and the models in `unpriced` are those without a price.
 
     For a daily budget, `source` is the source that it bounds, or None for all sources together. For
     a budget of the session it is None.
@@ -57,6 +58,13 @@ class Measure:
     in_flight: float = 0
     source: str | None = None
     warn_shares: tuple[float, ...] = ()
+    known: float = 0
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def least(self) -> float:
+        """What was used for certain."""
+        return self.known if self.used is None else self.used
 
     @property
     def words(self) -> str:
@@ -69,8 +77,8 @@ class Measure:
 
     def would_pass(self, estimate: Estimate) -> bool:
         """Whether one more call would exceed the limit, together with the calls in flight. A call
-        without an estimate still uses something."""
-        total = (self.used or 0) + self.in_flight
+        without an estimate still uses something, and what is known to be used may be enough."""
+        total = self.least + self.in_flight
         more = _next(self.budget, estimate)
         return total >= self.limit or total + more > self.limit * (1 + _ROUNDING)
 
@@ -125,6 +133,7 @@ def _of_session(
 ) -> Iterator[Measure]:
     session = standing.session
     used = _used(standing, prices, at)
+    known = session_cost(prices, session).known
     flying = [each.estimate for each in standing.in_flight if each.session_id == session.id]
     for budget, limit in budgets.limits():
         if budget not in _DAILY:
@@ -134,6 +143,8 @@ def _of_session(
                 limit=limit,
                 in_flight=sum(_estimated(budget, each) for each in flying),
                 warn_shares=budgets.warn_shares,
+                known=known if used[budget] is None else 0,
+                unpriced=(session.model or "",) if used[budget] is None else (),
             )
 
 
@@ -157,13 +168,16 @@ def _of_day(
     flying = [each for each in standing.in_flight if source in (None, each.source)]
     for budget, limit in budgets.limits():
         if budget in _DAILY:
+            spent = Spent() if budget is Budget.DAILY_TOKENS else spent_on(day, prices)
             yield Measure(
                 budget=budget,
-                used=_tokens(day) if budget is Budget.DAILY_TOKENS else _cost(day, prices),
+                used=_tokens(day) if budget is Budget.DAILY_TOKENS else spent.cost,
                 limit=limit,
                 in_flight=sum(_estimated(budget, each.estimate) for each in flying),
                 source=source,
                 warn_shares=budgets.warn_shares,
+                known=spent.known,
+                unpriced=spent.unpriced,
             )
 
 
@@ -171,14 +185,28 @@ def _tokens(shares: Sequence[DayShare]) -> int:
     return sum(share.usage.tokens.total for share in shares)
 
 
-def _cost(shares: Sequence[DayShare], prices: Prices) -> float | None:
-    total = 0.0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What was spent for certain, and the models without a price: with one of them, nobody knows
+    the whole."""
+
+    known: float = 0.0
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.unpriced else self.known
+
+
+def spent_on(shares: Iterable[DayShare], prices: Prices) -> Spent:
+    """What a day, or a part of it, cost."""
+    known, unpriced = 0.0, set()
     for share in shares:
-        cost = prices.cost_of_usage(share.model or None, share.usage)
-        if cost is None:
-            return None
-        total += cost
-    return total
+        each = cost(prices, share.model or None, share.usage)
+        known += each.known
+        if each.full is None:
+            unpriced.add(share.model)
+    return Spent(known=known, unpriced=tuple(sorted(unpriced)))
 
 
 def _estimated(budget: Budget, estimate: Estimate) -> float:
@@ -241,7 +269,7 @@ def alert(session_id: str, measure: Measure, *, over: bool) -> Alert:
         kind=AlertKind.OVER_LIMIT if over else AlertKind.NEAR_LIMIT,
         session_id=session_id,
         what=measure.words,
-        value=shown(measure.used or 0),
+        value=shown(measure.least),
         limit=shown(measure.limit),
     )
 
@@ -251,7 +279,7 @@ def _shares(measure: Measure) -> tuple[float, ...]:
 
 
 def _has_reached(measure: Measure, share: float) -> bool:
-    return measure.used is not None and measure.used >= share * measure.limit
+    return measure.least >= share * measure.limit
 
 
 def _key(measure: Measure, share: float) -> str:
@@ -277,15 +305,14 @@ def nearness(
         *_near_budgets(options, prices, sessions),
         *_near_days(options, prices, today),
     ):
-        if measure.used is None:
-            unknown += 1
-        elif measure.used >= measure.limit * min(measure.warn_shares, default=1.0):
+        unknown += measure.used is None
+        if measure.least >= measure.limit * min(measure.warn_shares, default=1.0):
             found.append(
                 Near(
                     session=name,
                     source=source,
                     what=measure.budget.value,
-                    used=measure.used,
+                    used=measure.least,
                     limit=measure.limit,
                 )
             )

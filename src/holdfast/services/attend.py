@@ -99,13 +99,15 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended. `stopped` says why we ended it, "" when it ended by itself. `left` says that
-    something that it started still runs."""
+    """How a run ended. `stopped` says why we ended it, "" when it ended by itself, and `signal`
+    with which signal. `seconds` is how long it ran, until it was gone. `left` says that something
+    that it started still runs."""
 
     code: int
     seconds: float
     spent: Spent
     stopped: str = ""
+    signal: str = ""
     left: bool = False
 
 
@@ -132,17 +134,24 @@ def attend(
             return Ending(code=code, seconds=ran, spent=used, left=group.alive())
         if why := limits.exceeded(used, ran):
             told(f"stopping it: {why}")
-            ended, left_over = _stop(group, monotonic)
-            return Ending(code=ended, seconds=ran, spent=spent(), stopped=why, left=left_over)
+            ended, last, left_over = _stop(group, monotonic)
+            return Ending(
+                code=ended,
+                seconds=monotonic() - began,
+                spent=spent(),
+                stopped=why,
+                signal=last.name,
+                left=left_over,
+            )
         doubt = limits.doubt(used) or ""
         if doubt and doubt != warned:
             told(f"the budget cannot be checked, and it goes on: {doubt}")
             warned = doubt
 
 
-def _stop(group: Attended, monotonic: Clock) -> tuple[int, bool]:
-    """End it with everything it started. Returns its code, and whether something outlived even
-    SIGKILL."""
+def _stop(group: Attended, monotonic: Clock) -> tuple[int, signal.Signals, bool]:
+    """End it with everything it started. Returns its code, the signal that did it, and whether
+    something outlived even SIGKILL."""
     code: int | None = None
     for number, patience in _STOPS:
         group.signal(number)
@@ -150,7 +159,7 @@ def _stop(group: Attended, monotonic: Clock) -> tuple[int, bool]:
         while monotonic() < until:
             code = group.wait(_STEP) if code is None else code
             if code is not None and not group.alive():
-                return code, False
+                return code, number, False
             if code is not None:
                 time.sleep(_STEP)
-    return 128 + signal.SIGKILL if code is None else code, True
+    return 128 + signal.SIGKILL if code is None else code, signal.SIGKILL, True

@@ -203,7 +203,7 @@ def _check_all_can_leave(
 def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
     """What the archive holds. Without it, what is removed for good would not be gone everywhere."""
     try:
-        return home.archive.items()
+        return home.archive.items(everywhere=True)
     except StorageError:
         if needed:
             raise

@@ -256,6 +256,8 @@ def _why_for_good(command: str) -> str:
         return "It ran with --now. Without that, what rules remove stays in the trash for a while."
     if words[:2] == ["trash", "empty"]:
         return "It emptied the trash."
+    if words[:2] == ["checkpoints", "push"] or words == ["checkpoints.prune_remote"]:
+        return "What leaves a git remote is gone there. What is still here can be pushed again."
     return (
         "A size cap removes at once, because the trash counts towards the cap; a program can also "
         "remove without the trash. With --use-trash, what a cap removes goes to the trash."

@@ -3,9 +3,12 @@
 loop/AGENT/SESSION.json    what was counted, and where its transcripts were read to
 loop/AGENT/SESSION.calls   a line for each call of a tool, with the checkpoint before it
 loop/days/DAY.json         what each session used on that UTC day
+….damaged                  a note that cannot be read, kept aside
 
 Everything here can be lost without harm but for the budgets: a session without a note is read from
-its transcript again. So nothing waits for the disk; a file is written whole or not at all.
+its transcript again. So nothing waits for the disk; a file is written whole or not at all. What a
+crash did to a note is noticed: it is put aside, what is known from elsewhere takes its place, and
+whoever has it hears that something may be missing, until the damaged note is removed.
 """
 
 from __future__ import annotations
@@ -25,12 +28,13 @@ from typing import Any
 from holdfast.config import NOTES
 from holdfast.errors import BusyError
 from holdfast.model.guard import Guarded, Work
-from holdfast.model.loop import DayUse, ToolCall
+from holdfast.model.loop import DayNote, DayUse, ToolCall
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import Run
-from holdfast.policy.loop_guard import LoopState, grown
+from holdfast.policy.loop_guard import LoopState, with_use
 from holdfast.stores.files import make_private_dir, open_regular, read_file, write_all
+from holdfast.value import replace
 
 _FORMAT = 1
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -38,6 +42,8 @@ _PAUSE = 0.002
 _WAIT = 5.0
 #: A larger note is not ours.
 _LARGEST = 64 * 1024**2
+#: So many damaged notes of one session or day are kept.
+_MOST_ASIDE = 9
 _UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
@@ -52,15 +58,40 @@ class FileLoopBook:
         """The note of a session, for nobody else until the block is left. `keep` in it."""
         make_private_dir(self._folder / agent)
         with _alone(self._path(agent, session, "lock")):
-            yield self.look(agent, session)
+            state = self._read(agent, session)
+            if state is None:
+                _put_aside(self._path(agent, session, "json"))
+            yield state or self._rebuilt(agent, session)
 
     def look(self, agent: str, session: str) -> LoopState:
         """The note of a session as it is now; an empty one if there is none."""
+        return self._read(agent, session) or self._rebuilt(agent, session)
+
+    def _read(self, agent: str, session: str) -> LoopState | None:
+        """The note of a session; None if it is damaged."""
+        path = self._path(agent, session, "json")
         try:
-            said = json.loads(read_file(self._path(agent, session, "json"), _LARGEST))
-            return _state(agent, session, said)
-        except _UNREADABLE:
+            state = _state(agent, session, json.loads(read_file(path, _LARGEST)))
+        except FileNotFoundError:
+            if os.path.lexists(_aside(path)):
+                return self._rebuilt(agent, session)
             return LoopState(agent=agent, session=session)
+        except _UNREADABLE:
+            return None
+        return replace(state, lost=_lost(path)) if _lost(path) else state
+
+    def _rebuilt(self, agent: str, session: str) -> LoopState:
+        """What is known of a session without its note: the calls that it made, at least."""
+        calls = self.calls(session, agent)
+        names = {call.call for call in calls if call.call}
+        made = len(names) + sum(not call.call for call in calls)
+        return LoopState(
+            agent=agent,
+            session=session,
+            turn=calls[-1].turn if calls else "",
+            work=Work(guarded=Guarded(iterations=made, seconds=0.0)),
+            lost=str(_aside(self._path(agent, session, "json"))),
+        )
 
     def keep(self, state: LoopState) -> None:
         """Write a note. Inside `session` only."""
@@ -87,6 +118,16 @@ class FileLoopBook:
             for call in _calls(self._path(each, session, "calls"))
         ]
 
+    def beginning(self, start: str) -> set[str]:
+        """The ids of sessions with calls that begin like this. An id that is no plain name is not
+        among them."""
+        return {
+            name.removesuffix(".calls")
+            for agent in _names(self._folder)
+            for name in _names(self._folder / agent)
+            if name.startswith(start) and name.endswith(".calls")
+        }
+
     def sessions(self, *, since: float) -> Sequence[tuple[str, str]]:
         """Agents and sessions with a note that was written since. Of one whose id is no plain name,
         nobody knows the id."""
@@ -101,27 +142,44 @@ class FileLoopBook:
 
     # --- Days -------------------------------------------------------------------------------------
 
-    def note_day(self, day: str, use: DayUse) -> Sequence[DayUse]:
+    def note_day(self, day: str, use: DayUse) -> DayNote:
         """Write down what a session used on a day, and give what all sessions used on it. It never
         becomes less: a transcript may have been cut since."""
-        folder = self._folder / "days"
-        make_private_dir(folder)
-        with _alone(folder / "lock"):
-            known = {(each.agent, each.session): each for each in self.day(day)}
-            before = known.get((use.agent, use.session))
-            now = use if before is None else grown(before, use)
-            if before != now:
-                known[use.agent, use.session] = now
-                said = {"format": _FORMAT, "uses": [_use_json(each) for each in known.values()]}
-                _write(folder / f"{day}.json", said)
-        return tuple(known.values())
+        path = self._folder / "days" / f"{day}.json"
+        make_private_dir(path.parent)
+        with _alone(path.parent / "lock"):
+            known = _read_day(path)
+            if known is None:
+                _put_aside(path)
+            before = known or self._rebuilt_day(path)
+            now = replace(before, uses=with_use(before.uses, use))
+            if known is None or now != before:
+                said = {"format": _FORMAT, "uses": [_use_json(each) for each in now.uses]}
+                _write(path, said | ({"lost": True} if now.lost else {}))
+        return now
 
-    def day(self, day: str) -> Sequence[DayUse]:
-        try:
-            said = json.loads(read_file(self._folder / "days" / f"{day}.json", _LARGEST))
-            return [_use(each) for each in said["uses"]]
-        except _UNREADABLE:
-            return ()
+    def day(self, day: str) -> DayNote:
+        path = self._folder / "days" / f"{day}.json"
+        return _read_day(path) or self._rebuilt_day(path)
+
+    def _rebuilt_day(self, path: Path) -> DayNote:
+        """What the notes of all sessions say about a day. If one of them cannot be read, something
+        may be missing."""
+        uses: list[DayUse] = []
+        missing = False
+        for agent in sorted(_names(self._folder)):
+            for name in sorted(_names(self._folder / agent)) if agent != "days" else ():
+                missing |= ".damaged" in name
+                if not name.endswith(".json"):
+                    continue
+                try:
+                    said = json.loads(read_file(self._folder / agent / name, _LARGEST))
+                    session = str(said.get("session", name.removesuffix(".json")))
+                    uses.append(_state(agent, session, said).used_on(path.stem))
+                except _UNREADABLE:
+                    missing = True
+        lost = str(_aside(path)) if missing else ""
+        return DayNote(uses=tuple(each for each in uses if each.by_model), lost=lost)
 
     def sweep(self, before: float) -> int:
         """Drop notes that nobody has touched since; gives how many files."""
@@ -162,6 +220,41 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
+def _aside(path: Path) -> Path:
+    return path.with_suffix(".damaged")
+
+
+def _lost(path: Path) -> str:
+    """Where the damaged note is that a note took the place of; "" if there is none."""
+    aside = _aside(path)
+    return str(aside) if os.path.lexists(aside) else ""
+
+
+def _put_aside(path: Path) -> None:
+    """Keep a damaged note, and those that were kept before."""
+    free = _aside(path)
+    for number in range(2, _MOST_ASIDE):
+        if not os.path.lexists(free):
+            break
+        free = path.with_suffix(f".damaged{number}")
+    with contextlib.suppress(FileNotFoundError):
+        path.replace(free)
+
+
+def _read_day(path: Path) -> DayNote | None:
+    """The note of a day; None if it is damaged."""
+    try:
+        said = json.loads(read_file(path, _LARGEST))
+        if said["format"] != _FORMAT:
+            return None
+        uses = tuple(_use(each) for each in said["uses"])
+        return DayNote(uses=uses, lost=_lost(path) if said.get("lost") else "")
+    except FileNotFoundError:
+        return None if os.path.lexists(_aside(path)) else DayNote()
+    except _UNREADABLE:
+        return None
+
+
 def _write(path: Path, said: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -197,6 +290,7 @@ def _state_json(state: LoopState) -> dict[str, Any]:
     work, run = state.work, state.run
     return {
         "format": _FORMAT,
+        "session": state.session,
         "project": state.project,
         "transcripts": list(state.transcripts),
         "turns": state.turns,

@@ -203,17 +203,29 @@ def _has_time_spaces() -> bool:
         return True  # unknown, so assume that there are
 
 
+def host_name() -> str:
+    """What people call this machine."""
+    return os.uname().nodename
+
+
 @cache
-def _host() -> str:
-    """Machine and pid namespace: process ids of two containers cannot be compared. Empty when that
-    is unknown."""
-    parts = [os.uname().nodename]
+def machine_id() -> str:
+    """What tells this machine from every other one; empty when it has nothing that does."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with suppress(OSError, UnicodeDecodeError):
             named = Path(path).read_text("ascii").strip()
             if named:
-                parts.append(named)
-                break
+                return named
+    return ""
+
+
+@cache
+def _host() -> str:
+    """Machine and pid namespace: process ids of two containers cannot be compared. Empty when that
+    is unknown."""
+    parts = [host_name()]
+    if named := machine_id():
+        parts.append(named)
     if _LINUX:
         try:
             parts.append(os.readlink(_PROC / "self" / "ns" / "pid"))  # noqa: PTH115 - no path

@@ -14,7 +14,9 @@ from holdfast.cli.checkpoint_options import (
     hash_option,
     id_argument,
     ids_argument,
+    map_option,
     paths_argument,
+    read_maps,
 )
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
@@ -50,6 +52,7 @@ _SHOWN = 10
 @id_argument
 @paths_argument
 @hash_option
+@map_option
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would change and stop there.")
@@ -61,6 +64,7 @@ def restore(
     paths: tuple[str, ...],
     *,
     hash_all: bool,
+    maps: tuple[str, ...],
     all_items: bool,
     yes: bool,
     dry_run: bool,
@@ -71,11 +75,12 @@ def restore(
     it leaves and names a file that changed after it was shown, and the exit code is 1. Before the
     first change it takes a checkpoint of the present state, so that `holdfast undo` can undo
     the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are.
+    A checkpoint that was fetched from another machine needs --map: where its directory is here.
     """
-    checkpoints = invocation.checkpoints()
+    checkpoints, places = invocation.checkpoints(), read_maps(maps)
     with progress("comparing the project with the checkpoint"):
         target = chosen(checkpoints, checkpoint)
-        planned = checkpoints.plan_restore(target, paths, hash_all=hash_all)
+        planned = checkpoints.plan_restore(target, paths, hash_all=hash_all, maps=places)
     target, foreseen = planned.checkpoint, planned.preview
     if not invocation.json:
         _show_restore(target, foreseen, all_items=all_items)

@@ -205,7 +205,8 @@ def list_(
         everything = checkpoints.list(workdir)
         matching = everything if session is None else checkpoints.list(workdir, session=session)
     found = in_order(matching, _LIST_KEYS, sort)[:limit]
-    elsewhere = () if everything or workdir is None else checkpoints.projects()
+    others = () if everything or workdir is None else checkpoints.projects()
+    elsewhere = [each for each in others if not each.machine]
     if invocation.json:
         print_json(
             {

@@ -25,6 +25,9 @@ COMMANDS = {
     "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
     "clear": Lazy(_HERE + "removal", "Remove all checkpoints.", "clear"),
     "clear-legacy": Lazy(_HERE + "removal", "Remove what an older layout left.", "clear_legacy"),
+    "remote": Lazy(_HERE + "remote", "Name git remotes for checkpoints.", "remote"),
+    "push": Lazy(_HERE + "remote", "Send checkpoints to a git remote.", "push"),
+    "fetch": Lazy(_HERE + "remote", "Fetch checkpoints of other machines.", "fetch"),
     "verify": Lazy(_HERE + "read", "Check that every checkpoint is intact.", "verify"),
 }
 

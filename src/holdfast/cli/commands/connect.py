@@ -14,6 +14,7 @@ from holdfast.cli.removal import asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import UsageError
 from holdfast.hooks.agents import AGENTS
+from holdfast.hooks.codex_listed import distrusted
 from holdfast.hooks.connect import (
     PROJECT,
     USER,
@@ -218,7 +219,14 @@ def _status(invocation: Invocation) -> int:
 def _looked_at(setup: Setup) -> tuple[Wired, str]:
     """What is installed, and why it does not run all the same."""
     seen = wired(setup)
-    return seen, switched_off(setup, seen) if seen.installed else ""
+    if not seen.installed:
+        return seen, ""
+    off = switched_off(setup, seen)
+    if not off and seen.agent == "codex":
+        why = distrusted(setup)
+        scope = "" if seen.scope == USER else f" --scope {seen.scope}"
+        off = why and f"{why}; `holdfast connect codex{scope}` puts that right"
+    return seen, off
 
 
 def _word(each: Wired, off: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
 from holdfast.errors import UsageError
 
@@ -42,6 +42,7 @@ def mcp(invocation: Invocation, /) -> int:
             "pipx inject holdfast 'mcp>=2.3,<3'",
         ) from error
     from holdfast.api.machine import Machine
+    from holdfast.api.place import Place
     from holdfast.mcp.tools import Tools
 
     place = invocation.checked_place(invocation.home_path)
@@ -59,6 +60,19 @@ def mcp(invocation: Invocation, /) -> int:
     if sys.stdin.isatty():
         note("This is a server, which an agent starts and talks to. Ctrl-C ends it.")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it waits for input in a thread
-    tools = Tools(home=place.root, machine=machine, clock=invocation.clock)
-    server(tools, changes=place.settings.mcp.changes).run("stdio")
+    # Most machines with an agent have several homes, and undo works on one.
+    named = "holdfast" if invocation.home is None else quoted(place.root.absolute())
+    tools = Tools(
+        home=place.root,
+        command=f"holdfast --home {named}",
+        machine=machine,
+        clock=invocation.clock,
+    )
+
+    def changes() -> str:
+        now = Place(place.root, environ=os.environ)
+        now.check_settings()
+        return now.settings.mcp.changes
+
+    server(tools, changes=changes).run("stdio")
     return 0

@@ -153,7 +153,7 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     ending, spent = report.ending, report.ending.spent
     ran = format_duration(ending.seconds)
     how = (
-        f"was stopped after {ran}: {ending.stopped}"
+        f"was stopped by {ending.signal} after {ran}: {ending.stopped}"
         if ending.stopped
         else (f"ended with {ending.code} after {ran}")
     )
@@ -189,6 +189,7 @@ def _document(report: RunReport) -> dict[str, object]:
         "command_code": ending.code,
         "seconds": round(ending.seconds, 3),
         "stopped": ending.stopped or None,
+        "stopped_by": ending.signal or None,
         "still_running": ending.left,
         "tokens": spent.tokens,
         "cost": spent.cost,

@@ -75,8 +75,7 @@ def archive(
 
         def tell(report: Report) -> None:
             # Of this operation alone: another command may archive at the same time.
-            made = [each for each in home.archive.find() if each.operation == report.operation]
-            _tell(here, made)
+            _tell(here, home.archive.of_operation(report.operation) if report.operation else ())
 
         code = remove(here, planned, how, verb="archive", after=tell)
         return max(code, _stayed(planned.plan, ids))
@@ -108,7 +107,7 @@ def _stayed(plan: Plan, ids: Sequence[str]) -> int:
     return HoldfastError.exit_code if stayed else 0
 
 
-def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
+def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
     if not archived:
         return
 

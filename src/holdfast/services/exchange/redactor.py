@@ -15,11 +15,14 @@ from functools import partial
 from typing import cast
 
 from holdfast.model.session import Json, Message, Session
+from holdfast.services.exchange.private_keys import key_spans
 from holdfast.services.exchange.secret_rules import NAMINGS, SHAPES, Rule, secret_group
 from holdfast.value import replace
 
 _RULES = (*SHAPES, *(naming.rule for naming in NAMINGS))
 _DEEPEST_TEXT = 4
+PRIVATE_KEY = "private-key"
+_KEY_HINT = "PRIVATE KEY"
 _LITERAL = r'"(?:[^"\\]++|\\.)*+"'
 _IN_JSON = re.compile(
     rf"(?P<key>{_LITERAL})(?P<colon>\s*:\s*)(?P<value>{_LITERAL})?|(?P<item>{_LITERAL})"
@@ -31,6 +34,8 @@ class Redactor:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        #: The last text ended inside a private key: the next ones may have more of it.
+        self._in_key = False
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -38,6 +43,8 @@ class Redactor:
         return dict(self._counts.most_common())
 
     def session(self, session: Session) -> Session:
+        """A session, whose messages follow in their order."""
+        self._in_key = False
         return replace(
             session,
             source=self.text(session.source),
@@ -104,19 +111,26 @@ class Redactor:
         return _IN_JSON.sub(redacted, text)
 
     def _plain(self, text: str) -> str:
+        text = self._without_keys(text)
         lowered = text.lower()
         rules = [rule for rule in _RULES if _hinted(rule, lowered)]
         if not rules:
             return text
-        for rule in rules:
-            if rule.has_lines:
-                text = self._by(rule, text)
         return "\n".join(self._line(line, rules) for line in text.split("\n"))
+
+    def _without_keys(self, text: str) -> str:
+        if not self._in_key and _KEY_HINT not in text:
+            return text
+        found = key_spans(text, open_before=self._in_key)
+        self._in_key = found.open
+        for start, end in reversed(found.spans):
+            text = text[:start] + self._mark(PRIVATE_KEY) + text[end:]
+        return text
 
     def _line(self, line: str, rules: Sequence[Rule]) -> str:
         lowered = line.lower()
         for rule in rules:
-            if _hinted(rule, lowered) and not rule.has_lines:
+            if _hinted(rule, lowered):
                 line = self._by(rule, line)
         return line
 

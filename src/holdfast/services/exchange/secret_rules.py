@@ -26,14 +26,13 @@ class Rule:
     """One kind of secret. The group `secret` is replaced, or the whole match when there is none.
 
     `hints` are in lower case and so is the text they are looked for in. `accepts` has the last
-    word on a match. A secret of more than one line is looked for in the whole text.
+    word on a match. Each stands in one line; `private_keys` finds those that do not.
     """
 
     name: str
     hints: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
     accepts: Callable[[re.Match[str]], bool] = lambda _: True
-    has_lines: bool = False
 
 
 _FEWEST_BITS = 3.0
@@ -77,11 +76,6 @@ def _is_user_and_password(match: re.Match[str]) -> bool:
     return b":" in decoded and all(32 <= byte < 127 for byte in decoded)  # noqa: PLR2004 - ASCII
 
 
-def _holds_key(match: re.Match[str]) -> bool:
-    """A block with a body; prose that merely quotes the first line has none."""
-    return bool(re.search(r"[A-Za-z0-9+/]{32}", match.group("body")))
-
-
 def _is_no_variable(match: re.Match[str]) -> bool:
     secret = secret_of(match)
     return not (secret[0] in "$<{%[" or set(secret) <= set("*x.…"))
@@ -96,22 +90,8 @@ def _shape(name: str, hints: str, pattern: str) -> Rule:
     )
 
 
-_KEY_LINE = r"(?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-
 #: In this order: a narrower name comes before a wider one that would match too.
 SHAPES: tuple[Rule, ...] = (
-    Rule(
-        name="private-key",
-        hints=("private key",),
-        patterns=(
-            re.compile(
-                rf"-----BEGIN {_KEY_LINE}(?P<body>[A-Za-z0-9+/=\s\\:,.()-]*?)"
-                rf"(?:-----END {_KEY_LINE}|(?![A-Za-z0-9+/=\s\\:,.()-]))"
-            ),
-        ),
-        accepts=_holds_key,
-        has_lines=True,
-    ),
     _shape("aws-access-key", "akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
     _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{36,}"),
     _shape("github-fine-grained-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,}"),

@@ -4,15 +4,17 @@
     <id>.files.tar.zst               the files of a session that is in the store
     .trash/<operation>/<n>-<file>    bundles that an operation removed, until the trash is emptied
 
-Bundles are the truth: one that has no line in the catalogue is found by its name.
+Bundles are the truth: one that has no line in the catalogue is found by its name. In a store that
+many homes share, all of this is in one folder for each home, and the name of a bundle begins with
+the name of that folder.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import IO
+from typing import IO, Protocol
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.archive import ArchivedSession, Blob, Holds
@@ -23,7 +25,6 @@ from holdfast.model.text import format_count
 from holdfast.ports import Blobs
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass
@@ -39,15 +40,65 @@ class ArchiveView:
     problems: tuple[Problem, ...] = ()
 
 
+class Lines(Protocol):
+    """The catalogue: one line for each bundle, of all homes or of this one."""
+
+    def entries(self, home: str = "") -> Sequence[ArchivedSession]: ...
+
+    def problems(self) -> Sequence[Problem]: ...
+
+    def has(self, entry: ArchivedSession) -> bool:
+        """Whether the line is there, at this moment."""
+
+    def add(self, entries: Sequence[ArchivedSession]) -> None: ...
+
+    def drop(self, files: Iterable[str], operation: str) -> None: ...
+
+    def forget_gone(self) -> None: ...
+
+    def clear_unfinished(self) -> None: ...
+
+
+class Homes(Protocol):
+    """The folders of the homes that share a store."""
+
+    @property
+    def shared(self) -> bool: ...
+
+    def own(self) -> Sequence[str]:
+        """Those of this home; new bundles go into the first. None until it has written."""
+
+    def did(self, home: str, operation: str) -> bool:
+        """Whether this home did an operation while it had this folder."""
+
+    def all(self) -> Sequence[str]: ...
+
+
+class OneHome:
+    """A store that belongs to one home needs no folder for it."""
+
+    shared = False
+
+    def own(self) -> Sequence[str]:
+        return ("",)
+
+    def did(self, home: str, operation: str) -> bool:
+        return True
+
+    def all(self) -> Sequence[str]:
+        return ("",)
+
+
 class SessionArchive:
     """The archive of one home. Its store is created when it is needed."""
 
     def __init__(
         self,
         blobs: Blobs,
-        catalogue: Catalogue,
+        catalogue: Lines,
         *,
         spool: Callable[[], IO[bytes]],
+        homes: Homes | None = None,
         former: Blobs | None = None,
     ) -> None:
         """`spool` opens a temporary file. `former` is where the archive of this home was before
@@ -55,6 +106,7 @@ class SessionArchive:
         self.blobs = blobs
         self.catalogue = catalogue
         self.spool = spool
+        self._homes = homes or OneHome()
         self._former = former
 
     @property
@@ -73,29 +125,51 @@ class SessionArchive:
         """Get ready to write; raises `StorageError` when that is impossible."""
         self.blobs.make()
 
+    def is_own(self, file: str, operation: str) -> bool:
+        """Whether this home archived it."""
+        home = _folder(file)
+        return home in self._homes.own() and self._homes.did(home, operation)
+
     def look(self) -> ArchiveView:
-        """The catalogue, corrected by the bundles that exist. Creates nothing."""
-        if not self.check():
+        """The catalogue of this home, corrected by the bundles that exist. Creates nothing."""
+        if not self._homes.own() or not self.check():
             return ArchiveView()
+        view = self._look(self._homes.own)
+        own = (each for each in view.entries if self.is_own(each.file, each.operation))
+        return ArchiveView(entries=tuple(own), problems=view.problems)
+
+    def look_everywhere(self) -> ArchiveView:
+        """The same with the bundles of every home that shares the store."""
+        return self._look(self._homes.all) if self.check() else ArchiveView()
+
+    def _look(self, homes: Callable[[], Sequence[str]]) -> ArchiveView:
         with storage_errors(f"read the archive {self.place}"):
-            here = {blob.name for blob in _bundles(self.blobs)}
-            listed = self.catalogue.entries()
-            problems = list(self.catalogue.problems())
-            problems += [
-                Problem(path=self.shown(entry.file), reason="is in the catalogue but not here")
-                for entry in listed
-                if entry.file not in here
-            ]
-            found = [entry for entry in listed if entry.file in here]
-            for file in sorted(here - {entry.file for entry in found}):
-                try:
-                    found.append(self.entry_of(file))
-                except FileNotFoundError:
-                    continue  # it left the archive while we looked
-                except (DamageError, OSError) as error:
-                    why = error.message if isinstance(error, DamageError) else error.strerror
-                    reason = f"is not a readable bundle: {why}"
-                    problems.append(Problem(path=self.shown(file), reason=reason))
+            views = [self._look_into(home) for home in homes()]
+        return ArchiveView(
+            entries=tuple(entry for view in views for entry in view.entries),
+            problems=tuple(problem for view in views for problem in view.problems),
+        )
+
+    def _look_into(self, home: str) -> ArchiveView:
+        # The lines first: each of them is younger than its bundle.
+        listed = self.catalogue.entries(home)
+        problems = list(self.catalogue.problems())
+        here = {blob.name for blob in _bundles(self.blobs, home)}
+        problems += [
+            Problem(path=self.shown(entry.file), reason="is in the catalogue but not here")
+            for entry in listed
+            if entry.file not in here and self.catalogue.has(entry)
+        ]
+        found = [entry for entry in listed if entry.file in here]
+        for file in sorted(here - {entry.file for entry in found}):
+            try:
+                found.append(self.entry_of(file))
+            except FileNotFoundError:
+                continue  # it left the archive while we looked
+            except (DamageError, OSError) as error:
+                why = error.message if isinstance(error, DamageError) else error.strerror
+                reason = f"is not a readable bundle: {why}"
+                problems.append(Problem(path=self.shown(file), reason=reason))
         return ArchiveView(entries=tuple(found), problems=tuple(problems))
 
     def left_behind(self) -> Problem | None:
@@ -106,16 +180,18 @@ class SessionArchive:
         if not number:
             return None
         bundles = format_count(number, "bundle")
-        reason = (
-            f"holds {bundles} that nothing reads since `folder` of [archive] names {self.place}"
-        )
+        reason = f"holds {bundles} that nothing reads since [archive] names {self.place}"
         return Problem(path=self._former.place, reason=f"{reason}; move them there")
 
     def heal(self) -> None:
         """Write the lines that are missing from the catalogue. Only while no other process
         writes."""
-        listed = {entry.file for entry in self.catalogue.entries()}
-        self.catalogue.add([each for each in self.look().entries if each.file not in listed])
+        if not self._homes.own() or not self.check():
+            return
+        for home in self._homes.own():
+            listed = {entry.file for entry in self.catalogue.entries(home)}
+            here = self._look_into(home).entries
+            self.catalogue.add([each for each in here if each.file not in listed])
 
     def entry_of(self, file: str) -> ArchivedSession:
         """The line of a bundle, made from the bundle itself."""
@@ -136,18 +212,19 @@ class SessionArchive:
     @contextlib.contextmanager
     def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
         """The content of a bundle."""
-        codec = _codec(file)
+        codec = self._codec(file)
         with self.blobs.get(file) as raw:
             yield raw, codec
 
     def find(self, file: str) -> Blob | None:
         """None when there is no such bundle."""
-        _codec(file)
+        self._codec(file)
         return self.blobs.find(file)
 
     def sizes(self) -> dict[str, int]:
-        """What deleting each bundle would give back, by name."""
-        return {blob.name: blob.allocated for blob in _bundles(self.blobs)}
+        """What deleting each bundle of this home would give back, by name."""
+        homes = self._homes.own()
+        return {blob.name: blob.allocated for home in homes for blob in _bundles(self.blobs, home)}
 
     def put(
         self,
@@ -167,7 +244,7 @@ class SessionArchive:
         written: list[Beside] = []
         measured: list[tuple[int, str]] = []
 
-        file = self._free_name(session_id, codec, holds)
+        file = self._free_name(session_id, codec, holds, self._own_home())
         self.blobs.put_new(
             file,
             lambda raw: written.append(write(raw)),
@@ -196,19 +273,24 @@ class SessionArchive:
     def copy_to_trash(self, removal: Removal) -> None:
         """Copy a bundle into the trash of an operation; fine if a killed run did so already."""
         try:
-            self.blobs.copy(removal.item.id, _in_trash(removal))
+            self.blobs.copy(removal.item.id, self.name_in_trash(removal))
         except FileExistsError:
-            with self.blobs.get(_in_trash(removal)) as raw:
+            with self.blobs.get(self.name_in_trash(removal)) as raw:
                 if bundle.digest_of(raw) != removal.item.version:
                     raise StorageError("its place in the trash is taken") from None
 
     def in_trash(self, removal: Removal) -> int | None:
         """The bytes of a bundle in the trash; None when it is not there."""
-        blob = self.blobs.find(_in_trash(removal))
+        blob = self.blobs.find(self.name_in_trash(removal))
         return None if blob is None else blob.allocated
 
     def name_in_trash(self, removal: Removal) -> str:
-        return _in_trash(removal)
+        """In the folder of this home, also for a bundle of another one: its log knows the
+        operation, and another home has one of the same number."""
+        name = f"{TRASH}/{removal.operation}/{removal.copy_name}"
+        own, *former = self._homes.own() or (self._own_home(),)
+        there = (_inside(home, name) for home in former if self.blobs.find(_inside(home, name)))
+        return next(there, _inside(own, name))
 
     def why_not(self, name: str, sha256: str) -> str | None:
         """Why the bytes of a bundle, which may lie in the trash, are not those that were written;
@@ -224,19 +306,20 @@ class SessionArchive:
 
     def place_in_trash(self, removal: Removal) -> str:
         """Where people find the copy."""
-        return self.shown(_in_trash(removal))
+        return self.shown(self.name_in_trash(removal))
 
     def empty(self, removal: Removal) -> None:
         """Discard the copy for good."""
-        self.blobs.delete([_in_trash(removal)])
+        self.blobs.delete([self.name_in_trash(removal)])
 
     def from_trash(self, removal: Removal) -> str:
         """Give a bundle its name back, or a similar one when that is taken, and then its line."""
-        copy = _in_trash(removal)
-        codec = _codec(removal.item.id)
+        copy = self.name_in_trash(removal)
+        codec = self._codec(removal.item.id)
         with self.blobs.get(copy) as raw:
             beside = bundle.verify(raw, codec)
-        file = self._free_name(beside.session.id, codec, beside.holds)
+        home = _folder(removal.item.id)  # that of whoever archived it
+        file = self._free_name(beside.session.id, codec, beside.holds, home)
         self.blobs.copy(copy, file)
         self.catalogue.add([self.entry_of(file)])
         self.blobs.delete([copy])  # only now: until then the copy is all that can be relied on
@@ -247,27 +330,46 @@ class SessionArchive:
         self.blobs.clear_unfinished()
         self.catalogue.clear_unfinished()
 
-    def _free_name(self, session_id: str, codec: Codec, holds: Holds) -> str:
+    def _own_home(self) -> str:
+        if not self._homes.own():
+            self.make()
+        return self._homes.own()[0]
+
+    def _free_name(self, session_id: str, codec: Codec, holds: Holds, home: str) -> str:
         """The home's lock keeps others from taking it before the bundle is written."""
         for number in count(1):
             middle = ".files" if holds is Holds.FILES else ""
             middle += "" if number == 1 else f".{number}"
-            file = f"{file_stem(session_id)}{middle}{codec.suffix}"
+            file = _inside(home, f"{file_stem(session_id)}{middle}{codec.suffix}")
             if self.blobs.find(file) is None:
                 return file
         raise AssertionError  # count() has no end
+
+    def _codec(self, file: str) -> Codec:
+        home, _, name = file.rpartition("/")
+        is_one = "\0" not in file and (not home or self._homes.shared) and "/" not in home
+        codec = codec_of(name) if is_one and not home.startswith(".") else None
+        if codec is None:
+            raise DamageError(f"{file!r} is not the name of a bundle")
+        return codec
 
     def shown(self, name: str) -> str:
         """Where people find a bundle."""
         return f"{self.place}/{name}"
 
 
-def _bundles(blobs: Blobs) -> Iterator[Blob]:
-    return (blob for blob in blobs.names() if codec_of(blob.name) is not None)
+def _bundles(blobs: Blobs, home: str = "") -> Iterator[Blob]:
+    named = ((blob, blob.name.rpartition("/")[2]) for blob in blobs.names(home))
+    return (blob for blob, name in named if codec_of(name) is not None)
 
 
-def _in_trash(removal: Removal) -> str:
-    return f"{TRASH}/{removal.operation}/{removal.copy_name}"
+def _inside(home: str, name: str) -> str:
+    return f"{home}/{name}" if home else name
+
+
+def _folder(file: str) -> str:
+    """The home that a bundle is of, by its name."""
+    return file.rpartition("/")[0]
 
 
 def _entry(file: str, beside: Beside, size: int, sha256: str) -> ArchivedSession:
@@ -290,10 +392,3 @@ def _compare(raw: IO[bytes], codec: Codec, written: Beside) -> None:
         raise DamageError(f"read back, {error.message}; it stays in the store") from None
     if found != written:
         raise DamageError("read back, it is not what was written; it stays in the store")
-
-
-def _codec(file: str) -> Codec:
-    codec = None if "/" in file or "\0" in file else codec_of(file)
-    if codec is None:
-        raise DamageError(f"{file!r} is not the name of a bundle")
-    return codec

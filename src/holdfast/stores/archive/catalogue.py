@@ -43,12 +43,15 @@ class Catalogue:
         self._content = _Content()
         self._stamp: Stamp | None = None
 
-    def entries(self) -> Sequence[ArchivedSession]:
+    def entries(self, home: str = "") -> Sequence[ArchivedSession]:
         """Every bundle that has a line, in the order in which they were archived."""
         return tuple(self._read().entries.values())
 
     def problems(self) -> Sequence[Problem]:
         return tuple(self._read().problems)
+
+    def has(self, entry: ArchivedSession) -> bool:
+        return self._read().entries.get(entry.file) == entry
 
     def add(self, entries: Sequence[ArchivedSession]) -> None:
         self._file.clear_unfinished()

@@ -65,15 +65,23 @@ def write_checkpoint(
 
     Write-order rule: the objects are durable before the reference that makes them a checkpoint.
     """
-    # git has no time before 1970, and takes such a commit for damaged.
-    who = f"{_WHO} {max(0, int(checkpoint.time))} +0000"
-    text = f"tree {checkpoint.tree}\nauthor {who}\ncommitter {who}\n\n{_message(checkpoint)}"
-    commit = trees.put(Kind.COMMIT, text.encode()).hex()
+    commit = trees.put(Kind.COMMIT, commit_bytes(checkpoint)).hex()
     ref = f"{REFS}{checkpoint.project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
     with NewReference(layout.store, ref, commit) as reference:
         new.flush([reference.fd])
         reference.publish()
     return replace(checkpoint, id=commit)
+
+
+def commit_bytes(checkpoint: Checkpoint) -> bytes:
+    """The commit that holds a checkpoint. Equal checkpoints give equal bytes."""
+    return plain_commit(checkpoint.tree, checkpoint.time, _message(checkpoint))
+
+
+def plain_commit(tree: str, time: float, message: str) -> bytes:
+    # git has no time before 1970, and takes such a commit for damaged.
+    who = f"{_WHO} {max(0, int(time))} +0000"
+    return f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{message}".encode()
 
 
 def _message(checkpoint: Checkpoint) -> str:

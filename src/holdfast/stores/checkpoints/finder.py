@@ -11,7 +11,7 @@ from holdfast.model.arguments import ambiguous
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
-from holdfast.stores.checkpoints.repository import REFS, Layout, opened
+from holdfast.stores.checkpoints.repository import REFS, Layout, machine_of, opened
 from holdfast.stores.git.refs import each_ref
 from holdfast.stores.git.trees import Trees, read_commit
 from holdfast.value import replace
@@ -57,7 +57,10 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
         record = records[project]
         with contextlib.suppress(DamageError):
             names, pins = ({}, frozenset()) if record is None else (record.names, record.pins)
-            yield ref, parse(commit, tree, message, names=names, pins=pins)
+            read = parse(commit, tree, message, names=names, pins=pins)
+            if machine := machine_of(project):  # its own id is that of the path over there
+                read = replace(read, project=project, machine=machine)
+            yield ref, read
 
 
 def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
@@ -136,6 +139,7 @@ def projects(layout: Layout) -> Sequence[Project]:
             checkpoints=len(held),
             last_touch=record.last_touch,
             mount=record.mount,
+            machine=machine_of(project),
         )
         for project, held in by_project.items()
         if (record := _record(layout, records, project, held)) is not None

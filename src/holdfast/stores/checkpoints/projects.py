@@ -17,7 +17,7 @@ from holdfast import value
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
-from holdfast.stores.checkpoints.repository import Layout, project_lock, used
+from holdfast.stores.checkpoints.repository import Layout, machine_of, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.value import dataclass, field
 
@@ -76,6 +76,8 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 def state_of(record: ProjectRecord) -> ProjectState:
     """A directory is unmounted, not missing, if its disk is gone. If the directory around it is
     gone as well, we cannot tell."""
+    if machine_of(record.project):
+        return ProjectState.ELSEWHERE
     return _state(Path(record.workdir), lambda _: unmounted(record) is not None)
 
 

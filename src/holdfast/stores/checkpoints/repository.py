@@ -30,6 +30,7 @@ TRASH_REFS = "refs/holdfast-trash/"
 FORMAT_FILE = "format"
 
 _PROJECT_DIGITS = 16
+_AT = "@"
 _WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
 LEGACY_PREFIX = "legacy-"
@@ -75,6 +76,16 @@ class Layout:
 def project_of(workdir: Path) -> str:
     """The id of the project in a resolved working directory."""
     return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
+
+
+def elsewhere(project: str, machine: str) -> str:
+    """The id that a project of another machine has here. Two machines may use the same path."""
+    return f"{project}{_AT}{machine}"
+
+
+def machine_of(project: str) -> str:
+    """The machine that a project is on; "" for this one."""
+    return project.partition(_AT)[2]
 
 
 #: The store itself may be a link. Its parts may not: Holdfast removes files in them.

@@ -1,0 +1,229 @@
+"""Checkpoints on git remotes: send them there, and bring those of other machines here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.api.arguments import Size, size
+from holdfast.api.capture import Capture, directory, session_id
+from holdfast.api.plan import HomePlan
+from holdfast.errors import UsageError
+from holdfast.model.arguments import StrPath, expanded, several, text
+from holdfast.model.checkpoint import Checkpoint
+from holdfast.model.item import PUSHED
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.remote import Fetch, Push, Remote
+from holdfast.model.session import SessionRef
+from holdfast.stores.checkpoints import remotes as known_remotes
+from holdfast.stores.checkpoints.checkpoint_commit import order_of
+from holdfast.stores.checkpoints.fetch import Fetcher, bring_here, mapped
+from holdfast.stores.checkpoints.push import (
+    Chosen,
+    Pusher,
+    chosen,
+    may_prompt,
+    refuse_own_remote,
+    talking,
+)
+from holdfast.stores.checkpoints.remotes import KnownRemote
+from holdfast.stores.checkpoints.repository import Layout, project_of
+
+_MILLISECONDS = 1000
+_REMOVED_HERE = "removed here"
+#: Paths of another machine, and where they are here.
+Maps = Mapping[str, StrPath]
+
+
+class CheckpointRemotes(Capture):
+    """Sends checkpoints to remotes that a person named for that, and fetches those of others."""
+
+    def remotes(self) -> Sequence[Remote]:
+        """The remotes that were named for checkpoints."""
+        layout = self.own_store(create=False).layout
+        return [each.told() for each in known_remotes.remotes(layout)]
+
+    def add_remote(self, name: str, url: str) -> Remote:
+        """Name a remote for checkpoints: a URL or a path, as git takes it. Nothing is sent yet.
+
+        A password in the URL is kept in a private file of the home, and shown nowhere; better to
+        leave it to a credential helper of git.
+        """
+        layout = self.own_store().layout
+        name, url = text(name, "The name of a remote"), text(url, "The address of a remote")
+        return known_remotes.add(layout, name, url).told()
+
+    def remove_remote(self, name: str) -> Remote:
+        """Forget a remote. The checkpoints that are there stay there."""
+        layout = self.own_store(create=False).layout
+        return known_remotes.remove(layout, text(name, "The name of a remote")).told()
+
+    def push(
+        self,
+        remote: str,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        session: SessionRef | None = None,
+        max_file_size: Size | None = None,
+        own_remote: bool = False,
+        dry_run: bool = False,
+        prompt: bool = False,
+    ) -> Push:
+        """Send checkpoints of the projects in these directories to a remote, or of all projects;
+        with `session`, only those that belong to it.
+
+        What is there already is not sent again. Files above `max_file_size` stay here (by default
+        `push_max_file_size_mb` of the configuration; 0 is no limit), and so do files that an ignore
+        rule leaves out by now; the checkpoint there names them. A remote of the project's own
+        repository is refused unless `own_remote`. With `prompt`, git may ask for a password.
+        """
+        layout = self.need_layout()
+        wanted = self._wanted(layout, paths, session)
+        known = self._remote(layout, remote, wanted, own_remote=own_remote)
+        with self._pusher(layout, known, max_file_size, prompt=prompt) as pusher:
+            plan = pusher.plan(wanted)
+            if not dry_run:
+                return pusher.send(plan)
+            return Push(
+                remote=known.told(),
+                machine=self._machine(layout),
+                sent=tuple(pusher.prepare(plan)),
+                known=plan.known,
+            )
+
+    def plan_prune_remote(
+        self,
+        remote: str,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        prompt: bool = False,
+    ) -> HomePlan:
+        """What this machine sent to a remote and has removed since, to remove it there as well, of
+        the projects in these directories or of all. It does not come back."""
+        layout, place = self.need_layout(), self._place
+        known = known_remotes.remote(layout, text(remote, "The name of a remote"))
+        projects = self._projects(paths)
+        with self._pusher(layout, known, None, prompt=prompt) as pusher:
+            gone = pusher.gone(projects)
+        names = {each.id: each.workdir for each in self.own_store(create=False).projects()}
+        items = tuple(
+            PlanItem(
+                kind=PUSHED,
+                id=f"{known.name}/{each.machine}/{each.project}/{each.name}",
+                source=known.name,
+                bytes=0,
+                last_active_at=order_of(each.name) / _MILLISECONDS,
+                version=each.oid,
+                action=Action.REMOVE,
+                reason=f"{_REMOVED_HERE}: {names.get(each.project, each.project)}",
+            )
+            for each in gone
+        )
+        command = place.command("checkpoints.prune_remote")
+        plan = Plan(home=str(place.home.root), command=command, made_at=place.clock(), items=items)
+        return HomePlan(place=place, home=place.home, plan=plan, names=names)
+
+    def fetch(
+        self,
+        remote: str,
+        machines: str | Iterable[str] = (),
+        *,
+        again: bool = False,
+        dry_run: bool = False,
+        prompt: bool = False,
+    ) -> Fetch:
+        """Bring the checkpoints of other machines from a remote into this home; with `machines`,
+        only of these.
+
+        They are listed with the machine that they come from. `restore` with `maps` says where their
+        paths are here. What was fetched once and removed here since comes back with `again` only.
+        """
+        store = self.own_store()
+        store.prepare()
+        layout = store.layout
+        known = known_remotes.remote(layout, text(remote, "The name of a remote"))
+        names = [text(each, "The name of a machine") for each in several(machines)]
+        limit = self.capturing().max_bytes
+        with may_prompt(prompt), talking(layout, known) as git:
+            fetcher = Fetcher(layout, git, known, machine=self._machine(layout), limit=limit)
+            new, held = fetcher.waiting(names, again=again)
+            if dry_run:
+                return fetcher.foresee(new, held)
+            return fetcher.fetch(new, held, now=self._place.clock())
+
+    @property
+    def machine(self) -> str:
+        """What this home is called on remotes. The first use gives it its name."""
+        return self._machine(self.need_layout())
+
+    def need_layout(self) -> Layout:
+        """Where the checkpoints are; raises `UsageError` when there are none."""
+        layout = self.own_store(create=False).layout
+        if not layout.exists():
+            raise UsageError(
+                f"{self._place.root} has no checkpoints yet.",
+                hint="Take one with `holdfast checkpoints take`.",
+            )
+        return layout
+
+    def brought_here(self, found: Checkpoint, maps: Maps) -> Checkpoint:
+        """A checkpoint of another machine as one of a directory here, as `maps` has it."""
+        if not found.machine:
+            return found
+        here = mapped(found.workdir, {_whole(old): str(expanded(new)) for old, new in maps.items()})
+        if here is None:
+            raise UsageError(
+                f"Checkpoint {found.id[:12]} is of {found.place}, on another machine.",
+                hint=f"Say where that is here: --map {found.workdir}=DIR.",
+            )
+        return bring_here(self.own_store().layout, found, Path(os.path.realpath(here)))
+
+    @contextlib.contextmanager
+    def _pusher(
+        self, layout: Layout, known: KnownRemote, limit: Size | None, *, prompt: bool
+    ) -> Iterator[Pusher]:
+        most = self._place.settings.checkpoints.push_max_file_bytes
+        if limit is not None:
+            most = size(limit, "max_file_size") or None
+        with may_prompt(prompt), talking(layout, known) as git:
+            yield Pusher(layout, git, known, self._machine(layout), most)
+
+    def _machine(self, layout: Layout) -> str:
+        return known_remotes.machine_name(layout, os.uname().nodename)
+
+    def _remote(
+        self, layout: Layout, name: str, wanted: Sequence[Chosen], *, own_remote: bool
+    ) -> KnownRemote:
+        known = known_remotes.remote(layout, text(name, "The name of a remote"))
+        if not own_remote:
+            refuse_own_remote(known, sorted({each.checkpoint.workdir for each in wanted}))
+        return known
+
+    def _projects(self, paths: StrPath | Iterable[StrPath]) -> set[str] | None:
+        found = [directory(each) for each in several(paths)]
+        return {project_of(each) for each in found} or None
+
+    def _wanted(
+        self, layout: Layout, paths: StrPath | Iterable[StrPath], session: SessionRef | None
+    ) -> Sequence[Chosen]:
+        projects = self._projects(paths)
+        found = chosen(layout, projects, session_id(session) or None)
+        if not found:
+            where = ", ".join(str(directory(each)) for each in several(paths))
+            raise UsageError(
+                f"There are no checkpoints of {where} yet."
+                if where and session is None
+                else "No checkpoint matches.",
+                hint="`holdfast checkpoints list` shows what there is.",
+            )
+        return found
+
+
+def _whole(path: str) -> str:
+    """A path of another machine: it is only compared."""
+    given = text(path, "A path to map")
+    if not given.startswith("/"):
+        raise UsageError(f"{given!r} is not a whole path of the other machine.")
+    return os.path.normpath(given)

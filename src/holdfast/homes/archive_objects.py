@@ -1,0 +1,55 @@
+"""The archive of a home in an object store, which it may share with other homes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.homes.options import ArchiveOptions
+from holdfast.stores.archive import USUAL_FOLDER
+from holdfast.stores.archive.archive import SessionArchive
+from holdfast.stores.archive.line_blobs import LineBlobs
+from holdfast.stores.blobs.address import Address
+from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.blobs.membership import Membership, homes_at
+from holdfast.stores.blobs.objects import ObjectBlobs
+from holdfast.stores.cache_file import CacheFile
+
+#: Lines of the catalogue, so that each is fetched once.
+CACHE = "archive-lines.jsonl"
+
+
+def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
+    """`state` is the folder of the home that remembers the address; large bundles wait there for
+    their upload."""
+    member = Membership(state, chosen.member)
+    address = Address(
+        url=chosen.url, endpoint=chosen.endpoint, region=chosen.region, profile=chosen.profile
+    )
+    blobs = ObjectBlobs(address, member=member, temporary=state)
+    return SessionArchive(
+        blobs,
+        LineBlobs(blobs, CacheFile(state / CACHE)),
+        spool=blobs.spool,
+        homes=_Members(member, blobs),
+        former=FolderBlobs(state / USUAL_FOLDER),
+    )
+
+
+class _Members:
+    """The homes that share the store."""
+
+    shared = True
+
+    def __init__(self, member: Membership, blobs: ObjectBlobs) -> None:
+        self._member = member
+        self._blobs = blobs
+
+    def own(self) -> Sequence[str]:
+        return self._member.names
+
+    def did(self, home: str, operation: str) -> bool:
+        return self._member.did(home, operation)
+
+    def all(self) -> Sequence[str]:
+        return homes_at(self._blobs)

@@ -1,0 +1,90 @@
+"""What an object store refuses, in plain sentences.
+
+The library quotes the answers of servers, and those quote requests: ids of keys, signatures. So
+nothing of its text is shown; only what it is about is read from it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.errors import StorageError, UnreachableError
+from holdfast.stores.blobs.address import AZURE, GOOGLE, Address
+
+_STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})", re.ASCII)
+_CODE = re.compile(r"<Code>([A-Za-z]{1,64})</Code>", re.ASCII)
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+_NO_IDENTITY = ("169.254.", "metadata.google", "metadata endpoint", "imds", "NoCredentials")
+_BAD_REQUEST, _TOO_LARGE, _BUSY, _SERVER = 400, 413, 429, 500
+#: How the library calls the errors that a server has answered.
+_REFUSED = ("PermissionDenied", "Unauthenticated")
+_LATER = "Nothing is lost. Try again when it can be reached."
+
+_CREDENTIALS = {
+    "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `profile` of [archive].",
+    GOOGLE: "Set GOOGLE_APPLICATION_CREDENTIALS, or run: gcloud auth application-default login",
+    AZURE: "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY.",
+}
+
+
+class UnansweredError(UnreachableError):
+    """No answer came, so the request may have been carried out all the same."""
+
+
+def is_missing_blob(error: Exception) -> bool:
+    """Whether it says that a blob is not there; a bucket that is not there is another matter."""
+    return isinstance(error, FileNotFoundError) and not _names(error, _NO_BUCKET)
+
+
+def is_taken(error: Exception) -> bool:
+    return type(error).__name__ in ("AlreadyExistsError", "PreconditionError")
+
+
+def plain(error: Exception, address: Address) -> StorageError:
+    """What happened, and what to do about it."""
+    url, status, code = address.url, _status(error), _code(error)
+    if _names(error, _NO_BUCKET):
+        return StorageError(
+            f"There is no bucket {address.bucket} for the archive {url}.",
+            hint="Create it, or correct `url`, `endpoint` and `region` of [archive].",
+        )
+    if _names(error, _NO_IDENTITY):
+        return StorageError(
+            f"There are no credentials for the archive {url}.", hint=_CREDENTIALS[address.scheme]
+        )
+    if status is None and not type(error).__name__.startswith(_REFUSED):
+        return UnansweredError(
+            f"The object store of the archive {url} did not answer.", hint=_LATER
+        )
+    if status is not None and (status == _BUSY or status >= _SERVER):
+        return UnreachableError(
+            f"The object store of the archive {url} answered {status}.", hint=_LATER
+        )
+    return _refused(url, status, code)
+
+
+def _refused(url: str, status: int | None, code: str) -> StorageError:
+    if status in (_BAD_REQUEST, _TOO_LARGE) and "TooLarge" in code:
+        return StorageError(f"The object store at {url} takes no object of this size.")
+    if status in (None, 401, 403):
+        return StorageError(
+            f"The object store refuses access to the archive {url}{code}.",
+            hint="Its credentials must allow to list, read, write and delete there.",
+        )
+    return StorageError(f"The object store refused a request to {url}: {status}{code}.")
+
+
+def _status(error: Exception) -> int | None:
+    found = _STATUS.search(str(error))
+    return None if found is None else int(found[1] or found[2])
+
+
+def _code(error: Exception) -> str:
+    """The name that the service has for it, such as AccessDenied."""
+    found = _CODE.search(str(error))
+    return "" if found is None else f" ({found[1]})"
+
+
+def _names(error: Exception, words: tuple[str, ...]) -> bool:
+    said = str(error)
+    return any(word in said for word in words)

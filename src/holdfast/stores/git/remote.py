@@ -1,0 +1,356 @@
+"""git and another repository: list, push and fetch references.
+
+The commands run in a small bare repository of their own, with the configuration and the credentials
+of the user: ssh, its agent, credential helpers, proxies. What of that could change what is sent is
+turned off in the configuration of the small repository. A password in an address is in no command
+line: git asks a helper for it, which reads a private file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from holdfast.errors import RemoteError
+from holdfast.stores.files import PRIVATE_DIR, storage_errors, write_new
+from holdfast.stores.git.program import Git, find_git
+from holdfast.value import dataclass
+
+#: Whether git and ssh may ask a person for a password. Otherwise they fail instead.
+MAY_PROMPT: ContextVar[bool] = ContextVar("holdfast_may_prompt", default=False)
+
+_THERE = "holdfast"
+_PLAIN = frozenset(range(32, 127)) - set(b'"\\')
+_CREDENTIALS = "credentials"
+#: What remains of the user's variables whose names begin with GIT_. The others could lead git to
+#: another repository, or make it write what it sends into a trace.
+_KEPT = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("ASKPASS", "EXEC_PATH", "PROXY_COMMAND", "SSH", "SSH_COMMAND", "SSH_VARIANT"),
+        *("CONFIG_COUNT", "CONFIG_GLOBAL", "CONFIG_NOSYSTEM", "CONFIG_SYSTEM"),
+        *("SSL_CAINFO", "SSL_CAPATH", "SSL_CERT", "SSL_KEY", "SSL_NO_VERIFY", "SSL_VERSION"),
+    )
+)
+_KEPT_PREFIXES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_HTTP_")
+_CONFIG = {
+    "core.bare": "true",
+    "core.hooksPath": os.devnull,
+    "core.fsync": "all",
+    "core.alternateRefsCommand": "true",
+    "fetch.fsckObjects": "true",
+    "fetch.unpackLimit": "1",
+    "fetch.prune": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "http.lowSpeedLimit": "1",
+    "http.lowSpeedTime": "60",
+    "pack.useBitmaps": "true",
+    "protocol.version": "2",
+    "push.followTags": "false",
+    "push.gpgSign": "false",
+    "push.negotiate": "false",
+    "push.recurseSubmodules": "no",
+}
+#: A project may hold any file of this name: git only looks at it because it is named so.
+_MODULES = "Blob Large Missing Name Parse Path Symlink Update Url"
+#: A command line has room for this many references.
+_AT_ONCE = 400
+_REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
+#: How git says that a reference is not there, in any of its versions.
+_NO_SUCH_REF = "couldn't find remote ref"
+_CREDENTIALS_WANTED = (
+    "It wants credentials. Set up a credential helper, an ssh key or a token as for any git remote,"
+    " and try again."
+)
+_NO_RIGHTS = "You may not do that there. Ask whoever runs it, or check the key that git uses."
+_NO_REPOSITORY = (
+    "There is no repository at that address. Make an empty one there: `git init --bare`."
+)
+_CUT_SHORT = "It ended in between. Nothing is lost: try again, and only what is missing is sent."
+_OUT_OF_REACH = "It cannot be reached. Check the address and the network, and try again."
+#: What git says, and what it means.
+_REASONS = (
+    (("Authentication failed", "could not read Username", "could not read P"), _CREDENTIALS_WANTED),
+    (("Could not resolve", "Connection refused", "timed out", "unable to connect"), _OUT_OF_REACH),
+    (("Permission denied", "access denied", "403", "service not enabled"), _NO_RIGHTS),
+    (("not appear to be a git repo", "not found", "does not exist", "not export"), _NO_REPOSITORY),
+    (("hung up", "early EOF", "reset by peer", "Broken pipe", "unexpected disc"), _CUT_SHORT),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a remote is: `url` for git, `shown` for people, `credential` for git's helper."""
+
+    url: str
+    shown: str
+    credential: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        if not self.credential:
+            return ()
+        parts = urlsplit(self.credential)
+        words = (parts.password or "", unquote(parts.password or ""))
+        return tuple(sorted({word for word in words if word}, key=len, reverse=True))
+
+
+def address_of(text: str) -> Address:
+    """Take the password out of a URL. An address without a scheme is a path or ssh: it has none."""
+    if not re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE):
+        return Address(url=text, shown=text)
+    parts = urlsplit(text)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return Address(url=text, shown=text)
+    name, colon, password = user.partition(":")
+    is_web = parts.scheme.lower() in ("http", "https")
+    # A token may be in the place of a name.
+    kept = "***" if is_web and not colon else name
+    shown = urlunsplit(parts._replace(netloc=f"{kept}{':***' if colon else ''}@{host}"))
+    if not colon:
+        return Address(url=text, shown=shown)
+    if not is_web:  # git has no way to hand a password to any other
+        return Address(url=urlunsplit(parts._replace(netloc=f"{name}@{host}")), shown=shown)
+    url = urlunsplit(parts._replace(netloc=host))  # the helper knows the name, too
+    who = f"{quote(unquote(name), safe='')}:{quote(unquote(password), safe='')}"
+    return Address(url=url, shown=shown, credential=f"{parts.scheme}://{who}@{host}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteGit:
+    """The small repository at `folder`, and the remote."""
+
+    folder: Path
+    address: Address
+
+    def create(self, alternates: Sequence[Path] = ()) -> None:
+        """Make the repository. `alternates` are folders with objects that it may use."""
+        with storage_errors(f"make {self.folder}"):
+            self.folder.mkdir(mode=PRIVATE_DIR)
+            self.local().run("init", "--quiet", "--bare", "--template=", str(self.folder))
+            if alternates:
+                text = "".join(f"{_c_quoted(os.fsencode(each))}\n" for each in alternates).encode()
+                (self.folder / "objects" / "info").mkdir(exist_ok=True)
+                write_new(self.folder / "objects" / "info" / "alternates", text)
+            (self.folder / "config").unlink()
+            write_new(self.folder / "config", self._config().encode("utf-8", "surrogateescape"))
+            if self.address.credential:
+                write_new(self.folder / _CREDENTIALS, f"{self.address.credential}\n".encode())
+
+    def local(self) -> Git:
+        """git on the small repository alone, without anything of the user."""
+        return Git(store=self.folder)
+
+    def refs(self) -> Mapping[str, str]:
+        """Every reference there, with its id."""
+        lines = self._run("ls-remote", "--quiet", _THERE).stdout.decode("utf-8", "replace")
+        found = (line.partition("\t") for line in lines.splitlines())
+        return {name: oid for oid, _, name in found if name}
+
+    def has(self, ref: str) -> bool:
+        """Whether a reference is there. Unlike a list, this transfers one line, as long as the
+        small repository has its object."""
+        said = self._run(
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
+            *(_THERE, ref),
+            fails=True,
+        )
+        if said.returncode and _NO_SUCH_REF not in said.stderr.decode("utf-8", "replace").lower():
+            raise self._failed("fetch", said)
+        return not said.returncode
+
+    def push(self, refs: Mapping[str, str]) -> Mapping[str, str]:
+        """Create references there, by name, at these ids. Returns the ones that the remote refused,
+        each with its reason."""
+        refused: dict[str, str] = {}
+        names = sorted(refs)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            refused |= self._push([f"{refs[name]}:{name}" for name in some])
+        return refused
+
+    def delete(self, refs: Mapping[str, str]) -> Mapping[str, str]:
+        """Delete references there that still have these ids. Returns the others, with reasons."""
+        refused: dict[str, str] = {}
+        names = sorted(refs)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            leases = [f"--force-with-lease={name}:{refs[name]}" for name in some]
+            refused |= self._push([f":{name}" for name in some], leases)
+        return refused
+
+    def _push(self, refspecs: Sequence[str], options: Sequence[str] = ()) -> Mapping[str, str]:
+        said = self._run("push", "--porcelain", "--quiet", *options, _THERE, *refspecs, fails=True)
+        refused, told = {}, 0
+        for line in said.stdout.decode("utf-8", "replace").splitlines():
+            flag, _, rest = line.partition("\t")
+            if len(flag) == 1 and "\t" in rest:
+                told += 1
+                names, _, summary = rest.partition("\t")
+                if flag == "!":
+                    refused[names.partition(":")[2]] = self._hidden(_reason(summary))
+        if said.returncode and not refused:
+            raise self._failed("push", said)
+        return refused
+
+    def fetch(self, refs: Mapping[str, str]) -> None:
+        """Bring references of the remote, by the names that they get here."""
+        lines = "".join(f"+{there}:{here}\n" for here, there in sorted(refs.items()))
+        self._run(
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
+            *("--stdin", _THERE),
+            stdin=lines.encode("utf-8", "surrogateescape"),
+        )
+
+    def _run(
+        self, *arguments: str, stdin: bytes = b"", fails: bool = False
+    ) -> subprocess.CompletedProcess[bytes]:
+        program = find_git()
+        process = subprocess.Popen(
+            [program, *arguments],
+            cwd=self.folder,
+            env=self._environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Without a terminal of its own, ssh cannot ask either.
+            start_new_session=not MAY_PROMPT.get(),
+            umask=0o077,
+        )
+        with process:
+            try:
+                output, errors = process.communicate(stdin)
+            except BaseException:
+                process.kill()
+                raise
+        said = subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+        if said.returncode and not fails:
+            raise self._failed(arguments[0], said)
+        return said
+
+    def _environment(self) -> dict[str, str]:
+        kept = {
+            key: value
+            for key, value in os.environ.items()  # noqa: TID251 - the credentials of the user
+            if not key.startswith("GIT_") or key in _KEPT or key.startswith(_KEPT_PREFIXES)
+        }
+        prompts = {} if MAY_PROMPT.get() else {"GIT_TERMINAL_PROMPT": "0"}
+        return {**kept, "LC_ALL": "C", "GIT_DIR": str(self.folder), **prompts}
+
+    def _config(self) -> str:
+        lines = [f"[remote {_quoted(_THERE)}]", f"\turl = {_quoted(self.address.url)}"]
+        for key, value in _CONFIG.items():
+            section, _, name = key.partition(".")
+            lines += [f"[{section}]", f"\t{name} = {_quoted(value)}"]
+        lines += ['[fetch "fsck"]', *(f"\tgitmodules{each} = ignore" for each in _MODULES.split())]
+        if self.address.credential:
+            file = shlex.quote(str(self.folder / _CREDENTIALS))
+            lines += [
+                "[credential]",
+                '\thelper = ""',
+                f"\thelper = {_quoted(f'store --file={file}')}",
+            ]
+        return "\n".join([*lines, ""])
+
+    def _failed(self, verb: str, said: subprocess.CompletedProcess[bytes]) -> RemoteError:
+        text = self._hidden(said.stderr.decode("utf-8", "replace").strip())
+        told = [line for line in text.splitlines() if _tells(line)]
+        why = told[0] if told else f"git {verb} ended with {said.returncode}"
+        hint = next((hint for words, hint in _REASONS if _any(words, text)), None)
+        why = re.sub(r"^(fatal|error|remote|ERR): ", "", why).rstrip(".")
+        return RemoteError(f"{self.address.shown}: {why}.", hint=hint, said=text)
+
+    def _hidden(self, text: str) -> str:
+        for secret in self.address.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two addresses mean the same repository, as far as their texts tell."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(url: str) -> str:
+    """An address without user, scheme, port and ending; a path as it really is."""
+    scheme, sep, rest = url.partition("://")
+    if not sep:
+        host, colon, path = url.partition(":")
+        if not colon or "/" in host:
+            return _real(url)
+        return f"{host.rpartition('@')[2].lower()}/{_bare(path)}"
+    if scheme.lower() == "file":
+        return _real(unquote(rest))
+    host, _, path = rest.partition("/")
+    host = re.sub(r":\d+$", "", host.rpartition("@")[2].lower())
+    return f"{host}/{_bare(path)}"
+
+
+def _bare(path: str) -> str:
+    return path.strip("/").removesuffix(".git").rstrip("/")
+
+
+def _real(path: str) -> str:
+    real = os.path.realpath(path)
+    return real.removesuffix("/.git").removesuffix(".git")
+
+
+def remotes_of(workdir: Path) -> Sequence[str]:
+    """The addresses of the repository that a directory is in: its remotes, and its own place."""
+    environment = {
+        key: value
+        for key, value in os.environ.items()  # noqa: TID251 - the configuration of the user
+        if not key.startswith("GIT_") or key.startswith("GIT_CONFIG_")
+    }
+    found: list[str] = []
+    for arguments in (
+        ("config", "--get-regexp", r"^remote\..*\.(push)?url$"),
+        ("rev-parse", "--path-format=absolute", "--git-common-dir"),
+    ):
+        said = subprocess.run(
+            [find_git(), *arguments],
+            cwd=workdir,
+            env={**environment, "LC_ALL": "C"},
+            capture_output=True,
+            check=False,
+        )
+        lines = os.fsdecode(said.stdout).splitlines() if not said.returncode else []
+        found += [line.partition(" ")[2] if line.startswith("remote.") else line for line in lines]
+    return [each for each in found if each]
+
+
+def _tells(line: str) -> bool:
+    noise = ("hint:", "warning:", "Please make sure", "and the repository exists")
+    return bool(line.strip()) and not line.startswith(noise)
+
+
+def _any(words: Iterable[str], text: str) -> bool:
+    lower = text.lower()
+    return any(word.lower() in lower for word in words)
+
+
+def _reason(summary: str) -> str:
+    """`[remote rejected] (pre-receive hook declined)` in a few words."""
+    found = re.search(r"\((.*)\)\s*$", summary)
+    return found[1] if found else _REFUSED.sub("", summary).strip()
+
+
+def _c_quoted(path: bytes) -> str:
+    """A path with any bytes in it, as a string of C: one line, and no comment."""
+    plain = (chr(each) if each in _PLAIN else f"\\{each:03o}" for each in path)
+    return f'"{"".join(plain)}"'
+
+
+def _quoted(text: str) -> str:
+    inside = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{inside}"'
