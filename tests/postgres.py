@@ -26,6 +26,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.stores.postgres import schema
 
@@ -188,6 +189,27 @@ def server() -> Server:
     atexit.register(made.stop)
     made.start()
     return made
+
+
+class Saved:
+    """A database as it is now, to go back to as often as wanted."""
+
+    def __init__(self, url: str) -> None:
+        self._name = str(conninfo_to_dict(url)["dbname"])
+        self._saved = f"{self._name}_saved"
+        self._copy(self._name, self._saved)
+
+    def restore(self) -> None:
+        self._copy(self._saved, self._name)
+
+    def _copy(self, one: str, other: str) -> None:
+        names = {"one": sql.Identifier(one), "other": sql.Identifier(other)}
+        server().cut()
+        for statement in (
+            "DROP DATABASE IF EXISTS {other} WITH (FORCE)",
+            "CREATE DATABASE {other} TEMPLATE {one} STRATEGY file_copy",
+        ):
+            server().execute(sql.SQL(statement).format(**names))
 
 
 # --- Databases, emptied and used again ------------------------------------------------------------

@@ -227,7 +227,13 @@ def trash(sample: Sample, home: Home) -> list[Path]:
     """The files of undo copies. Those of checkpoints are references in their repository."""
     state = home.path / sample.state
     places = (state / "trash", state / "archive" / ".trash")
-    return [path for place in places for path in place.rglob("*") if not path.is_dir()]
+    here = [path for place in places for path in place.rglob("*") if not path.is_dir()]
+    if not sample.elsewhere:
+        return here
+    bundles = postgres.execute(
+        address_of(home.path), "SELECT operation FROM holdfast.trash_bundles"
+    )
+    return [*here, *(state / "in the database" / operation for (operation,) in bundles)]
 
 
 def checkpoint_ids(home: Home) -> set[str]:
@@ -298,25 +304,25 @@ def _renew_own(root: Path) -> None:
         db.execute("PRAGMA user_version = 9999")
 
 
-def _make_shared(root: Path) -> None:
+def make_shared(root: Path, url: str | None = None) -> None:
     """The same in a database that other machines could use too."""
     root.mkdir(parents=True)
-    (root / "config.toml").write_text(f'[store]\nurl = "{postgres.a_database()}"\n')
+    (root / "config.toml").write_text(f'[store]\nurl = "{url or postgres.a_database()}"\n')
     _make_own(root)
 
 
-def _address(root: Path) -> str:
+def address_of(root: Path) -> str:
     return str(tomllib.loads((root / "config.toml").read_text())["store"]["url"])
 
 
 def _look_at_shared(home: Home) -> Look:
     seen = look_at_sessions(home)
-    rows = postgres.rows_of(_address(home.path))
+    rows = postgres.rows_of(address_of(home.path))
     return seen | {f"postgres.db:{table}": each for table, each in rows.items()}
 
 
 def _renew_shared(root: Path) -> None:
-    postgres.execute(_address(root), "INSERT INTO holdfast.migrations (number) VALUES (9999)")
+    postgres.execute(address_of(root), "INSERT INTO holdfast.migrations (number) VALUES (9999)")
 
 
 _OWN = Sample(
@@ -338,7 +344,7 @@ _OWN = Sample(
 
 _SHARED = replace(
     _OWN,
-    make=_make_shared,
+    make=make_shared,
     look=_look_at_shared,
     renew=_renew_shared,
     database=None,

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from holdfast.homes.registry import open_home
 from holdfast.policy.rules import DAY
 from holdfast.ports import Home
@@ -129,6 +131,8 @@ def die_at(kill_at: int, first: Callable[[], None] = lambda: None) -> Callable[[
         executescript = wrapped("executescript", sqlite3.Connection.executescript)
 
     sqlite3.connect = functools.partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
+    execute = wrapped("execute", psycopg.Connection.execute)
+    psycopg.Connection.execute = execute  # type: ignore[method-assign]
     return disarm
 
 

@@ -22,6 +22,7 @@ from holdfast.model.plan import Action as Edit
 from holdfast.model.report import Result
 from holdfast.services.endings import end_abandoned
 from holdfast.spine.settle import settle
+from tests import postgres
 from tests.contract import factory
 from tests.contract.factory import (
     HOMES,
@@ -189,11 +190,15 @@ class Bench:
             self.original = factory.words(self.sample, home)
             for action in scenario.before:
                 action(self.sample, home)
+        address = factory.address_of(self.root) if self.sample.elsewhere else None
+        self._saved = None if address is None else postgres.Saved(address)
         self.root.rename(self._template)
 
     def fresh(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self._template, self.root, symlinks=True)
+        if self._saved is not None:
+            self._saved.restore()
 
     def run(self, action: Action) -> Callable[[Path], None]:
         def work(root: Path) -> None:

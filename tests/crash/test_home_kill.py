@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.factory import AGENTS
+from tests.contract.factory import AGENTS, ELSEWHERE
 from tests.contract.turns import Turns
 from tests.crash.child import harness
 from tests.crash.home_harness import EDITS, SCENARIOS, cases
@@ -20,14 +20,15 @@ _EVERY_CALL = {"claude-code", "opencode"}
 
 
 def _spread(name: str) -> bool:
-    return name in {*AGENTS} - _EVERY_CALL
+    return name in {*AGENTS, *ELSEWHERE} - _EVERY_CALL
 
 
 def _quick() -> Iterator[tuple[str, str]]:
     """Each scenario kills some of the agents' homes, which share one mover, and all others."""
     turns = Turns(AGENTS, share=2)
     for scenario in SCENARIOS:
-        names = [name for name, each in cases() if each == scenario]
+        # What needs a server is killed in the long tests, and in test_postgres_kill.py.
+        names = [name for name, each in cases() if each == scenario and name not in ELSEWHERE]
         if scenario in EDITS:
             yield names[0], scenario
             continue

@@ -1,9 +1,14 @@
 """One connection to a PostgreSQL database: transactions, and what happens when it is lost.
 
 A process has one connection, whose threads take turns. A lost one is opened again. What was being
-done is done again only if it is known not to have happened: before anything else a transaction
-asks for its number, and after a commit without an answer the server is asked what became of that
-number. So nothing is stored twice, and nothing that was acknowledged is missing.
+done is done again only if it is known not to have happened: each transaction begins with writing
+its number into a row of this process (table `commits`), and after a commit without an answer that
+row tells whether it happened. The row is locked while the transaction is open, wherever it still
+may be, so that the answer is final. So nothing is stored twice, and nothing that was acknowledged
+is missing.
+
+PostgreSQL's own numbers of transactions would not do: a server that crashed gives those again that
+it had given and not yet written down.
 
 Isolation: a read sees one moment (REPEATABLE READ). A write sees what was committed before each
 statement, and locks the row of each session that it reads (see `sessions.py`), so that of two
@@ -45,7 +50,13 @@ _SETTINGS = """
     SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
     SET synchronous_commit = on
 """
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_current_xact_id()::text"
+_WRITE = """
+    BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+    INSERT INTO commits (client, number) VALUES ('{client}', {number})
+    ON CONFLICT (client) DO UPDATE SET number = excluded.number, at = now()
+"""
+_WHAT_BECAME = "SELECT number FROM commits WHERE client = %s FOR UPDATE"
+_FORGET = "DELETE FROM commits WHERE client = %s"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 T = TypeVar("T")
@@ -129,6 +140,11 @@ class _State:
     process: int = 0
     depth: int = 0
     writing: bool = False
+    #: Whether the server answered before.
+    was_open: bool = False
+    #: The name of this process in `commits`, and how many transactions it began.
+    client: str = ""
+    begun: int = 0
     #: Connections from before a fork. They are the parent's: closing one would end it there.
     inherited: list[Wire] = field(default_factory=list)
 
@@ -177,7 +193,9 @@ class Database:
                     raise AssertionError("a write inside a read")
                 yield self._db()
                 return
-            number = self._begin(_WRITE).rows[0][0]
+            self._state.begun += 1
+            number = self._state.begun
+            self._begin(_WRITE.format(client=self._state.client, number=number))
             self._state.depth, self._state.writing = 1, True
             try:
                 with self._translating():
@@ -228,6 +246,10 @@ class Database:
         return self._closed
 
     def close(self) -> None:
+        if self._state.begun and not self._closed and self._state.process == os.getpid():
+            with contextlib.suppress(HoldfastError, psycopg.Error):
+                # Nobody will ask. What a killed process left there is for maintenance.
+                self._wire().execute(_FORGET, [self._state.client])
         self._closed = True
         _close(self._state)
 
@@ -239,6 +261,7 @@ class Database:
                     self._state.inherited.append(self._state.wire)
                 self._state.wire, self._state.depth = None, 0
                 self._state.process = os.getpid()
+                self._state.client, self._state.begun = os.urandom(16).hex(), 0
             yield
 
     def _db(self) -> Db:
@@ -262,6 +285,7 @@ class Database:
                 wire.close()
                 raise
             self._state.wire = wire
+            self._state.was_open = True
         return self._state.wire
 
     def _drop(self) -> None:
@@ -272,7 +296,7 @@ class Database:
 
     def _until_connected(self, work: Callable[[Wire], T]) -> T:
         """Do something that may be repeated, over a new connection if the present one is lost."""
-        known = self._state.wire is not None
+        known = self._state.was_open
         deadline = time.monotonic() + self._patience
         pause = _PAUSE
         while True:
@@ -289,8 +313,8 @@ class Database:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _begin(self, statement: str) -> Result:
-        return self._until_connected(lambda wire: wire.execute(statement))
+    def _begin(self, statement: str) -> None:
+        self._until_connected(lambda wire: wire.execute(statement))
 
     def _end(self, statement: str) -> None:
         """Leave a transaction. Without a connection the server does it."""
@@ -301,7 +325,7 @@ class Database:
         except psycopg.Error:
             self._drop()
 
-    def _commit(self, number: str) -> None:
+    def _commit(self, number: int) -> None:
         try:
             self._wire().execute("COMMIT")
         except psycopg.Error as error:
@@ -311,27 +335,20 @@ class Database:
             self._drop()
             self._find_out(number, error)
 
-    def _find_out(self, number: str, error: psycopg.Error) -> None:
+    def _find_out(self, number: int, error: psycopg.Error) -> None:
         """What became of a commit without an answer. Returns if it happened."""
-        deadline = time.monotonic() + self._patience
-        while time.monotonic() < deadline:
-            try:
-                found = self._until_connected(
-                    lambda wire: wire.execute("SELECT pg_xact_status(%s::xid8)", [number])
-                ).first
-            except HoldfastError:
-                break
-            status = None if found is None else found[0]
-            if status == "committed":
-                return
-            if status == "aborted":
-                raise translated(error, self.place) from error
-            time.sleep(_PAUSE)
-        raise OutcomeUnknownError(
-            f"The connection to {self.place} was lost during a commit: it is not known whether "
-            "the last change was stored.",
-            hint="Look before you repeat it.",
-        ) from error
+        try:
+            found = self._until_connected(
+                lambda wire: wire.execute(_WHAT_BECAME, [self._state.client])
+            )
+        except HoldfastError:
+            raise OutcomeUnknownError(
+                f"The connection to {self.place} was lost during a commit: it is not known "
+                "whether the last change was stored.",
+                hint="Look before you repeat it.",
+            ) from error
+        if found.first != (number,):
+            raise translated(error, self.place) from error
 
     @contextlib.contextmanager
     def _translating(self) -> Iterator[None]:

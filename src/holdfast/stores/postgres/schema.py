@@ -17,8 +17,7 @@ from holdfast.stores.postgres.failure import as_ours
 
 LATEST = 1
 SCHEMA = "holdfast"
-#: What is asked of a server: transaction numbers that can be asked about (13), and the answer to
-#: whether one of them was committed.
+#: The oldest release that is still maintained anywhere.
 OLDEST_SERVER = 130_000
 #: Held while migrating: two machines must not do it at once.
 _LOCK = 0x686F6C64

@@ -88,6 +88,14 @@ CREATE TABLE facts (
     value text COLLATE "C"
 );
 
+-- The last transaction of each process that writes, so that it can find out whether a commit whose
+-- answer was lost has happened. A process removes its row when it ends.
+CREATE TABLE commits (
+    client text COLLATE "C" PRIMARY KEY,
+    number bigint NOT NULL,
+    at     timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+
 -- --- Search ---
 
 -- Messages that are not in the index yet. A search reads these itself. A list, and no last number:
