@@ -170,6 +170,9 @@ class LogWriter(Protocol):
     def read(self) -> LogView:
         """The log as it was when the lock was taken."""
 
+    def elsewhere(self, removal: Removal) -> bool:
+        """Whether only another home of those that share the log can deal with it."""
+
     def unfinished(self) -> Sequence[Unfinished]: ...
 
     def forget(self, *, before: float) -> int:

@@ -23,6 +23,7 @@ from holdfast.ports import (
     CheckpointUpkeep,
     Clock,
     Doer,
+    OperationLog,
     Progress,
     SessionStore,
     Space,
@@ -49,7 +50,7 @@ class Ground:
     state: Path
     clock: Clock
     options: HomeOptions
-    log: FileOperationLog
+    log: OperationLog
     trash: TrashFolder
 
     @property
@@ -158,7 +159,7 @@ class Home:
             )
         trash = TrashFolder(self.state / "trash")
         #: What was removed and brought back here.
-        self.log = FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
+        self.log: OperationLog = self._own_log(trash, options)
         self.ground = Ground(
             root=root, state=self.state, clock=clock, options=options, log=self.log, trash=trash
         )
@@ -279,6 +280,10 @@ class Home:
     def archive(self) -> Archive:
         """The sessions that left the home for the archive."""
         return self.changes.archive.reader
+
+    def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:  # noqa: ARG002
+        """The log of this home alone, unless its kind has another."""
+        return FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
 
     def _finish(self) -> None:
         self._contents.finish()

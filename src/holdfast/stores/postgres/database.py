@@ -27,11 +27,12 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 
-from holdfast.errors import HoldfastError, StorageError
+from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.stores.postgres import address
 from holdfast.stores.postgres.failure import (
     CollisionError,
     ConnectionLostError,
+    LockLostError,
     OutcomeUnknownError,
     is_lost,
     translated,
@@ -149,6 +150,14 @@ class _State:
     inherited: list[Wire] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Hold:
+    """A lock of this process: the thread that took it, and the connection that it ends with."""
+
+    thread: int
+    wire: Wire | None
+
+
 class Database:
     """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
 
@@ -163,6 +172,7 @@ class Database:
         self._state = _State()
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
+        self._holds: list[_Hold] = []
         self._finalizer = weakref.finalize(self, _close, self._state)
         self._finalizer.atexit = False  # another thread may still be using the connection
 
@@ -231,6 +241,47 @@ class Database:
                     return self._db().execute(statement, values)
             return self._until_connected(lambda wire: wire.execute(statement, values))
 
+    @contextlib.contextmanager
+    def alone(self, lock: int, *, wait: float, busy: Callable[[], str]) -> Iterator[None]:
+        """Hold a lock that one connection of all machines can have, or raise `BusyError` with what
+        `busy` says after `wait` seconds. It is for one process at a time: threads of one process
+        must not come here at once.
+
+        The lock ends with the connection, so also when the machine dies. Therefore this thread
+        works over that one connection until it gives the lock back: when the connection is lost,
+        somebody else may have the lock, and whatever this thread asks for then is refused.
+        """
+        deadline = time.monotonic() + wait
+        while (hold := self._taken(lock)) is None:
+            if time.monotonic() >= deadline:
+                raise BusyError(busy(), hint="Wait until it has finished, then try again.")
+            time.sleep(_PAUSE)
+        try:
+            yield
+        finally:
+            self._holds.remove(hold)
+            with self._turn():
+                if self._state.wire is not None and self._state.wire is hold.wire:
+                    self._end(f"SELECT pg_advisory_unlock({lock})")
+
+    def _taken(self, lock: int) -> _Hold | None:
+        with self._turn():
+            if not self.query("SELECT pg_try_advisory_lock(%s)", [lock]).rows[0][0]:
+                return None
+            hold = _Hold(threading.get_ident(), self._state.wire)
+            self._holds.append(hold)
+            return hold
+
+    def _check_holds(self) -> None:
+        """Before a statement that would go over another connection than the one with the lock."""
+        mine = [each for each in self._holds if each.thread == threading.get_ident()]
+        if any(each.wire is not self._state.wire or not _is_open(each.wire) for each in mine):
+            raise LockLostError(
+                f"The connection to {self.place} was lost, and with it the lock of this run; it "
+                "stopped.",
+                hint="The next command that changes this home settles what was begun.",
+            )
+
     @property
     def is_writing(self) -> bool:
         return self._is_inside() and self._state.writing
@@ -276,6 +327,7 @@ class Database:
     def _connected(self) -> Wire:
         if self._closed:
             raise StorageError(f"The store in {self.place} was closed.")
+        self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()
             wire = self._connect(self._conninfo)
@@ -337,6 +389,7 @@ class Database:
 
     def _find_out(self, number: int, error: psycopg.Error) -> None:
         """What became of a commit without an answer. Returns if it happened."""
+        holds, self._holds = self._holds, []  # asking changes nothing
         try:
             found = self._until_connected(
                 lambda wire: wire.execute(_WHAT_BECAME, [self._state.client])
@@ -347,6 +400,8 @@ class Database:
                 "whether the last change was stored.",
                 hint="Look before you repeat it.",
             ) from error
+        finally:
+            self._holds = holds
         if found.first != (number,):
             raise translated(error, self.place) from error
 
@@ -358,6 +413,10 @@ class Database:
             if is_lost(error):
                 self._drop()
             raise translated(error, self.place) from error
+
+
+def _is_open(wire: Wire | None) -> bool:
+    return wire is not None and wire.is_open
 
 
 def _close(state: _State) -> None:
