@@ -14,7 +14,9 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.model.session import SessionFilter
-from holdfast.stores import member
+from holdfast.model.stored_session import Holder
+from holdfast.stores import member, processes
+from holdfast.stores.postgres import operation_log
 from tests import postgres
 from tests.stored import a_line
 
@@ -27,6 +29,7 @@ class Machine:
 
     def __init__(self, folder: Path, url: str, name: str) -> None:
         self.name = name
+        self.boot = "boot 1"
         self.root = folder / name
         self.root.mkdir(parents=True)
         (self.root / "config.toml").write_text(f'[store]\nurl = "{url}"\n')
@@ -34,10 +37,17 @@ class Machine:
     @contextlib.contextmanager
     def open(self, *, now: float = NOW) -> Iterator[Home]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(member, "host_name", lambda: self.name)
+            patch.setattr(operation_log, "host_name", lambda: self.name)
             patch.setattr(member, "machine_id", lambda: f"id-of-{self.name}")
+            patch.setattr(processes, "this_process", lambda: self.process)
             with holdfast.open(self.root, create=True, clock=lambda: now) as home:
                 yield home
+
+    @property
+    def process(self) -> Holder:
+        """What this process would be there."""
+        host = f"{self.name}/id-of-{self.name}/pid:[4026531836]"
+        return Holder(host=host, boot=self.boot, process=os.getpid(), started="7")
 
     def transcript(self, session: str) -> Path:
         return self.root / "sessions" / f"{session}.jsonl"

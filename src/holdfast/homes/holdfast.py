@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.home import Ground
     from holdfast.homes.own_store import OwnEngine
     from holdfast.model.item import Item
-    from holdfast.ports import Archive, Clock, OperationLog, SessionStore
+    from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
     from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.survey import Owner
     from holdfast.stores.trash_folder import TrashFolder
@@ -106,12 +106,21 @@ class HoldfastHome(Home):
             return super()._own_log(trash, options)
         from holdfast.stores.postgres.operation_log import PostgresOperationLog
 
-        def database() -> Database:
-            own = self.own
-            assert isinstance(own, PostgresOwn)  # noqa: S101 - for the type checker
-            return own.store().database
+        return PostgresOperationLog(self._database, self.state, finish=self._finish)
 
-        return PostgresOperationLog(database, self.state, finish=self._finish)
+    @property
+    def maintenance_gate(self) -> MaintenanceGate:
+        if not self.ground.options.store:
+            return super().maintenance_gate
+        from holdfast.stores.postgres.maintenance_gate import PostgresMaintenanceGate
+
+        return PostgresMaintenanceGate(self._database, self.state)
+
+    def _database(self) -> Database:
+        """The one that homes share."""
+        own = self.own
+        assert isinstance(own, PostgresOwn)  # noqa: S101 - for the type checker
+        return own.store().database
 
     @property
     def own(self) -> OwnStore:

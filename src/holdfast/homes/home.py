@@ -23,11 +23,13 @@ from holdfast.ports import (
     CheckpointUpkeep,
     Clock,
     Doer,
+    MaintenanceGate,
     OperationLog,
     Progress,
     SessionStore,
     Space,
 )
+from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
@@ -219,6 +221,10 @@ class Home:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
 
+    @property
+    def maintenance_gate(self) -> MaintenanceGate:
+        return FileMaintenanceGate(self.state)
+
     def checkup(self) -> HomeCheckup:
         """How to check this home, and repair it."""
         return self._contents.checkup(self.archive)
@@ -281,7 +287,7 @@ class Home:
         """The sessions that left the home for the archive."""
         return self.changes.archive.reader
 
-    def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:  # noqa: ARG002
+    def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
         """The log of this home alone, unless its kind has another."""
         return FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
 

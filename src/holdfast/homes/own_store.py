@@ -16,12 +16,14 @@ from holdfast.stores.processes import is_dead
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item
     from holdfast.model.session import Message, Session
+    from holdfast.model.stored_session import Holder
     from holdfast.ports import Archive, GuardBook
     from holdfast.services.exchange.session_import import ImportStore
     from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -165,6 +167,13 @@ class PostgresOwn(OwnStore):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._store: PostgresSessionStore | None = None
+        self._signs = replace(self._signs, is_dead=self._is_dead)
+
+    def _is_dead(self, holder: Holder) -> bool:
+        from holdfast.stores.postgres.machines import Machines
+
+        silence = self._ground.options.machine_silence
+        return Machines(self.store().database, silence).is_dead(holder)
 
     def store(self) -> PostgresSessionStore:
         """There is always one: what is not there yet is an error, and no empty home."""

@@ -357,9 +357,7 @@ def _emptied(records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def _undoable(
-    records: Sequence[Record], *actions: Action, gone: set[str]
-) -> list[TrashEntry]:
+def _undoable(records: Sequence[Record], *actions: Action, gone: set[str]) -> list[TrashEntry]:
     """Removals with an undo copy that nobody has brought back or emptied since."""
     return [
         TrashEntry(

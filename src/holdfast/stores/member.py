@@ -1,6 +1,6 @@
 """Which of the homes that share a store this one is.
 
-    <state>/operations/member.json     the home's names, the current one first, and where it was then
+    <state>/operations/member.json     the home's names, the current one first, and where it was
 
 A home that was copied or moved takes a new name and still knows its earlier ones: the files of
 what it did under those are here.
@@ -16,26 +16,12 @@ from typing import Any
 
 from holdfast.errors import StorageError
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
-from holdfast.stores.processes import host_name, machine_id
-from holdfast.value import dataclass
+from holdfast.stores.processes import machine_id
 
 _FOLDER = "operations"
 _FILE = "member.json"
 _DIGITS = 8
 _LARGEST = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """A machine. `id` tells it from every other one, `name` is what people call it."""
-
-    id: str
-    name: str
-
-
-def this_machine() -> Machine:
-    # The name is a part of it: the images of some machines have one machine id.
-    return Machine(id=f"{host_name()}/{machine_id()}", name=host_name())
 
 
 def names(state: Path) -> Sequence[str]:

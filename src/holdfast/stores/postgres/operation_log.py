@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast import __version__
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.item import Problem
 from holdfast.model.json_value import Reader
@@ -29,6 +30,7 @@ from holdfast.stores.lock import exclusive
 from holdfast.stores.log_record import Record
 from holdfast.stores.log_view import Whereabouts, droppable, view_of
 from holdfast.stores.operation_log import LOCK_WAIT, check_trash, numbers_in
+from holdfast.stores.processes import host_name
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:  # psycopg is an extra
@@ -117,9 +119,7 @@ class PostgresOperationLog:
 
 
 @contextlib.contextmanager
-def alone(
-    database: Database, lock: int, name: str, command: str, *, wait: float
-) -> Iterator[None]:
+def alone(database: Database, lock: int, name: str, command: str, *, wait: float) -> Iterator[None]:
     """Hold a lock of the store, and say who does."""
 
     def holder() -> str:
@@ -128,8 +128,7 @@ def alone(
         return f"Another process is changing {database.place}: {who}."
 
     with database.alone(lock, wait=wait, busy=holder):
-        machine = member.this_machine().name
-        text = f"process {os.getpid()} on {machine}, `holdfast {_text(command)}`"
+        text = f"process {os.getpid()} on {host_name()}, `holdfast {_text(command)}`"
         database.run(
             lambda db: db.execute(
                 "INSERT INTO lock_holders (name, holder) VALUES (%s, %s) ON CONFLICT (name) "
@@ -142,19 +141,22 @@ def alone(
 
 def join(database: Database, name: str, state: Path) -> None:
     """Say who a home is that writes to the store."""
-    from holdfast import __version__  # noqa: PLC0415 - a few words that most commands do without
+    from holdfast.stores.postgres import machines  # noqa: PLC0415 - psycopg is an extra
 
-    machine = member.this_machine()
-    database.run(
-        lambda db: db.execute(
+    machine, boot = machines.here()
+
+    def write(db: Db) -> None:
+        db.execute(machines.NOTE, (machine, boot))
+        db.execute(
             """
             INSERT INTO members (id, machine, name, home, version) VALUES (%s, %s, %s, %s, %s)
             ON CONFLICT (id) DO UPDATE SET machine = excluded.machine, name = excluded.name,
                 home = excluded.home, version = excluded.version, seen_at = now()
             """,
-            (name, machine.id, machine.name, _text(str(state)), __version__),
+            (name, machine, host_name(), _text(str(state)), __version__),
         )
-    )
+
+    database.run(write)
 
 
 class SharedLogWriter:

@@ -43,6 +43,7 @@ from holdfast.policy.prices import Prices
 from holdfast.stores.postgres import ledger, schema, search_index, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, SyncWire
+from holdfast.stores.postgres.machines import Heard
 from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
 from holdfast.stores.postgres.rows import SPELLED as _SPELLED
 from holdfast.stores.sqlite import content
@@ -82,6 +83,7 @@ class PostgresSessionStore:
 
     def __init__(self, url: str, *, connect: Connect = SyncWire) -> None:
         self.database = Database(url, connect=connect)
+        self._heard = Heard(self.database)
         self._written = 0
         try:
             schema.check(self.database)
@@ -158,6 +160,7 @@ class PostgresSessionStore:
             return Addition(numbers=numbers, before=before, after=after)
 
         added = self.database.run(add)
+        self._heard.note()
         self._count(len(added.numbers))
         return added
 
@@ -283,6 +286,7 @@ class PostgresSessionStore:
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take a lease on an open session, or renew one; False when there is no such session, or
         it has ended. Several processes may hold the same."""
+        self._heard.note()
         # The row is locked first: whoever removes the session sees the lease, or this sees that it
         # is gone.
         return self.database.run(
