@@ -19,6 +19,7 @@ from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.stored import file_of
 
 NOW = 1_800_000_000.0
 IDS = ("root", "middle", "leaf")
@@ -43,9 +44,7 @@ def folder_of(home: HoldfastHome) -> SessionArchive:
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:
-    store = home.session_store()
-    assert store is not None
-    return store
+    return file_of(home.session_store())
 
 
 def fill(home: HoldfastHome, *, messages: int = 12) -> None:

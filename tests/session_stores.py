@@ -94,11 +94,33 @@ KINDS = {
         index=_index_postgres,
     ),
 }
+#: For fixtures: PostgreSQL in the long tests.
+BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.deep)]
 over_all = pytest.mark.parametrize("kind", KINDS)
 #: The same where PostgreSQL is left to the long tests.
-over_all_deep = pytest.mark.parametrize(
-    "kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.deep)]
-)
+over_all_deep = pytest.mark.parametrize("kind", BOTH)
+
+
+def in_file(store: SessionStore) -> SqliteSessionStore:
+    """For a test that looks inside a SQLite store, and says nothing of others."""
+    if not isinstance(store, SqliteSessionStore):
+        pytest.skip("it looks into the file of a SQLite store")
+    return store
+
+
+def opened_for(request: pytest.FixtureRequest, folder: Path) -> Iterator[SessionStore]:
+    """What a fixture over `BOTH` yields."""
+    kind = KINDS[request.param]
+    store = kind.open(kind.place(folder))
+    yield store
+    store.close()
+
+
+def config_for(kind: str, root: Path) -> None:
+    """Give a home that is to be made the store of a kind."""
+    if kind == "postgres":
+        root.mkdir(parents=True)
+        (root / "config.toml").write_text(f'[store]\nurl = "{postgres.a_database()}"\n')
 
 
 @contextmanager

@@ -79,6 +79,12 @@ def opened(root: Path) -> closing[SqliteSessionStore]:
     return closing(SqliteSessionStore(root / "sessions.db", create=False))
 
 
+def file_of(store: SessionStore | None) -> SqliteSessionStore:
+    """The store of a home that has it in a file, for a test that looks inside."""
+    assert isinstance(store, SqliteSessionStore)
+    return store
+
+
 def a_dead_holder() -> Holder:
     """A process id that is in use again: the process that had it is provably gone."""
     return replace(processes.this_process(), started="1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 # --- Runs and their log ---------------------------------------------------------------------------
@@ -402,6 +403,20 @@ class SessionStore(Protocol):
         """See what changed since the last look, in a store that does not see it by itself."""
 
     def close(self) -> None: ...
+
+
+class LoopRunner(Protocol):
+    """Runs calls of a store on an event loop, one after the other. A call that waits for the store
+    lets the loop go on."""
+
+    async def run(self, call: Callable[[], T]) -> T: ...
+
+
+@runtime_checkable
+class RunsOnLoop(Protocol):
+    """A session store whose calls need no thread to wait in."""
+
+    def loop_runner(self) -> LoopRunner: ...
 
 
 class SessionCopies(Protocol):

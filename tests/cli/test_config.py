@@ -111,6 +111,18 @@ def test_check(machine: Machine) -> None:
     assert "is fine" in machine.ok("config", "check").words
 
 
+def test_check_names_what_is_no_home(machine: Machine) -> None:
+    folder = machine.root / "a folder"
+    folder.mkdir()
+    machine.configure(f'homes = ["{machine.home}", "{folder}", "{machine.root}/gone"]\n')
+    said = machine.ok("config", "check")
+    assert f"{folder} is no home of an agent that Holdfast knows." in said.err
+    assert f"{machine.root}/gone does not exist." in said.err
+    assert len(said.err.splitlines()) == 2
+    assert "is fine" not in said.out
+    assert len(machine.json("config", "check")["warnings"]) == 2
+
+
 def test_path(machine: Machine) -> None:
     assert machine.ok("config", "path").out == f"{machine.home}/config.toml\n"
     assert machine.json("config", "path")["exists"] is False

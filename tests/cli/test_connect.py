@@ -14,7 +14,7 @@ import pytest
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
-from holdfast.hooks import json_edit, selftest
+from holdfast.hooks import client, json_edit, selftest
 from holdfast.hooks.codex_trust import trust_hash
 from holdfast.hooks.trial import Trial
 from holdfast.model.loop import DayUse
@@ -103,6 +103,31 @@ def test_what_came_later_stays_when_ours_leave(
     assert "holdfast disconnect" in result.out + result.err
     inside.ok("disconnect", agent, "--yes")
     assert path.read_text() == THEIRS.replace('"dark"', '"light"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hooks": /* team */ {"PreToolUse": /* none yet */ []}, "model": "a"}',
+        '{"hooks": {}, "model": "a"}',
+        '{"model": "a", "hooks": {"PreToolUse": [], "UserPromptSubmit": []}}',
+        '{"model": "a"}',
+    ],
+)
+def test_only_what_connect_made_leaves_with_our_entries(
+    text: str, machine: Machine, inside: Inside
+) -> None:
+    path = machine.user / SETTINGS["claude-code"]
+    path.parent.mkdir()
+    for _ in range(2):  # what was made and left again is not made
+        path.write_text(text)
+        inside.ok("connect", "claude-code", "--yes")
+        path.write_text(path.read_text().replace('"a"', '"b"'))
+        inside.ok("config", "set", "hooks.on_failure", "block")
+        inside.ok("connect", "claude-code", "--yes")
+        inside.ok("disconnect", "claude-code", "--yes")
+        assert "".join(path.read_text().split()) == "".join(text.replace('"a"', '"b"').split())
+        text = '{"hooks": {}, "model": "a"}' if text == '{"model": "a"}' else text
 
 
 def test_a_settings_file_that_is_a_link_stays_one(machine: Machine, inside: Inside) -> None:
@@ -296,7 +321,9 @@ def test_doctor_tries_the_installed_hook(agent: str, machine: Machine, inside: I
     assert (report["agent"], report["works"], tried) == (agent, True, TRIED)
     assert report["now"]["blocked"] is False
     path = machine.user / SETTINGS.get(agent, ".config/opencode/plugins/holdfast.js")
-    broken = path.read_text().replace("/usr/bin/perl", "/usr/bin/false")
+    # One that fails, and one that does nothing at all.
+    program = "/usr/bin/false" if agent in ("claude-code", "opencode") else "/usr/bin/true"
+    broken = path.read_text().replace("/usr/bin/perl", program)
     if broken == path.read_text():
         pytest.skip("there is no Perl here")
     path.write_text(broken)
@@ -323,10 +350,11 @@ def test_doctor_tells_what_would_be_blocked_now(
     shown = _doctor(inside)
     assert "it was allow" not in shown
     assert "no price under [prices]" in shown
-    assert "no tool runs after the first answer" in shown
+    assert "it cannot be checked, and no tool runs" in shown
     inside.ok("config", "set", "guard.max_cost", "0")
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
-    assert "a tool in a new session here: allowed. Used so far: 0 of 5 in cost," in shown
+    assert "a tool in a new session here: blocked. " in shown
+    assert "there is a budget on cost, and no model has a price" in shown
     monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)
@@ -577,3 +605,88 @@ def test_nothing_to_take_back_when_nothing_was_done(
     result = inside.run("connect", "gemini")
     assert (result.code, path.read_text()) == (1, "{}\n")
     assert "undo" not in result.out
+
+
+# --- What is shown --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "opencode"])
+def test_a_plan_shows_every_line_and_makes_nothing(
+    agent: str, machine: Machine, inside: Inside
+) -> None:
+    given(machine, agent)
+    if agent == "claude-code":
+        path = machine.user / SETTINGS[agent]
+        lines = path.read_text().replace("[ {", "[\n{").replace("} ]", "}\n]")
+        path.write_text(lines.replace("    ", "\t"))
+    everything = sorted(machine.root.rglob("*"))
+    shown = inside.ok("connect", agent, "--dry-run")
+    whole = inside.ok("connect", agent, "--dry-run", "--all")
+    assert inside.run("connect", agent, answers="n\n").code == 3
+    assert "Nothing to do" in inside.ok("disconnect", agent, "--yes").out
+    assert sorted(machine.root.rglob("*")) == everything  # not even a home
+    assert "more lines; --all shows them" in shown.out
+    assert "more lines" not in whole.out
+    assert "\\t" not in whole.out
+    assert "  - " not in whole.out  # what others wrote stays
+    assert '"dark"' not in whole.out
+    last = '"timeout": 120' if agent == "claude-code" else "tool.execute.before"
+    assert whole.out.count(last) >= 1
+
+
+def test_nothing_to_do_asks_for_no_restart(machine: Machine, inside: Inside) -> None:
+    assert "started again" in inside.ok("connect", "gemini", "--yes").err
+    assert "started again" not in inside.ok("connect", "gemini", "--yes").err
+
+
+def test_a_link_is_shown_with_where_it_leads(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = machine.user / "site"
+    (site / ".opencode" / "plugins").mkdir(parents=True)
+    (site / ".opencode" / "plugins" / "holdfast.js").symlink_to(machine.user / "victim.js")
+    monkeypatch.chdir(site)
+    shown = inside.ok("connect", "opencode", "--scope", "project", "--dry-run")
+    assert f"a link to {machine.user}/victim.js" in " ".join(shown.out.split())
+    assert "a link" not in inside.ok("connect", "gemini", "--dry-run").out
+
+
+def test_a_byte_order_mark_is_named(machine: Machine, inside: Inside) -> None:
+    for agent, name in (("claude-code", SETTINGS["claude-code"]), ("codex", ".codex/config.toml")):
+        path = machine.user / name
+        path.parent.mkdir()
+        path.write_bytes(b"\xef\xbb\xbf" + (b"{}\n" if name.endswith("json") else b"a = 1\n"))
+        result = inside.run("connect", agent, "--yes")
+        assert (result.code, "byte order mark" in result.err) == (2, True)
+    assert "byte order mark" in str(_problem(inside, "claude-code"))
+
+
+def test_in_the_home_directory_each_file_is_listed_once(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.user)
+    inside.ok("connect", "gemini", "--yes")
+    listed: Any = inside.json("connect", "--status")
+    paths = [each["path"] for each in listed["connections"]]
+    assert len(paths) == len(set(paths))
+    assert [each["scope"] for each in listed["connections"] if each["connected"]] == ["user"]
+    assert inside.ok("connect", "--status").out.count("settings.json") == 2  # and Claude Code's
+
+
+def test_doctor_tells_why_no_helper_can_start(
+    machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    runtime = machine.root / "run"
+    (runtime / "holdfast").mkdir(mode=0o700, parents=True)
+    runtime.chmod(0o700)
+    monkeypatch.setitem(NO_AGENT, "XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setattr(client, "_LONGEST", 500)
+    inside.ok("connect", "gemini", "--yes")
+    assert "no helper can start" not in _doctor(inside)
+    (runtime / "holdfast").chmod(0o777)
+    shown = _doctor(inside)
+    assert f"{runtime}/holdfast is not private: others may enter it (mode 777)" in shown
+    assert f"chmod 700 {runtime}/holdfast" in shown
+    inside.ok("config", "set", "hooks.helper", "false")
+    assert "no helper can start" not in _doctor(inside)

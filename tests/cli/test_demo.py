@@ -74,14 +74,19 @@ def test_the_demo_for_people(used: Machine) -> None:
     assert not (used.home / "operations").exists()
 
 
-def test_the_demo_is_in_colour_on_a_terminal_and_plain_in_a_pipe(machine: Machine) -> None:
+@pytest.mark.parametrize("piped", [False, pytest.param(True, marks=pytest.mark.deep)])
+def test_the_demo_is_in_colour_on_a_terminal_and_plain_in_a_pipe(
+    machine: Machine, piped: bool
+) -> None:
     settings = {"TMPDIR": str(machine.root)}
+    if piped:
+        plain = machine.ok("demo", env=settings)
+        assert "The plan removes" in plain.out
+        assert "\x1b" not in plain.out
+        return
     with machine.terminal("demo", columns=100, env=settings) as terminal:
         coloured = terminal.end()
     assert "\x1b[1mThe plan removes" in coloured.out, "the commands' own colours, too"
-    plain = machine.ok("demo", env=settings)
-    assert "The plan removes" in plain.out
-    assert "\x1b" not in plain.out
     for home in machine.root.glob("holdfast-demo-*"):
         shutil.rmtree(home)
 

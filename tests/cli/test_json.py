@@ -44,7 +44,7 @@ _RUNS: list[tuple[str, int, set[str]]] = [
     ("trash empty --yes", 0, _PLAN_RUN),
     ("config", 0, {"path", "settings"}),
     ("config show", 0, {"path", "settings"}),
-    ("config check", 0, {"path", "exists", "ok"}),
+    ("config check", 0, {"path", "exists", "ok", "warnings"}),
     ("config path", 0, {"path", "exists"}),
     ("config init", 0, {"path", "created", "applied"}),
     ("completion bash", 0, {"shell", "script"}),

@@ -156,6 +156,19 @@ def test_over_budget_it_is_stopped(machine: Machine, project: Path) -> None:
     assert said["agent_sessions"] == ["11111111-2222-4333-8444-555555555555"]
 
 
+def test_the_budget_holds_when_the_run_is_the_first_of_its_agent(
+    machine: Machine, project: Path
+) -> None:
+    """Its home is made while it runs."""
+    command = spend(machine, project)
+    away = machine.user / "away"
+    (machine.user / ".claude").rename(away)
+    script = f"mv {away} {machine.user}/.claude; {command}"
+    code, said, _ = run(machine, project, "--budget", "1ktokens", "--no-checkpoints", *sh(script))
+    assert code != 0
+    assert "the budget is 1,000" in said["stopped"]
+
+
 @pytest.mark.deep
 def test_a_transcript_that_goes_gives_no_budget_back(machine: Machine, project: Path) -> None:
     """The agent removes its transcript after 800 tokens, and goes on in another one."""

@@ -28,7 +28,6 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.moves import SqliteEngine
-from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (
     LIVING,
@@ -47,7 +46,7 @@ from tests.compat.hermes_sessions import (
     session_ids,
     undone,
 )
-from tests.stored import remove_rows, usage_of
+from tests.stored import file_of, remove_rows, usage_of
 
 FIRST = "20260101_101010_aaaaaa"
 TITLED = "20260103_000000_titled"
@@ -358,7 +357,7 @@ def test_an_own_home_counts_the_messages_of_hermes_as_hermes_does(
     )
     own = HoldfastHome(tmp_path / "own", clock=lambda: NOW)
     store = own.create_session_store()
-    import_sessions(SqliteImport(store), io.BytesIO(line.encode()), replace=False, now=NOW)
+    import_sessions(own.own.importing(), io.BytesIO(line.encode()), replace=False, now=NOW)
     assert [store.get(each).message_count for each in ids] == [3, 2]
     assert store.statistics(now=NOW, ages=(("any", float("inf")),)).messages == 5
 
@@ -379,7 +378,7 @@ def test_an_own_home_counts_the_messages_of_hermes_as_hermes_does(
 def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_path: Path) -> None:
     """Earlier versions counted that in own homes, and their bundles say so."""
     own = HoldfastHome(tmp_path / "own", clock=lambda: NOW)
-    store = own.create_session_store()
+    store = file_of(own.create_session_store())
     line = {
         "id": "a",
         "source": "cli",
@@ -392,12 +391,13 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
         ],
     }
     written = json.dumps(line).encode() + b"\n"
-    import_sessions(SqliteImport(store), io.BytesIO(written), replace=False, now=NOW)
+    import_sessions(own.own.importing(), io.BytesIO(written), replace=False, now=NOW)
     session = store.get("a")
     assert session.message_count == 1
     remove_rows(store, "a")
     life = LifeSigns(is_dead=lambda _: True, abandoned_after=0)
-    rows = StoreRows(store, SqliteEngine(store, lambda: NOW, life), lambda: NOW)
+    engine = SqliteEngine(store, lambda: NOW, life)
+    rows = StoreRows(store, engine, lambda: own.own.importing(count_usage=False), lambda: NOW)
     for counted in (2, 1):
         beside = Beside(
             operation="1",

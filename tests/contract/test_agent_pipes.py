@@ -14,13 +14,14 @@ import holdfast
 from holdfast.api.place import listed_homes
 from holdfast.errors import HoldfastError
 from holdfast.homes import aider, claude_code, cline, codex, continue_cli, records, vibe
-from holdfast.homes.appended import Lines, check_of
+from holdfast.homes.appended import Lines
 from holdfast.homes.archive_units import UnitArchiveMover
 from holdfast.homes.flat_yaml import flat_yaml
 from holdfast.homes.hermes.state_db.schema import is_hermes
 from holdfast.homes.meters import read_meter
 from holdfast.homes.registry import kinds
 from holdfast.homes.rewritten import Rewritten
+from holdfast.homes.same_file import check_of
 from holdfast.homes.transcripts import source_in
 from holdfast.hooks import client
 from holdfast.model.report import Result

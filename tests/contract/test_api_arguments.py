@@ -14,6 +14,7 @@ import holdfast
 from holdfast import Home, Message, Session, SessionFilter, TakeOutcome
 from holdfast.api.capture import open_recorder
 from holdfast.errors import UsageError
+from holdfast.value import replace
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -78,6 +79,7 @@ def test_checkpoints_take_a_session_for_its_id(home: Home, session: Session, pro
     (project / "new").write_text("newest")
     checkpoints.take(project, session="min")
     assert len(checkpoints.list(session="min")) == 1  # a whole id counts more than a start
+    assert checkpoints.list(session=replace(session, id="mi")) == []  # a session is that one
     with pytest.raises(UsageError, match="could be any of 2 sessions:\n  min\n  mine"):
         checkpoints.list(session="mi")
 

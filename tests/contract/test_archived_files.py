@@ -40,7 +40,6 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile
-from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import NOW, archive, clock, opened
 
 #: Said by the user, sent to the model: nothing else in a home looks like it.
@@ -311,7 +310,6 @@ def test_without_its_archive_nothing_is_deleted_for_good(root: Path, tmp_path: P
 
 def replace_session(home: HoldfastHome, name: str) -> None:
     line = {"id": name, "source": "cli", "started_at": NOW - 5, "ended_at": NOW, "messages": []}
-    store = home.create_session_store()
     with home.replacing("sessions import") as kept:
         raw = iter([json.dumps(line).encode() + b"\n"])
 
@@ -319,7 +317,7 @@ def replace_session(home: HoldfastHome, name: str) -> None:
             def readline(self, _size: int = -1, /) -> bytes:
                 return next(raw, b"")
 
-        report = import_sessions(SqliteImport(store, kept.keep), Lines(), replace=True, now=NOW)
+        report = import_sessions(home.own.importing(kept.keep), Lines(), replace=True, now=NOW)
     assert report.replaced == 1
 
 
@@ -355,11 +353,11 @@ def test_a_session_that_only_looks_the_same_takes_no_place(root: Path, way: str)
     operation = ""
     if way == "archive":
         with home.replacing("sessions import") as kept:
-            import_sessions(SqliteImport(store, kept.keep), redacted, replace=True, now=NOW)
+            import_sessions(home.own.importing(kept.keep), redacted, replace=True, now=NOW)
         report = restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
     else:
         operation = delete(home, old).operation or ""
-        import_sessions(SqliteImport(store), redacted, replace=False, now=NOW)
+        import_sessions(home.own.importing(), redacted, replace=False, now=NOW)
         _, report = undo(home, operation, clock=clock)
     assert [each.id for each in report.outcomes if each.result == "failed"] in (
         [f"{old}.tar.zst"],
@@ -396,7 +394,7 @@ def test_undoing_an_archive_drops_the_bundle_only_for_the_very_same_session(
     changed = line["messages"][0] if change.keys() & {"tokens", "cost"} else line
     changed.update(change)
     import_sessions(
-        SqliteImport(store), io.BytesIO(json.dumps(line).encode()), replace=False, now=NOW
+        home.own.importing(), io.BytesIO(json.dumps(line).encode()), replace=False, now=NOW
     )
     _, undone = undo(home, report.operation or "", clock=clock)
     [outcome] = [each for each in undone.outcomes if each.id == old]

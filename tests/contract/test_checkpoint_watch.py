@@ -235,12 +235,19 @@ class Stubborn(ShadowGitStore):
         session: str | None = None,
         turn: str | None = None,
         paths: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> Taking:
         if paths is not None and not self.failed:
             self.failed = True
             raise StorageError("The disk is full.")
         return super().take(
-            workdir, reason=reason, now=now, session=session, turn=turn, paths=paths
+            workdir,
+            reason=reason,
+            now=now,
+            session=session,
+            turn=turn,
+            paths=paths,
+            after=after,
         )
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.model.checkpoint import WORKTREE
 from holdfast.stores.checkpoints import look, walk, working_tree
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from holdfast.stores.checkpoints.walk import WORKTREE, is_worktree
+from holdfast.stores.checkpoints.walk import is_worktree
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything
 

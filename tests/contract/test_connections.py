@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,13 +71,13 @@ def test_a_closed_home_opens_again(tmp_path: Path, kind: type[HoldfastHome | Her
         db.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY)")
     db.close()
     home = kind(tmp_path, clock=lambda: 0.0)
-    first = home.session_store()
+    first: Any = home.session_store()
     assert first is not None
     home.close()
     home.close()
     with pytest.raises(HoldfastError, match="closed"):
         first.database.connection()
-    second = home.session_store()
+    second: Any = home.session_store()
     assert second is not None
     assert second.database.connection().execute("SELECT 1").fetchone() == (1,)
     home.close()

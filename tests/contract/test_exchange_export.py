@@ -13,20 +13,18 @@ import pytest
 
 from holdfast.errors import BusyError
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import ExportReport, export_sessions
 from holdfast.services.exchange.session_line import SET_APART, session_line
-from holdfast.stores.sqlite.session_import import SqliteImport
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
+from tests.session_stores import BOTH, kind_of, opened_for
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSessionStore]:
-    opened = SqliteSessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    yield from opened_for(request, tmp_path)
 
 
 def a_session(session_id: str, started_at: float = NOW - 100, **fields: Any) -> Session:
@@ -34,7 +32,7 @@ def a_session(session_id: str, started_at: float = NOW - 100, **fields: Any) -> 
     return replace(session, **fields)
 
 
-def test_the_form_of_a_line(store: SqliteSessionStore) -> None:
+def test_the_form_of_a_line(store: SessionStore) -> None:
     store.create(
         a_session(
             "a",
@@ -83,7 +81,7 @@ def test_in_pieces_however_long() -> None:
     assert max(map(len, pieces)) < 2_000
 
 
-def test_by_start_and_id_whatever_the_store_did_last(store: SqliteSessionStore) -> None:
+def test_by_start_and_id_whatever_the_store_did_last(store: SessionStore) -> None:
     for session_id, started_at in (("b", 2.0), ("c", 1.0), ("a", 2.0)):
         store.create(a_session(session_id, started_at))
     store.append("c", [Message(role="user")], now=NOW)
@@ -96,7 +94,7 @@ def test_by_start_and_id_whatever_the_store_did_last(store: SqliteSessionStore) 
     assert json.loads(sink.getvalue())["id"] == "b"
 
 
-def test_redacted_and_counted(store: SqliteSessionStore) -> None:
+def test_redacted_and_counted(store: SessionStore) -> None:
     secret = "gh" + "p_" + "a1B2" * 9
     store.create(a_session("a", title=f"with {secret}"))
     store.append("a", [Message(role="user", content=secret), Message(role="user")], now=NOW)
@@ -116,19 +114,20 @@ def test_redacted_and_counted(store: SqliteSessionStore) -> None:
 class ReplacingSink:
     """Another process replaces the session while it is being written."""
 
-    def __init__(self, store: SqliteSessionStore) -> None:
+    def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._written = 0
 
     def write(self, data: bytes, /) -> None:
         if not self._written:
-            with SqliteImport(self._store) as run:
+            run = kind_of(self._store).importing(self._store)
+            with run:
                 run.replace(a_session("a"), [], now=NOW)
         self._written += len(data)
 
 
 def test_a_session_that_changes_under_the_export_is_no_whole_one(
-    store: SqliteSessionStore,
+    store: SessionStore,
 ) -> None:
     store.create(a_session("a"))
     store.append("a", [Message(role="user")] * 600, now=NOW)
@@ -147,7 +146,7 @@ class Stopping:
         return len(self.steps) == 2
 
 
-def test_progress_and_stop(store: SqliteSessionStore) -> None:
+def test_progress_and_stop(store: SessionStore) -> None:
     for session_id in ("a", "b", "c"):
         store.create(a_session(session_id))
     progress = Stopping()

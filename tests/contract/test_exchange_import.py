@@ -12,20 +12,19 @@ from typing import Any
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.model.session import Message, Session, SessionFilter, Tokens
+from holdfast.model.session import Message, Search, Session, SessionFilter, Tokens
+from holdfast.ports import SessionStore
 from holdfast.services.exchange import json_lines
 from holdfast.services.exchange.session_export import export_sessions
 from holdfast.services.exchange.session_import import ImportReport, import_sessions
-from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
+from tests.session_stores import BOTH, in_file, kind_of, opened_for
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSessionStore]:
-    opened = SqliteSessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    yield from opened_for(request, tmp_path)
 
 
 def a_line(session_id: str = "a", *texts: str, **fields: Any) -> dict[str, Any]:
@@ -38,28 +37,35 @@ def a_line(session_id: str = "a", *texts: str, **fields: Any) -> dict[str, Any]:
 
 
 def bring(
-    store: SqliteSessionStore, *lines: dict[str, Any] | str | bytes, replace: bool = False
+    store: SessionStore, *lines: dict[str, Any] | str | bytes, replace: bool = False
 ) -> ImportReport:
     raw = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
     data = b"\n".join(line.encode() if isinstance(line, str) else line for line in raw)
-    return import_sessions(SqliteImport(store), io.BytesIO(data), replace=replace, now=NOW)
+    return import_sessions(
+        kind_of(store).importing(store), io.BytesIO(data), replace=replace, now=NOW
+    )
 
 
-def exported(store: SqliteSessionStore) -> bytes:
+def exported(store: SessionStore) -> bytes:
     sink = io.BytesIO()
     export_sessions(store, SessionFilter(), sink)
     return sink.getvalue()
 
 
-def check_index(store: SqliteSessionStore) -> None:
+def check_index(store: SessionStore) -> None:
     """Rank 1 compares the index with the text it refers to; the plain check does not."""
+    if not isinstance(store, SqliteSessionStore):
+        return
     with store.database.write() as db:
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def indexed(store: SqliteSessionStore, word: str) -> int:
+def indexed(store: SessionStore, word: str) -> int:
+    if not isinstance(store, SqliteSessionStore):
+        kind_of(store).index(store)
+        return len(store.search(Search(text=word, limit=10_000)))
     with store.database.read() as db:
         [number] = db.execute(
             "SELECT count(*) FROM message_index WHERE message_index MATCH ?", (word,)
@@ -67,7 +73,7 @@ def indexed(store: SqliteSessionStore, word: str) -> int:
     return int(number)
 
 
-def test_a_session_comes_in_whole(store: SqliteSessionStore) -> None:
+def test_a_session_comes_in_whole(store: SessionStore) -> None:
     line = a_line(
         title="",
         cwd="/w",
@@ -106,7 +112,7 @@ def test_a_session_comes_in_whole(store: SqliteSessionStore) -> None:
     assert second.extra == {"mood": None}
 
 
-def test_what_is_left_out_stays_open_and_takes_the_time_before(store: SqliteSessionStore) -> None:
+def test_what_is_left_out_stays_open_and_takes_the_time_before(store: SessionStore) -> None:
     messages: list[dict[str, Any]] = [
         {"role": "user"},
         {"role": "user", "timestamp": NOW - 5},
@@ -121,7 +127,7 @@ def test_what_is_left_out_stays_open_and_takes_the_time_before(store: SqliteSess
     assert store.get("c").last_active_at == NOW  # a clock that ran ahead keeps nothing alive
 
 
-def test_an_end_needs_a_time_and_a_reason(store: SqliteSessionStore) -> None:
+def test_an_end_needs_a_time_and_a_reason(store: SessionStore) -> None:
     report = bring(store, a_line("a", ended_at=NOW - 1), a_line("b", "x", "y", end_reason="quota"))
     assert store.get("a").end_reason == "ended"
     assert store.get("b").ended_at == NOW - 49
@@ -130,26 +136,26 @@ def test_an_end_needs_a_time_and_a_reason(store: SqliteSessionStore) -> None:
     )
 
 
-def test_what_is_there_is_skipped(store: SqliteSessionStore) -> None:
+def test_what_is_there_is_skipped(store: SessionStore) -> None:
     bring(store, a_line("a", "old"))
     report = bring(store, a_line("a", "new"), a_line("b", "new"))
     assert (report.imported, report.skipped, report.messages) == (1, ("a",), 1)
     assert [message.content for message in store.messages("a")] == ["old"]
 
 
-def test_a_line_that_was_refused_leaves_its_id_free(store: SqliteSessionStore) -> None:
+def test_a_line_that_was_refused_leaves_its_id_free(store: SessionStore) -> None:
     report = bring(store, a_line("a", pinned=5), a_line("a", "good"))
     assert (report.imported, [refusal.line for refusal in report.refused]) == (1, [1])
 
 
-def test_half_a_character_in_a_title_is_replaced(store: SqliteSessionStore) -> None:
+def test_half_a_character_in_a_title_is_replaced(store: SessionStore) -> None:
     report = bring(store, a_line("a", title="rocket \ud83d"))
     assert store.get("a").title == "rocket \ufffd"
     assert report.notes == ("a: an unpaired surrogate in `title` was replaced",)
 
 
 def test_long_lines_are_read_piece_by_piece(
-    store: SqliteSessionStore, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_lines, "SHORT", 100)
     monkeypatch.setattr("holdfast.services.exchange.json_lines._PIECE", 7)
@@ -166,7 +172,7 @@ def test_long_lines_are_read_piece_by_piece(
 
 
 def test_lines_beyond_the_limit_are_refused(
-    store: SqliteSessionStore, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_lines, "SHORT", 1_000)
     monkeypatch.setattr(json_lines, "LONGEST", 3_000)
@@ -177,12 +183,12 @@ def test_lines_beyond_the_limit_are_refused(
     assert report.imported == 2
 
 
-def test_a_mark_at_the_beginning_and_other_line_ends(store: SqliteSessionStore) -> None:
+def test_a_mark_at_the_beginning_and_other_line_ends(store: SessionStore) -> None:
     line = json.dumps(a_line("a")).encode()
     assert bring(store, b"\xef\xbb\xbf" + line + b"\r", b"\r", b"").imported == 1
 
 
-def test_an_empty_file_is_no_mistake(store: SqliteSessionStore) -> None:
+def test_an_empty_file_is_no_mistake(store: SessionStore) -> None:
     assert bring(store) == ImportReport()
 
 
@@ -199,11 +205,15 @@ class Stopping:
         return bool(self.steps)
 
 
-def test_a_stop_is_heeded_between_two_batches(store: SqliteSessionStore) -> None:
+def test_a_stop_is_heeded_between_two_batches(store: SessionStore) -> None:
     lines = "\n".join(json.dumps(a_line(f"s{number}", "x")) for number in range(250))
     progress = Stopping()
     report = import_sessions(
-        SqliteImport(store), io.BytesIO(lines.encode()), replace=False, now=NOW, progress=progress
+        kind_of(store).importing(store),
+        io.BytesIO(lines.encode()),
+        replace=False,
+        now=NOW,
+        progress=progress,
     )
     assert report.stopped
     assert report.imported == store.count(SessionFilter()) == 100
@@ -213,8 +223,9 @@ def test_a_stop_is_heeded_between_two_batches(store: SqliteSessionStore) -> None
 
 
 def test_a_disk_that_fills_leaves_whole_sessions(
-    store: SqliteSessionStore, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = in_file(store)
     with store.database.read() as db:
         [pages] = db.execute("PRAGMA page_count").fetchone()
     store.database.connection().execute(f"PRAGMA max_page_count = {pages + 100}")
@@ -228,9 +239,10 @@ def test_a_disk_that_fills_leaves_whole_sessions(
     check_index(store)
 
 
-def test_a_failure_inside_a_batch_takes_nothing_else_with_it(store: SqliteSessionStore) -> None:
+def test_a_failure_inside_a_batch_takes_nothing_else_with_it(store: SessionStore) -> None:
     """Also when the store itself refuses a session half-way, after part of it was written."""
-    with SqliteImport(store) as run, run.transaction():
+    run = kind_of(store).importing(store)
+    with run, run.transaction():
         run.add(Session(id="a", source="x", started_at=1.0, last_active_at=1.0), [], now=NOW)
         bad = [Message(role="user", content="x", timestamp=1.0)] * 600
         bad += [Message(role="", timestamp=1.0)]
@@ -241,7 +253,8 @@ def test_a_failure_inside_a_batch_takes_nothing_else_with_it(store: SqliteSessio
     check_index(store)
 
 
-def test_a_run_leaves_nothing_behind_in_the_connection(store: SqliteSessionStore) -> None:
+def test_a_run_leaves_nothing_behind_in_the_connection(store: SessionStore) -> None:
+    store = in_file(store)
     for _ in range(2):
         bring(store, a_line("a"))
     with pytest.raises(sqlite3.OperationalError, match="no such table"):

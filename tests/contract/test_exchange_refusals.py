@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.model.session import Session, SessionFilter
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.ports import SessionStore
 from tests.contract.test_exchange_import import a_line, bring
+from tests.session_stores import BOTH, opened_for
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSessionStore]:
-    opened = SqliteSessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    yield from opened_for(request, tmp_path)
 
 
 REFUSED: dict[str, tuple[dict[str, Any] | str | bytes, str]] = {
@@ -78,7 +77,7 @@ REFUSED: dict[str, tuple[dict[str, Any] | str | bytes, str]] = {
 
 @pytest.mark.parametrize(("line", "reason"), REFUSED.values(), ids=REFUSED)
 def test_a_bad_line_is_refused_by_its_number(
-    store: SqliteSessionStore, line: dict[str, Any] | str | bytes, reason: str
+    store: SessionStore, line: dict[str, Any] | str | bytes, reason: str
 ) -> None:
     report = bring(store, a_line("before"), "", line, a_line("after"))
     [refusal] = report.refused
@@ -89,7 +88,7 @@ def test_a_bad_line_is_refused_by_its_number(
     assert report.to_json()["refused"] == [{"line": 3, "session": None, "reason": refusal.text}]
 
 
-def test_an_id_stands_once_in_a_file(store: SqliteSessionStore) -> None:
+def test_an_id_stands_once_in_a_file(store: SessionStore) -> None:
     lines = (a_line("a", "one"), a_line("a", "two"), a_line("A", "three"))
     store.create(Session(id="a", source="cli", started_at=1.0, last_active_at=1.0))
     report = bring(store, *lines)

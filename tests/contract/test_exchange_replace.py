@@ -10,19 +10,18 @@ import pytest
 
 from holdfast.model.session import AWAITED_PARENT, Message, Relation
 from holdfast.model.stored_session import Holder
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.ports import SessionStore
 from tests.builders import NOW
 from tests.contract.test_exchange_import import a_line, bring, check_index, exported, indexed
+from tests.session_stores import BOTH, opened_for
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSessionStore]:
-    opened = SqliteSessionStore(tmp_path / "sessions.db")
-    yield opened
-    opened.close()
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    yield from opened_for(request, tmp_path)
 
 
-def test_parents_may_come_later(store: SqliteSessionStore) -> None:
+def test_parents_may_come_later(store: SessionStore) -> None:
     child = a_line("child", parent_id="parent", relation="branch", mood="x")
     report = bring(store, child, a_line("parent"))
     assert report.notes == ()
@@ -31,7 +30,7 @@ def test_parents_may_come_later(store: SqliteSessionStore) -> None:
     assert store.get("child").extra == {"mood": "x"}
 
 
-def test_a_parent_may_come_with_a_later_import(store: SqliteSessionStore) -> None:
+def test_a_parent_may_come_with_a_later_import(store: SessionStore) -> None:
     report = bring(store, a_line("child", parent_id="parent", relation="delegate"))
     assert report.notes == (
         "child: its parent parent is not in the store; it has no parent for now",
@@ -46,7 +45,7 @@ def test_a_parent_may_come_with_a_later_import(store: SqliteSessionStore) -> Non
     assert store.get("child").extra == {}
 
 
-def test_no_session_becomes_its_own_ancestor(store: SqliteSessionStore) -> None:
+def test_no_session_becomes_its_own_ancestor(store: SessionStore) -> None:
     report = bring(
         store,
         a_line("a", parent_id="c"),
@@ -60,7 +59,7 @@ def test_no_session_becomes_its_own_ancestor(store: SqliteSessionStore) -> None:
     assert store.get("y").parent_id == "x"
 
 
-def test_replaced_in_the_store_and_in_the_index(store: SqliteSessionStore) -> None:
+def test_replaced_in_the_store_and_in_the_index(store: SessionStore) -> None:
     many = [f"heron {place}" for place in range(300)]  # enough to be indexed
     bring(store, a_line("a", *many), a_line("kid", parent_id="a"), a_line("z", *many))
     assert indexed(store, "heron") > 500
@@ -76,7 +75,7 @@ def test_replaced_in_the_store_and_in_the_index(store: SqliteSessionStore) -> No
     check_index(store)
 
 
-def test_replacing_what_is_only_half_indexed(store: SqliteSessionStore) -> None:
+def test_replacing_what_is_only_half_indexed(store: SessionStore) -> None:
     bring(store, a_line("a", *(["one"] * 200)))
     bring(store, a_line("b", *(["two 漢字 \ud800\0"] * 200)))  # indexed up to its end
     store.append("b", [Message(role="user", content="three")] * 100, now=NOW)  # and these are not
@@ -84,11 +83,10 @@ def test_replacing_what_is_only_half_indexed(store: SqliteSessionStore) -> None:
         bring(store, a_line(session_id), replace=True)
         check_index(store)
     assert indexed(store, "one") == indexed(store, "two") == indexed(store, "three") == 0
-    with store.database.read() as db:
-        assert db.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    assert store.statistics(now=NOW, ages=(("any", float("inf")),)).messages == 0
 
 
-def test_a_reader_of_the_old_session_never_sees_the_new_one(store: SqliteSessionStore) -> None:
+def test_a_reader_of_the_old_session_never_sees_the_new_one(store: SessionStore) -> None:
     bring(store, a_line("a", *(["old"] * 600)))
     reader = store.messages("a")
     assert next(reader).content == "old"
@@ -96,7 +94,7 @@ def test_a_reader_of_the_old_session_never_sees_the_new_one(store: SqliteSession
     assert {message.content for message in reader} == {"old"}
 
 
-def test_a_session_that_is_held_open_is_not_replaced(store: SqliteSessionStore) -> None:
+def test_a_session_that_is_held_open_is_not_replaced(store: SessionStore) -> None:
     holder = Holder(host="here", boot="b", process=7, started="s")
     bring(store, a_line("a", "old"))
     store.hold("a", holder, now=NOW)
@@ -108,7 +106,7 @@ def test_a_session_that_is_held_open_is_not_replaced(store: SqliteSessionStore) 
     assert bring(store, a_line("a", "new"), replace=True).replaced == 1
 
 
-def test_a_routing_key_stays_where_it_leads(store: SqliteSessionStore) -> None:
+def test_a_routing_key_stays_where_it_leads(store: SessionStore) -> None:
     bring(store, a_line("now", routing_key="k"))
     report = bring(store, a_line("past", routing_key="k"))
     assert report.notes == ("past: its routing key belongs to now and stays there",)

@@ -22,13 +22,15 @@ from holdfast.model.session import Message, Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.prices import Prices
 from tests.guarding import PRICES, Bench, spend, until_refused
+from tests.session_stores import BOTH, config_for
 from tests.stored import usage_of
 
 DAY = 86_400.0
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(params=BOTH)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    config_for(request.param, tmp_path / "home")
     made = Bench(tmp_path / "home")
     yield made
     made.close()

@@ -32,7 +32,7 @@ from holdfast.stores.sqlite.schema import prepared
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import archive, bring
-from tests.stored import usage_of
+from tests.stored import file_of, usage_of
 
 NOW = 1_800_000_000.0
 PAGE = 4096
@@ -116,7 +116,7 @@ def test_pruned_and_brought_back_it_is_as_it_was(root: Path) -> None:
     items = [as_item(store.get(name)) for name in ("guarded", "plain")]
     plan = plan_all(items, str(root), NOW, command="delete", reason="asked", undoable=True)
     assert apply(plan, home, clock=lambda: NOW).removed == 2
-    with store.database.read() as db:
+    with file_of(store).database.read() as db:
         assert db.execute("SELECT count(*) FROM guarded").fetchone() == (0,)
     _, report = undo_latest(home, clock=lambda: NOW)
     assert report.brought_back == 2

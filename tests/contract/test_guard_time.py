@@ -15,6 +15,7 @@ from holdfast.model.stored_session import Holder
 from holdfast.policy.budgets import GuardOptions
 from holdfast.stores import processes
 from tests.guarding import Bench, spend
+from tests.session_stores import BOTH, config_for
 
 HOUR = 3_600.0
 #: The case to stop: so many messages, in so many seconds, in so many turns of the loop.
@@ -23,8 +24,9 @@ MESSAGES, SECONDS, ITERATIONS = 602, 107.0, 209
 TOKENS, LATER = 22_000_000, 2 * HOUR
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(params=BOTH)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    config_for(request.param, tmp_path / "home")
     made = Bench(tmp_path / "home")
     yield made
     made.close()

@@ -7,6 +7,7 @@ import json
 import os
 import posix
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,11 @@ PERL = shutil.which("perl")
 NOTHING = "/nothing/here"
 USER_HOME = os.fsdecode(posix.environ.get(b"HOME", b""))
 NODE = shutil.which("node")
+#: For what takes seconds.
+ONE_WAY = (
+    pytest.param("python", marks=[pytest.mark.deep] if PERL else []),
+    pytest.param("perl", marks=pytest.mark.skipif(not PERL, reason="no Perl")),
+)
 WAYS = ("python", pytest.param("perl", marks=pytest.mark.skipif(not PERL, reason="no Perl")))
 
 
@@ -225,8 +231,68 @@ def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> Non
     assert all(each.checkpoint for each in calls)
 
 
+# --- A helper that says nothing -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ONE_WAY)
+def test_a_stopped_helper_goes_on_and_answers(way: str, hooked: Hooked) -> None:
+    hooked.run()
+    process = hooked.wait_for_helper()
+    os.kill(process, signal.SIGSTOP)
+    started = time.monotonic()
+    done = hooked.run(way, behind=NOTHING)  # nobody but the helper can answer
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert time.monotonic() - started < 20
+    assert hooked.seen() == 2
+
+
+@pytest.mark.parametrize("way", ONE_WAY)
+def test_a_helper_that_gives_no_sign_is_not_waited_for(way: str, hooked: Hooked) -> None:
+    """One that cannot be woken. What it finds when it comes back is not asked any more."""
+    hooked.folder.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(hooked.folder / f"{client.name_for(hooked.identity())}.sock"))
+        server.listen()
+        started = time.monotonic()
+        done = hooked.run(way)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert 1.9 < time.monotonic() - started < 20
+        assert hooked.seen() == 1
+        helper = Helper(hooked.folder)
+        peer, _ = server.accept()
+        with peer:
+            helper._begin(peer)
+            until = time.monotonic() + 20
+            while helper._busy and time.monotonic() < until:
+                time.sleep(0.01)
+    assert not helper._busy
+    assert hooked.seen() == 1
+
+
+@pytest.mark.parametrize("way", ONE_WAY)
+def test_a_helper_that_works_for_long_gives_signs_and_is_waited_for(
+    way: str, hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(peer: socket.socket) -> Reply:
+        peer.recv(65_536)
+        time.sleep(2.6)
+        return Reply(out="late")
+
+    hooked.folder.mkdir(mode=0o700)
+    helper = Helper(hooked.folder)
+    monkeypatch.setattr(helper, "_answer", answer)
+    thread = threading.Thread(target=helper.run)
+    thread.start()
+    hooked.wait_for_helper()
+    done = hooked.run(way, behind=NOTHING)
+    next(hooked.folder.glob("*.sock")).unlink()
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"late", b"")
+    thread.join(timeout=20)
+    assert not thread.is_alive()
+
+
 def without_helper(hooked: Hooked) -> None:
-    (hooked.home / "operations").mkdir(parents=True)
+    (hooked.home / "operations").mkdir(parents=True, exist_ok=True)
     (hooked.home / "config.toml").write_text("[hooks]\nhelper=false\n")
 
 
@@ -393,7 +459,7 @@ def test_a_helper_looks_at_who_asks(hooked: Hooked) -> None:
     with socket.socket(socket.AF_UNIX) as peer:
         peer.connect(str(next(hooked.folder.glob("*.sock"))))
         peer.sendall(b"holdfast2 claude-code open %d 1 8\n%s/nonsense" % (len(who), who))
-        assert peer.recv(100) == b""
+        assert peer.makefile("rb").read().strip() == b""  # signs of life, and no answer
     thread.join(timeout=20)
     assert not thread.is_alive()
 
@@ -625,12 +691,39 @@ def test_the_plugin_of_opencode_says_why_it_stops(event: str, word: str, tmp_pat
     assert done.stderr.strip() == ("it is used up" if word == "run" else "")
 
 
-def test_a_helper_can_be_turned_off(hooked: Hooked) -> None:
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("[hooks]\nhelper=false\n", False),
+        ("[hooks]\nhelper     =\tfalse\n", False),
+        ('[hooks]\n"helper" = false # no\n', False),
+        ("hooks = { helper = false }\n", False),
+        ("hooks.helper = false\n", False),
+        ("[hooks]\n# helper = false\nhelper = true\n", True),
+        ("[hooks]\nhelper = \n", True),
+        ("[other]\nhelper = false\n", True),
+    ],
+)
+def test_what_the_configuration_says_about_a_helper(
+    text: str, wanted: bool, hooked: Hooked
+) -> None:
+    hooked.home.mkdir()
+    (hooked.home / "config.toml").write_text(text)
+    assert client._wants_helper(str(hooked.home)) is wanted
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_helper_can_be_turned_off(way: str, hooked: Hooked) -> None:
+    hooked.run()
+    process = hooked.wait_for_helper()  # for another home, it goes on
     without_helper(hooked)
-    assert hooked.run().returncode == 0
-    assert hooked.seen() == 1
+    done = hooked.run(way, behind=NOTHING)
+    assert b"cannot be started" in done.stderr if way == "perl" else done.returncode == 0
+    assert helper_of(hooked.folder) == process
+    assert end_helper(hooked.folder)
+    assert hooked.run(way).returncode == 0
     time.sleep(0.3)
-    assert not hooked.folder.exists()
+    assert helper_of(hooked.folder) is None
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -8,7 +8,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,15 @@ from holdfast.errors import SessionEndedError, UnknownSessionError
 from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import CostTotals, Usage
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, content, schema
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import pattern, prepared
-from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
+from tests.session_stores import BOTH, kind_of, opened_for
 from tests.stored import remove_rows, usage_of
 
 NOW = moment("2026-03-25T12:00")
@@ -41,11 +42,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "sessions.db"
 
 
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteSessionStore]:
-    opened = SqliteSessionStore(path)
-    yield opened
-    opened.close()
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
+    tmp_path.chmod(0o700)
+    yield from opened_for(request, tmp_path)
 
 
 def a_session(name: str = "a", **fields: Any) -> Session:
@@ -63,7 +63,15 @@ def answered(**fields: Any) -> Message:
     return replace(made, **fields)
 
 
-def rows(store: SqliteSessionStore) -> Rows:
+def rows(store: SessionStore) -> Rows:
+    if not isinstance(store, SqliteSessionStore):
+        return {
+            (each.day or "", each.source, each.model or ""): (
+                *astuple(each.usage.tokens),
+                each.usage.cost,
+            )
+            for each in store.usage_entries()
+        }
     with store.database.read() as db:
         return {
             (day, source, model): tuple(used)
@@ -79,13 +87,13 @@ def usage_at(path: Path) -> CostTotals:
 
 
 def bring(
-    store: SqliteSessionStore,
+    store: SessionStore,
     *lines: dict[str, Any],
     replacing: bool = False,
     count_usage: bool = True,
 ) -> None:
     stream = io.BytesIO("\n".join(json.dumps(line) for line in lines).encode())
-    importing = SqliteImport(store, count_usage=count_usage)
+    importing = kind_of(store).importing(store, count_usage=count_usage)
     report = import_sessions(importing, stream, replace=replacing, now=NOW)
     assert report.refused == ()
 
@@ -103,7 +111,7 @@ def used(tokens: int, days_ago: float = 0, cost: float | None = None) -> dict[st
 # --- appending --------------------------------------------------------------------------------
 
 
-def test_usage_is_kept_by_day_source_and_model(store: SqliteSessionStore) -> None:
+def test_usage_is_kept_by_day_source_and_model(store: SessionStore) -> None:
     store.create(a_session("a"))
     store.create(a_session("b", source="cron", model=None))
     store.append("a", [answered(), answered(timestamp=NOW - DAY), answered()], now=NOW)
@@ -116,14 +124,14 @@ def test_usage_is_kept_by_day_source_and_model(store: SqliteSessionStore) -> Non
     }
 
 
-def test_messages_that_used_nothing_leave_the_ledger_alone(store: SqliteSessionStore) -> None:
+def test_messages_that_used_nothing_leave_the_ledger_alone(store: SessionStore) -> None:
     store.create(a_session())
     store.append("a", [Message(role="user", content="x"), answered(tokens=0, cost=0)], now=NOW)
     assert rows(store) == {}
     assert usage_of(store).ever.usage == Usage()
 
 
-def test_a_known_cost_counts_without_tokens(store: SqliteSessionStore) -> None:
+def test_a_known_cost_counts_without_tokens(store: SessionStore) -> None:
     store.create(a_session())
     store.append("a", [answered(tokens=None), answered(cost=None)], now=NOW)
     assert rows(store) == {("2026-03-25", "cli", "m"): (10, 2, 3, 0.5)}
@@ -156,7 +164,7 @@ def test_every_time_has_a_place(path: Path, timestamp: float, day: str) -> None:
         assert rows(store) == {(day, "cli", "m"): (10, 2, 3, 0.5)}
 
 
-def test_what_is_not_stored_is_not_counted(store: SqliteSessionStore) -> None:
+def test_what_is_not_stored_is_not_counted(store: SessionStore) -> None:
     store.create(a_session())
     with pytest.raises(UnknownSessionError), store.transaction():
         _append_to_two(store, "a", "nobody")
@@ -166,17 +174,17 @@ def test_what_is_not_stored_is_not_counted(store: SqliteSessionStore) -> None:
     assert rows(store) == {}
 
 
-def _append_to_two(store: SqliteSessionStore, *names: str) -> None:
+def _append_to_two(store: SessionStore, *names: str) -> None:
     for name in names:
         store.append(name, [answered()], now=NOW)
 
 
-def test_what_leaves_the_store_stays_counted(store: SqliteSessionStore) -> None:
+def test_what_leaves_the_store_stays_counted(store: SessionStore) -> None:
     for name in ("a", "b"):
         store.create(a_session(name))
         store.append(name, [answered()], now=NOW)
     before = rows(store)
-    remove_rows(store, "a")
+    kind_of(store).remove(store, "a")
     assert rows(store) == before
     stats = store.statistics(now=NOW, ages=[("all", float("inf"))])
     assert (stats.tokens, stats.cost) == (12, 0.5)
@@ -185,7 +193,7 @@ def test_what_leaves_the_store_stays_counted(store: SqliteSessionStore) -> None:
     )
 
 
-def test_every_day_with_usage_is_told(store: SqliteSessionStore) -> None:
+def test_every_day_with_usage_is_told(store: SessionStore) -> None:
     store.create(a_session())
     for day in range(40):
         store.append("a", [answered(timestamp=NOW - 2 * day * DAY)], now=NOW)
@@ -195,7 +203,7 @@ def test_every_day_with_usage_is_told(store: SqliteSessionStore) -> None:
     assert usage.ever.usage.tokens.input == 400
 
 
-def test_shares_begin_with_what_used_most(store: SqliteSessionStore) -> None:
+def test_shares_begin_with_what_used_most(store: SessionStore) -> None:
     for name, source, model, times in (("a", "x", "m", 1), ("b", "y", None, 3), ("c", "z", "n", 2)):
         store.create(a_session(name, source=source, model=model))
         store.append(name, [answered()] * times, now=NOW)
@@ -210,7 +218,7 @@ def test_shares_begin_with_what_used_most(store: SqliteSessionStore) -> None:
 # --- importing --------------------------------------------------------------------------------
 
 
-def test_an_import_counts_once(store: SqliteSessionStore) -> None:
+def test_an_import_counts_once(store: SessionStore) -> None:
     line = a_line("a", used(5, days_ago=2), used(6))
     bring(store, line)
     bring(store, line)
@@ -220,14 +228,14 @@ def test_an_import_counts_once(store: SqliteSessionStore) -> None:
     }
 
 
-def test_a_refused_line_counts_nothing(store: SqliteSessionStore) -> None:
+def test_a_refused_line_counts_nothing(store: SessionStore) -> None:
     line = a_line("a", used(5), {"role": "user", "tokens": "many"})
     stream = io.BytesIO(json.dumps(line).encode())
-    assert import_sessions(SqliteImport(store), stream, replace=False, now=NOW).refused
+    assert import_sessions(kind_of(store).importing(store), stream, replace=False, now=NOW).refused
     assert rows(store) == {}
 
 
-def test_what_is_replaced_is_taken_off(store: SqliteSessionStore) -> None:
+def test_what_is_replaced_is_taken_off(store: SessionStore) -> None:
     bring(store, a_line("a", used(5, days_ago=2, cost=0.1), used(6)), a_line("b", used(1)))
     bring(store, a_line("a", used(7, days_ago=1), source="cron", model="m"), replacing=True)
     assert rows(store) == {
@@ -236,7 +244,7 @@ def test_what_is_replaced_is_taken_off(store: SqliteSessionStore) -> None:
     }
 
 
-def test_replacing_a_session_by_itself_changes_nothing(store: SqliteSessionStore) -> None:
+def test_replacing_a_session_by_itself_changes_nothing(store: SessionStore) -> None:
     line = a_line("a", *(used(n, days_ago=n % 5, cost=0.1 * n) for n in range(40)))
     bring(store, line, a_line("b", used(3, cost=0.7)))
     before = rows(store)
@@ -244,11 +252,11 @@ def test_replacing_a_session_by_itself_changes_nothing(store: SqliteSessionStore
     assert rows(store) == {key: pytest.approx(row) for key, row in before.items()}
 
 
-def test_what_comes_back_is_not_counted_again(store: SqliteSessionStore) -> None:
+def test_what_comes_back_is_not_counted_again(store: SessionStore) -> None:
     line = a_line("a", used(5, cost=0.1))
     bring(store, line)
     before = rows(store)
-    remove_rows(store, "a")
+    kind_of(store).remove(store, "a")
     bring(store, line, count_usage=False)
     assert store.get("a").tokens.input == 5
     assert rows(store) == before

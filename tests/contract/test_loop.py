@@ -17,9 +17,12 @@ from holdfast.api.capture import Capture
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.errors import StorageError
+from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.serve import serve
+from holdfast.model.checkpoint import NotCaptured, Taking
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
 from holdfast.stores.checkpoints.writer import CheckpointWriter
+from holdfast.value import replace
 from tests.builders import NOW
 from tests.unit.test_meters import OpenCode, append, claude_answer, claude_result
 
@@ -283,6 +286,55 @@ def test_what_cannot_be_done_is_said_and_the_user_decides(
         assert "No space left" in session.loop.calls("s1")[0].missed
 
 
+LARGE = NotCaptured(path="film.mkv", reason="too large: 2 GB, the limit is 10 MB")
+SECRET = NotCaptured(path="keys\nx", reason="a directory that cannot be read: Permission denied")
+SOCKET = NotCaptured(path="s", reason="a socket, not a file")
+
+
+@pytest.mark.parametrize("how", ["allow", "block"])
+@pytest.mark.parametrize(
+    ("left", "said", "blocks"),
+    [
+        ((SOCKET,), "", False),
+        ((SOCKET, LARGE), "lacks film.mkv (too large: 2 GB", False),
+        ((LARGE, SECRET), "lacks keys\\nx (a directory that cannot be read", True),
+        ((SECRET,) * 5, "and 2 more", True),
+    ],
+)
+def test_what_a_checkpoint_lacks_is_said(
+    left: tuple[NotCaptured, ...],
+    said: str,
+    blocks: bool,
+    how: str,
+    home: Path,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the user's own limit leaves out stops no tool; what cannot be read does, with block."""
+    take = CheckpointWriter.take
+
+    def lacking(*given: Any, **named: Any) -> Taking:
+        return replace(take(*given, **named), not_captured=left)
+
+    monkeypatch.setattr(CheckpointWriter, "take", lacking)
+    session = Session(home, project, config=f'[hooks]\non_failure = "{how}"\n')
+    first, second = session.tool(), session.tool()
+    assert first.passes == second.passes == (how == "allow" or not blocks)
+    if first.passes:
+        assert said in first.notice
+        assert second.notice == ""
+    else:
+        assert said in second.reason
+    assert all(call.checkpoint and said in call.missed for call in session.loop.calls("s1"))
+
+
+def test_a_file_that_is_too_large_is_named(home: Path, project: Path) -> None:
+    session = Session(home, project, config="[checkpoints]\nmax_file_size_mb = 1\n")
+    (project / "big.csv").write_bytes(b"x" * 2_000_000)
+    assert "big.csv (too large" in session.tool().notice
+    assert session.tool() == Decision()
+
+
 def test_tools_of_several_sessions_at_once(home: Path, project: Path) -> None:
     sessions = [Session(home, project, f"s{number}") for number in range(4)]
     said: list[Decision] = []
@@ -366,7 +418,10 @@ def test_a_model_without_a_price_hides_nothing(budget: str, home: Path, project:
     append(session.transcript, claude_answer(1), strange)
     said = session.tool()
     assert said.verdict is Verdict.STOP
-    assert "is used up (at least 1.05)" in said.reason
+    assert "is used up (at least $1.05)" in said.reason
+    name, _, _ = budget.rpartition("\n")[2].partition(" ")
+    key = f"hooks.{name}" if "project" in name else f"guard.{name}"
+    assert f"`holdfast config set {key} VALUE`" in said.reason
     (home / "config.toml").write_text(f"[guard]\n{budget.format(2)}\n{OPUS}")
     said = session.tool()
     assert said.passes
@@ -375,6 +430,32 @@ def test_a_model_without_a_price_hides_nothing(budget: str, home: Path, project:
         other = Session(home, project, "s2")
         other.now = session.now
         assert "no price for small-1;" in other.tool().notice
+
+
+@pytest.mark.parametrize(("model", "prices"), [("", ""), ("gpt", OPUS), ("", OPUS), ("opus", OPUS)])
+def test_without_a_price_not_even_the_first_tool_runs(
+    model: str, prices: str, home: Path, project: Path
+) -> None:
+    config = f'[hooks]\non_failure = "block"\n[guard]\nmax_cost = 0.5\n{prices}'
+    session = Session(home, project, config=config)
+    assert session.tool(model=model).passes == (prices == OPUS and model != "gpt")
+    assert Session(home, project, "s2").tool(agent="opencode", transcript="").undecided
+
+
+def test_a_limit_that_is_set_later_bounds_the_whole_day(home: Path, project: Path) -> None:
+    first, second = Session(home, project), Session(home, project, "s2")
+    first.now = second.now = 1_774_440_000.0
+    for number in range(4):
+        append(first.transcript, claude_answer(number))
+        assert first.tool() == Decision()
+    (home / "config.toml").write_text("[guard]\ndaily_tokens = 300\n")
+    assert "(440)" in second.tool().reason
+    assert "(440)" in first.loop.next_tool("claude-code", "s1").reason
+    (home / "config.toml").write_text("")
+    append(second.transcript, claude_answer(9))
+    assert second.tool() == Decision()
+    (home / "config.toml").write_text("[guard]\ndaily_tokens = 300\n")
+    assert "(550)" in first.tool().reason  # what was used while there was no limit
 
 
 def test_a_day_is_shared_by_all_sessions_and_ends(home: Path, project: Path) -> None:
@@ -658,6 +739,8 @@ def test_a_call_that_is_asked_about_twice_counts_once(home: Path, project: Path)
         {"tool_input": "DEEP"},
         {"session_id": "a\ud800b", "cwd": "/nonexistent\0x"},
         {"session_id": "s\0", "cwd": "/x\ud800"},
+        {"hook_event_name": None},
+        {"hook_event_name": ["PreToolUse"]},
     ],
 )
 def test_nothing_that_an_agent_says_gets_past_on_failure(
@@ -672,6 +755,20 @@ def test_nothing_that_an_agent_says_gets_past_on_failure(
     denied = reply.code == 2 or '"deny"' in reply.out
     assert denied == closed
     assert reply.out + reply.err
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "opencode"])
+@pytest.mark.parametrize("tool", [None, "", ["Bash"], {"name": "Bash"}])
+def test_a_tool_without_a_name_may_change_files(
+    agent: str, tool: Any, home: Path, project: Path
+) -> None:
+    event = AGENTS[agent].events[0]
+    said = {"session_id": "s1", "cwd": str(project), "hook_event_name": event, "tool_name": tool}
+    more = {"event": event, "input": {"tool": tool, "sessionID": "s1"}, "directory": str(project)}
+    reply = serve(agent, home, json.dumps({**said, **more}).encode())
+    assert (reply.code, reply.out) == (0, "")
+    [call] = Loop(Place(home)).calls("s1")
+    assert call.checkpoint
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -9,12 +10,15 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.errors import BusyError
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.reply import SILENT
 from holdfast.hooks.serve import serve
-from holdfast.model.loop import Decision, Touches
+from holdfast.model.loop import Decision, Touches, Verdict
+from holdfast.stores.loop_book import FileLoopBook
 from tests.contract.test_loop import Session, checkpoints
 from tests.small_disk import with_a_disk
+from tests.unit.test_meters import append, claude_answer
 
 # --- A disk that is really full -------------------------------------------------------------------
 
@@ -94,6 +98,22 @@ def test_hooks_on_a_full_disk(how: str, tmp_path: Path) -> None:
         assert '"deny"' in each
         assert "tokens is used up" in each
     assert noted[0] is noted[-1] is True
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), BusyError("locked")])
+def test_a_used_up_day_holds_where_it_cannot_be_noted(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    home, project = tmp_path / "home", _repository(tmp_path / "site")
+    session = Session(home, project, config="[guard]\ndaily_tokens = 300\n")
+    session.now = 1_774_440_000.0  # the day of the recorded answers
+    monkeypatch.setattr(FileLoopBook, "note_day", full)
+    assert session.tool().passes
+    append(session.transcript, *map(claude_answer, range(4)))
+    assert session.tool().verdict is Verdict.STOP
 
 
 _CONNECT = f"""{_FILLED}

@@ -30,7 +30,7 @@ from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step
-from tests.stored import remove_rows
+from tests.stored import file_of, remove_rows
 
 PRUNE = "[sessions]\nauto_prune = true\n"
 HOUR = 3600.0
@@ -224,8 +224,7 @@ def test_trash_whose_time_is_over_is_emptied(root: Path, config: str) -> None:
 def test_space_is_given_back_even_when_nothing_is_pruned(root: Path) -> None:
     a_home(root, "", sessions=600)
     home = HoldfastHome(root, clock=time.time)
-    store = home.session_store()
-    assert store is not None
+    store = file_of(home.session_store())
     with store.transaction():
         for session in store.find(holdfast.SessionFilter()):
             remove_rows(store, session.id)

@@ -37,7 +37,16 @@ from tests.cli.machine import Machine, age, item_id
 from tests.cli.privileges import as_nobody_special, mounts_of_its_own
 from tests.cli.runner import COMMAND
 from tests.cli.runner import Result as Ran
-from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, check_whole, opened, see
+from tests.stored import (
+    a_dead_holder,
+    a_line,
+    an_open_line,
+    bring_in,
+    check_whole,
+    file_of,
+    opened,
+    see,
+)
 
 pytestmark = pytest.mark.usefixtures("bad_day")
 
@@ -277,9 +286,7 @@ def written_elsewhere(machine: Machine) -> Iterator[None]:
 
 
 def _impatient(home: HoldfastHome) -> HoldfastHome:
-    store = home.session_store()
-    assert store is not None
-    store.database._busy_seconds = 0.1
+    file_of(home.session_store()).database._busy_seconds = 0.1
     return home
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from holdfast.errors import QueryError, UsageError
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter
+from holdfast.ports import SessionStore
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
-from holdfast.stores.sqlite.search import search, suggestion
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.space import give_back, renew_index
+from tests.session_stores import BOTH, KINDS, in_file, kind_of
 
 EVERYTHING = SessionFilter()
 
@@ -24,8 +25,8 @@ EVERYTHING = SessionFilter()
 class Library:
     """A store, and a shorter way to put messages into it and to find them."""
 
-    def __init__(self, path: Path, settled: bool) -> None:
-        self.store = SqliteSessionStore(path)
+    def __init__(self, kind: str, folder: Path, settled: bool) -> None:
+        self.store: SessionStore = KINDS[kind].open(KINDS[kind].place(folder))
         self._settled = settled
         self._clock = 0.0
 
@@ -44,16 +45,14 @@ class Library:
 
     def settle(self) -> None:
         """Index everything."""
-        with self.store.database.write() as db:
-            [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
-            search_index.catch_up(db, newest, batch=1)
+        kind_of(self.store).index(self.store)
 
     def hits(
         self, text: str, *, wanted: SessionFilter = EVERYTHING, **options: Any
     ) -> Sequence[Hit]:
         if self._settled:
             self.settle()
-        return search(self.store.database, Search(text=text, wanted=wanted, **options))
+        return self.store.search(Search(text=text, wanted=wanted, **options))
 
     def find(self, text: str, **options: Any) -> list[int | None]:
         return [hit.message.number for hit in self.hits(text, **options)]
@@ -62,13 +61,22 @@ class Library:
         return self.find(text, substring=True, **options)
 
 
-@pytest.fixture(params=["indexed", "recent"])
+@pytest.fixture(
+    params=[
+        ("sqlite", "indexed"),
+        ("sqlite", "recent"),
+        pytest.param(("postgres", "indexed"), marks=pytest.mark.deep),
+        pytest.param(("postgres", "recent"), marks=pytest.mark.deep),
+    ],
+    ids=" ".join,
+)
 def library(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Library]:
     """Every test runs twice: on messages in the index, and on messages not yet in it."""
     monkeypatch.setattr(search_module, "_READ_FIRST", 0)
-    made = Library(tmp_path / "sessions.db", settled=request.param == "indexed")
+    kind, state = request.param
+    made = Library(kind, tmp_path, settled=state == "indexed")
     yield made
     made.store.close()
 
@@ -182,10 +190,7 @@ def test_deleted_and_rolled_back_messages_are_not_found(library: Library) -> Non
     stays = library.say("needle", session="stays")
     assert len(library.find("needle")) == 2
 
-    with library.store.database.write() as db:
-        [number] = db.execute("SELECT number FROM sessions WHERE id = 'gone'").fetchone()
-        search_index.forget(db, number)
-        db.execute("DELETE FROM sessions WHERE number = ?", (number,))
+    kind_of(library.store).remove(library.store, "gone")
     with contextlib.suppress(ZeroDivisionError), library.store.transaction():
         library.say("needle", session="stays")
         raise ZeroDivisionError
@@ -202,17 +207,15 @@ def test_a_search_inside_a_transaction_sees_what_it_wrote(library: Library) -> N
 
 
 def test_a_search_neither_writes_nor_waits(library: Library, tmp_path: Path) -> None:
+    store = in_file(library.store)
     number = library.say("needle in the store")
     library.find("needle")
     writer = sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
-    before = library.store.database.connection().total_changes
-    assert (
-        search(library.store.database, Search(text="needle", wanted=EVERYTHING))[0].message.number
-        == number
-    )
-    assert search(library.store.database, Search(text="eedl", wanted=EVERYTHING, substring=True))
-    assert library.store.database.connection().total_changes == before
+    before = store.database.connection().total_changes
+    assert store.search(Search(text="needle", wanted=EVERYTHING))[0].message.number == number
+    assert store.search(Search(text="eedl", wanted=EVERYTHING, substring=True))
+    assert store.database.connection().total_changes == before
     writer.close()
 
 
@@ -307,15 +310,15 @@ def test_a_negative_page_is_refused(library: Library, limit: int, offset: int) -
 def test_an_empty_store_finds_nothing(library: Library) -> None:
     assert library.find("a OR b*") == []
     assert library.part("ab") == []
-    assert suggestion(library.store.database, "needle") == []
+    assert library.store.close_words("needle") == []
 
 
 # --- Indexed and recent together ------------------------------------------------------------------
 
 
-@pytest.fixture
-def growing(tmp_path: Path) -> Iterator[Library]:
-    made = Library(tmp_path / "sessions.db", settled=False)
+@pytest.fixture(params=BOTH)
+def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
+    made = Library(request.param, tmp_path, settled=False)
     yield made
     made.store.close()
 
@@ -327,8 +330,9 @@ def test_a_store_that_grows_is_always_searched_whole(growing: Library) -> None:
             number = growing.say(f"message {count}" + (" with needle" if count % 7 == 0 else ""))
             if count % 7 == 0:
                 wanted.add(number)
-    with growing.store.database.read() as db:
-        assert search_index.indexed(db) == 512
+    if isinstance(growing.store, SqliteSessionStore):
+        with growing.store.database.read() as db:
+            assert search_index.indexed(db) == 512
     assert set(growing.find("needle", limit=1000)) == wanted
     assert set(growing.part("eedl", limit=1000)) == wanted
     assert growing.find('"message 3"')
@@ -353,21 +357,23 @@ def test_close_words_are_suggested(growing: Library) -> None:
         for _ in range(300):
             growing.say("connection refused")
         growing.say("conection")
-    assert suggestion(growing.store.database, "connexion refsued") == ["connection", "refused"]
-    assert suggestion(growing.store.database, "connection -zzz") == []
+    if not isinstance(growing.store, SqliteSessionStore):
+        kind_of(growing.store).index(growing.store, 300)
+    assert growing.store.close_words("connexion refsued") == ["connection", "refused"]
+    assert growing.store.close_words("connection -zzz") == []
 
 
 @pytest.mark.parametrize("small", [0, 25_000], ids=["in steps", "at once"])
 def test_an_index_that_is_begun_anew_leaves_nothing_of_the_old_one(
     growing: Library, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
+    database = in_file(growing.store).database
     monkeypatch.setattr(search_index, "_SMALL", small)
     monkeypatch.setattr(search_index, "_ROWS_OF_OLD", 1)
     with growing.store.transaction():
         for count in range(300):
             growing.say("needle " + " ".join(f"word{count}x{each}" for each in range(50)))
     growing.settle()
-    database = growing.store.database
     renew_index(database)
     with database.read() as db:
         assert search_index.has_old(db)
@@ -386,12 +392,14 @@ def test_an_index_that_is_begun_anew_leaves_nothing_of_the_old_one(
 def test_what_slips_through_to_fts5_is_still_a_query_error(growing: Library) -> None:
     with pytest.raises(QueryError):
         search_module._matching(
-            growing.store.database.connection(),
+            in_file(growing.store).database.connection(),
             "SELECT 1 FROM message_index WHERE message_index MATCH ?",
             ['"'],
         )
 
 
-def _check_index(store: SqliteSessionStore) -> None:
+def _check_index(store: SessionStore) -> None:
+    if not isinstance(store, SqliteSessionStore):
+        return
     with store.database.write() as db:
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")

@@ -26,7 +26,7 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
-from tests.stored import remove_rows
+from tests.stored import file_of, remove_rows
 
 NOW = 1_800_000_000.0
 MESSAGES = 24
@@ -82,9 +82,7 @@ def a_home(tmp_path: Path, messages: int) -> HoldfastHome:
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:
-    store = home.session_store()
-    assert store is not None
-    return store
+    return file_of(home.session_store())
 
 
 def remove(home: HoldfastHome, *ids: str, undoable: bool = True) -> Report:

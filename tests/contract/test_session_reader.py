@@ -23,6 +23,7 @@ from holdfast.ports import SessionStore
 from holdfast.services.session_reader import _PLURALS, SessionFilters, SessionReader
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.compat.hermes_sessions import recorded
+from tests.session_stores import KINDS
 
 NOW = 1_700_000_000.0
 #: The recorded home of Hermes has sessions of these names; the own store gets some like them.
@@ -32,7 +33,14 @@ MANY = 700
 
 
 def own(place: Path) -> SessionStore:
-    store = SqliteSessionStore(place / "sessions.db")
+    return filled(SqliteSessionStore(place / "sessions.db"))
+
+
+def shared(place: Path) -> SessionStore:
+    return filled(KINDS["postgres"].open(KINDS["postgres"].place(place)))
+
+
+def filled(store: SessionStore) -> SessionStore:
     for number, (name, source, parent, relation) in enumerate(
         [
             (PARENT, "cli", None, None),
@@ -67,7 +75,10 @@ def hermes(place: Path) -> SessionStore:
     return HermesSessionStore(root / "state.db", place / "state")
 
 
-@pytest.fixture(params=[own, hermes], ids=["own", "hermes"])
+@pytest.fixture(
+    params=[own, hermes, pytest.param(shared, marks=pytest.mark.deep)],
+    ids=["own", "hermes", "postgres"],
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionStore]:
     make: Callable[[Path], SessionStore] = request.param
     made = make(tmp_path)

@@ -57,12 +57,12 @@ def mortal() -> Iterator[postgres.Server]:
 
 
 class LosingWire(SyncWire):
-    """Loses the connection around commits, as `lost` says for each: before, after, or not."""
+    """Loses the connection around what commits an append, as `lost` says: before, after, or not."""
 
     lost: list[str]
 
     def execute(self, statement: str, values: Values | None = None) -> Rows:
-        how = self.lost.pop(0) if statement == "COMMIT" and self.lost else ""
+        how = self.lost.pop(0) if "append_messages" in statement and self.lost else ""
         if how == "after":
             super().execute(statement, values)
         if how:
@@ -73,11 +73,31 @@ class LosingWire(SyncWire):
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
+def test_a_change_whose_commit_has_no_answer_is_made_once(lost: str) -> None:
+    class Wire(SyncWire):
+        losing = True
+
+        def execute(self, statement: str, values: Values | None = None) -> Rows:
+            if statement != "COMMIT" or not Wire.losing:
+                return super().execute(statement, values)
+            Wire.losing = False
+            if lost == "after":
+                super().execute(statement, values)
+            self._connection.pgconn.finish()
+            raise psycopg.OperationalError("the connection is lost")
+
+    with contextlib.closing(PostgresSessionStore(postgres.a_database(), connect=Wire)) as store:
+        a_session(store)  # a second time it would be refused
+        assert store.get(ID).message_count == 0
+        assert not Wire.losing
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
 def test_an_append_whose_commit_has_no_answer_is_stored_once(lost: str) -> None:
     class Wire(LosingWire):
         pass
 
-    Wire.lost = ["", lost]
+    Wire.lost = [lost]
     with contextlib.closing(PostgresSessionStore(postgres.a_database(), connect=Wire)) as store:
         a_session(store)
         added = store.append(ID, [Message("user", "once", tokens=7)], now=NOW)
@@ -88,14 +108,40 @@ def test_an_append_whose_commit_has_no_answer_is_stored_once(lost: str) -> None:
         tally.verified()
 
 
+def test_a_statement_that_comes_late_is_refused() -> None:
+    """A connection that its process gave up on may still have a statement on its way."""
+
+    class Wire(LosingWire):
+        lost: list[str] = []  # noqa: RUF012 - of this test
+        late: list[tuple[str, Any]] = []  # noqa: RUF012 - of this test
+
+        def execute(self, statement: str, values: Values | None = None) -> Rows:
+            if "append_messages" in statement and not self.late:
+                self.late.append((statement, values))
+                self._connection.pgconn.finish()
+                raise psycopg.OperationalError("the connection is lost")
+            return super().execute(statement, values)
+
+    url = postgres.a_database()
+    with contextlib.closing(PostgresSessionStore(url, connect=Wire)) as store:
+        a_session(store)
+        store.append(ID, [Message("user", "once")], now=NOW)
+        [(statement, values)] = Wire.late
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("SET search_path = holdfast")
+            with pytest.raises(psycopg.Error, match="late"):
+                other.execute(statement, values)
+        assert said(store) == Counter({"once": 1})
+
+
 def test_what_nobody_can_tell_is_said() -> None:
     """Without an answer about a commit an append is not repeated."""
 
     class Wire(LosingWire):
-        lost = ["", "after"]  # noqa: RUF012 - of this test
+        lost = ["after"]  # noqa: RUF012 - of this test
 
         def execute(self, statement: str, values: Values | None = None) -> Rows:
-            if statement.startswith("SELECT number FROM commits"):
+            if "settle_write" in statement:
                 raise psycopg.OperationalError("the connection is lost")
             return super().execute(statement, values)
 

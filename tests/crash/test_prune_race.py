@@ -18,6 +18,7 @@ from holdfast.policy.rules import Limits, Policy, Rules
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo
 from tests import tally
+from tests.stored import file_of
 
 ROOT = Path(__file__).parents[2]
 TALKERS = 3
@@ -82,7 +83,7 @@ def check(home: HoldfastHome, said: list[str]) -> None:
         there.update(f"{session.id} {text}" for text in texts)
     assert there.keys() == set(said), "an acknowledged message is lost, or was never said"
     assert max(there.values()) == 1
-    with store.database.write() as db:
+    with file_of(store).database.write() as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")

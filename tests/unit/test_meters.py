@@ -160,6 +160,19 @@ def test_tool_errors_in_a_row(agent: str, transcript: Path) -> None:
         assert reading.errors == expected
 
 
+def test_a_failed_command_of_gemini_is_an_error(transcript: Path) -> None:
+    """As Gemini CLI writes it: the call succeeded, and the command did not."""
+    for number, output in enumerate(
+        ("Exit Code: 0\nOutput: x\nExit Code: 3\nPGID: 1", "Output: Exit Code: 3")
+    ):
+        record = gemini_result(failed=False)
+        [call] = record["toolCalls"]
+        response = {"functionResponse": {"response": {"output": f"<untrusted>\n{output}"}}}
+        call |= {"name": "run_shell_command", "result": [response], "resultDisplay": "x"}
+        append(transcript, record)
+        assert read_meter("gemini", [transcript], {})[0].errors == 1 - number
+
+
 def test_an_answer_of_claude_in_several_blocks_counts_once(transcript: Path) -> None:
     append(transcript, claude_answer(1, written=1), claude_answer(1, written=10))
     reading, marks = read_meter("claude-code", [transcript], {})

@@ -37,6 +37,7 @@ from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
+from holdfast.policy.checkpoint_gaps import gaps
 from holdfast.policy.loop_guard import (
     MISSED,
     UNDECIDED,
@@ -63,11 +64,14 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Taking
+    from holdfast.stores.checkpoints.watched_takes import WatchedTakes
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 #: How long notes about a session are kept after its last event, in seconds.
 NOTES_KEPT = 90 * 86_400.0
 _LONGEST_NAME = 60
+#: An agent works in few projects at a time, and each takes watches of the kernel.
+_MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
@@ -88,9 +92,12 @@ class Loop:
     configuration says is read once: whoever answers many hooks makes another one when the file
     changes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, resident: bool = False) -> None:
+        """`resident` is for a process that answers many hooks: see `follow`."""
         self._place = place
+        self._resident = resident
         self._writers: dict[Path, tuple[threading.Lock, CheckpointWriter]] = {}
+        self._watched: dict[Path, WatchedTakes] = {}
         self._said: set[tuple[str, str, str]] = set()
 
     @cached_property
@@ -120,6 +127,13 @@ class Loop:
             return self._rules().blocks_on_failure
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
+
+    def may_have_helper(self) -> bool:
+        """Whether a helper may answer for this home. Raises nothing."""
+        try:
+            return self._is_default or self._place.settings.hooks.helper
+        except Exception:  # noqa: BLE001 - as above; whoever decides says what is wrong
+            return True
 
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
         """What holds, and what is wrong with the configuration: then the defaults hold."""
@@ -158,7 +172,8 @@ class Loop:
         state = LoopState(agent=agent, session="", project=project)
         today = self.book.day(self._today())
         decision = judge(rules, state, today.uses, errors=0, tool="")
-        undecided = wrong or decision.undecided or lost_words(rules, state, today)
+        lost = lost_words(rules, state, today) or rules.lacks_price(agent, "")
+        undecided = wrong or decision.undecided or lost
         said = _settled(decision, undecided, rules, known=False)
         return said, measured(rules, state, today.uses)
 
@@ -202,9 +217,10 @@ class Loop:
             if not event.subagent:
                 state = with_prompt(state, errors)
                 state = replace(state, turn=event.turn or str(state.turns))
-            today = self._used_today(state, rules)
+            today = self._used_today(before, state, rules)
             decision = judge(rules, state, today.uses, errors=errors, tool="")
-            undecided = wrong or decision.undecided or missing or lost_words(rules, state, today)
+            lost = lost_words(rules, state, today) or rules.lacks_price(event.agent, event.model)
+            undecided = wrong or decision.undecided or missing or lost
             state, known = with_told(state, UNDECIDED, undecided)
             book.keep(state)
         return _settled(decision, undecided, rules, known=known)
@@ -212,8 +228,7 @@ class Loop:
     def _before_tool(self, event: LoopEvent, rules: LoopRules, wrong: str) -> Decision:
         """A tool that may run has its checkpoint, whatever went wrong with counting."""
         book = self.book
-        state, decision = book.look(event.agent, event.session), Decision()
-        state, undecided, known = replace(state, turn=event.turn or state.turn), wrong, False
+        state, decision, undecided, known = None, Decision(), wrong, False
         try:
             with book.session(event.agent, event.session) as before:
                 state, errors, missing = self._metered(self._seen(before, event, rules), rules)
@@ -221,10 +236,11 @@ class Loop:
                 call = f"{event.call} {given}" if event.call else ""
                 if call not in state.counted:
                     state = replace(state, run=state.run.after(event.tool, given))
-                today = self._used_today(state, rules)
+                today = self._used_today(before, state, rules)
                 judged = before_call(state, call)
                 decision = judge(rules, judged, today.uses, errors=errors, tool=event.tool)
                 lost = lost_words(rules, state, today)
+                lost = lost or rules.lacks_price(event.agent, event.model)
                 undecided = wrong or decision.undecided or missing or lost
                 if decision.passes and not (undecided and rules.blocks_on_failure):
                     state = with_call(state, call)
@@ -236,6 +252,9 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
             undecided = undecided or f"this call cannot be counted: {_words(error)}"
             known = not self._is_news(event, undecided)
+        if state is None:  # the note is not ours at the moment
+            state = book.look(event.agent, event.session)
+            state = replace(state, turn=event.turn or state.turn)
         decision = _settled(decision, undecided, rules, known=known)
         if not decision.passes:
             return decision
@@ -264,7 +283,7 @@ class Loop:
 
     def _metered(self, state: LoopState, rules: LoopRules) -> tuple[LoopState, int, str]:
         """The state with what the agent wrote since, tool errors in a row, and what is missing."""
-        if state.agent not in METERED or not rules.reads_records(state.agent):
+        if state.agent not in METERED:
             return state, 0, ""
         paths = transcript_paths(state.transcripts)
         try:
@@ -287,13 +306,18 @@ class Loop:
                 )
         return replace(state, marks=marks, used=used), reading.errors, missing
 
-    def _used_today(self, state: LoopState, rules: LoopRules) -> DayNote:
-        if not rules.bounds_days(state.agent):
+    def _used_today(self, before: LoopState, state: LoopState, rules: LoopRules) -> DayNote:
+        """What was used today. Once it is counted, it is for all sessions, with a limit for theirs
+        or without."""
+        today = self._today()
+        used, bounded = state.used_on(today), rules.bounds_days(state.agent)
+        is_new = used.by_model != before.used_on(today).by_model
+        if not bounded and not (is_new and self.book.has_day(today)):
             return DayNote()
         try:
-            return self.book.note_day(self._today(), state.used_on(self._today()))
+            return self.book.note_day(today, used)
         except (HoldfastError, OSError):  # a used-up day holds on a full disk, too
-            return self._seen_today(state)
+            return self._seen_today(state) if bounded else DayNote()
 
     def _today(self) -> str:
         return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
@@ -323,10 +347,11 @@ class Loop:
         """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
         if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
             return decision
-        missed = ""
+        missed, on_purpose = "", False
         for number, place in enumerate(_projects(event)):
-            why = self._take(place, event, state, configured=not by_default)
-            missed = why if number == 0 else missed  # elsewhere than in its project is extra
+            why, wanted = self._take(place, event, state, configured=not by_default)
+            if number == 0:  # elsewhere than in its project is extra
+                missed, on_purpose = why, wanted
         noted, known = with_told(state, MISSED, missed)
         if noted.told != state.told:
             try:
@@ -336,11 +361,12 @@ class Loop:
                 known = bool(missed) and not self._is_news(event, missed)
         if not missed:
             return decision
-        said = _on_failure(f"there is no checkpoint. {missed}", blocks=rules.blocks_on_failure)
+        said = _on_failure(missed, blocks=rules.blocks_on_failure and not on_purpose)
         if said.passes and known:
             return decision  # once is enough
         notice = "\n".join(filter(None, (decision.notice, said.notice)))
-        return replace(said, advice=decision.advice, notice=notice)
+        undecided = "" if on_purpose else said.undecided
+        return replace(said, advice=decision.advice, notice=notice, undecided=undecided)
 
     def _is_news(self, event: LoopEvent, why: str) -> bool:
         """Whether this was not said before. For what cannot be noted: a helper knows it, and
@@ -353,19 +379,24 @@ class Loop:
     def _takes_checkpoints(self) -> bool:
         return self._is_default or self._place.settings.hooks.checkpoints
 
-    def _take(self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool) -> str:
-        """Take a checkpoint and write down that it is there; says why there is none."""
+    def _take(
+        self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool
+    ) -> tuple[str, bool]:
+        """Take a checkpoint and write down that it is there; says why there is none or what it
+        lacks, and whether that is as the user wants it."""
         turn = state.turn or None
-        missed, found, workdir = "", "", str(place)
+        missed, found, workdir, wanted = "", "", str(place), False
         for attempt in _candidates(place, event):
             try:
                 taking = self._taken(attempt, event, turn, configured=configured)
             except (HoldfastError, OSError, ValueError) as error:
-                missed = _words(error)
+                missed = f"there is no checkpoint. {_words(error)}"
                 break
             found, workdir = taking.id or "", str(attempt)
-            missed = "" if found else f"{taking.reason}."
+            missed = f"there is no checkpoint. {taking.reason}."
             if found:
+                lacking = gaps(taking.not_captured)
+                missed, wanted = lacking.words, not lacking.failed
                 break
         call = ToolCall(
             at=self._place.clock(),
@@ -380,7 +411,7 @@ class Loop:
         # On a full disk there may be room for neither; the checkpoint itself names its session.
         with suppress(HoldfastError, OSError):
             self.book.add_call(event.agent, event.session, call)
-        return missed
+        return missed, wanted
 
     def _taken(
         self, place: Path, event: LoopEvent, turn: str | None, *, configured: bool
@@ -389,15 +420,42 @@ class Loop:
         if place not in self._writers:
             writer = Capture(self._place, configured=configured).writer()
             self._writers[place] = threading.Lock(), writer
+            if self._resident:
+                self._remember(place, writer)
         lock, writer = self._writers[place]
+        watched = self._watched.get(place)
+        reason, session = _reason(event), event.session
         with lock:
-            return writer.take(
-                place,
-                reason=_reason(event),
-                now=self._place.clock(),
-                session=event.session,
-                turn=turn,
-            )
+            now = self._place.clock()
+            if watched is not None:
+                return watched.take(reason=reason, now=now, session=session, turn=turn)
+            return writer.take(place, reason=reason, now=now, session=session, turn=turn)
+
+    def _remember(self, place: Path, writer: CheckpointWriter) -> None:
+        # Imported here: only the helper needs it.
+        from holdfast.stores.checkpoints.watched_takes import WatchedTakes  # noqa: PLC0415
+
+        self._watched[place] = WatchedTakes(writer, place)
+        while len(self._watched) > _MOST_WATCHED:
+            self._unwatch(next(iter(self._watched)))
+
+    def _unwatch(self, place: Path) -> None:
+        with self._writers[place][0]:
+            if watched := self._watched.pop(place, None):
+                watched.close()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for place in list(self._watched):
+            self._unwatch(place)
+
+    def follow(self) -> None:
+        """Watch the projects that checkpoints are taken of, so that the next ones cost as much as
+        what changed. To be called when nobody waits for an answer."""
+        for place, each in list(self._watched.items()):
+            if each.is_to_be_followed() and (watch := each.watch()) is not None:
+                with self._writers[place][0]:
+                    each.follow(watch)
 
 
 def _projects(event: LoopEvent) -> Sequence[Path]:
@@ -450,7 +508,7 @@ def _candidates(place: Path, event: LoopEvent) -> Iterator[Path]:
 
 def _reason(event: LoopEvent) -> str:
     names = ", ".join(Path(each).name for each in event.paths[:3])
-    return one_line(f"before {event.tool} {names}".strip())[: 2 * _LONGEST_NAME]
+    return one_line(f"before {event.tool or 'a tool'} {names}".strip())[: 2 * _LONGEST_NAME]
 
 
 def _is_new(state: LoopState, paths: Sequence[Path]) -> bool:

@@ -190,6 +190,10 @@ class Machine:
         """The homes that are there, found once."""
         return self._found[0]
 
+    def look_for_homes(self) -> None:
+        """Find the homes anew the next time: the first session of an agent makes its home."""
+        self.__dict__.pop("_found", None)
+
     @property
     def unread(self) -> Sequence[UnreadHome]:
         """The places of homes that nobody can look into."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan
@@ -15,9 +16,17 @@ def plan_rewrites(
     place: Place, rewrites: Sequence[Rewrite], *, source: str, reason: str, name: str
 ) -> HomePlan:
     """A plan of these changes. `source` is the agent whose files they are."""
+    plan = rewrite_plan(place, place.home.root, rewrites, source=source, reason=reason, name=name)
+    return HomePlan(place=place, home=place.home, plan=plan)
+
+
+def rewrite_plan(
+    place: Place, root: Path, rewrites: Sequence[Rewrite], *, source: str, reason: str, name: str
+) -> Plan:
+    """The same to look at, for a home that may not be there yet."""
     now = place.clock()
-    plan = Plan(
-        home=str(place.home.root),
+    return Plan(
+        home=str(root),
         command=place.command(name),
         made_at=now,
         items=tuple(
@@ -37,4 +46,3 @@ def plan_rewrites(
             if not each.nothing
         ),
     )
-    return HomePlan(place=place, home=place.home, plan=plan)

@@ -8,20 +8,15 @@ and just before that place.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
 
 from holdfast.homes.records import MOST_LINE_BYTES, Record, parsed, skip_rest
+from holdfast.homes.same_file import check_of
 from holdfast.model.part import Counts
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file
 from holdfast.value import dataclass, field
-
-#: What is compared before a reader goes on: so much at the beginning and before the place.
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,30 +135,3 @@ class Appended:
 
     def _check(self, offset: int) -> str:
         return check_of(self.path, offset)
-
-
-def check_of(path: Path, offset: int) -> str:
-    """What proves that a file is still the same up to a place; "" if it is shorter now."""
-    return _checked(path, offset, with_inode=True)
-
-
-def content_check_of(path: Path, offset: int) -> str:
-    """The same of what is in it: a copy has it, too."""
-    return _checked(path, offset, with_inode=False)
-
-
-def _checked(path: Path, offset: int, *, with_inode: bool) -> str:
-    with open_file(path) as file:
-        status = os.fstat(file.fileno())
-        if status.st_size < offset:
-            return ""
-        inode = status.st_ino if with_inode else ""
-        seen = blake2b(f"{inode}/{offset}/".encode(), digest_size=16)
-        seen.update(_block(file, 0, min(_BLOCK, offset)))
-        seen.update(_block(file, max(0, offset - _BLOCK), min(_BLOCK, offset)))
-    return seen.hexdigest()
-
-
-def _block(file: BinaryIO, start: int, size: int) -> bytes:
-    file.seek(start)
-    return file.read(size)

@@ -20,9 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.homes.appended import check_of, content_check_of
 from holdfast.homes.blocks import tokens_in
 from holdfast.homes.records import MOST_LINE_BYTES, Record, moment, names_in, parsed
+from holdfast.homes.same_file import check_of, checks_of
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
@@ -33,11 +33,15 @@ from holdfast.value import dataclass
 #: What a look knows of those before, as JSON: by the path of each file.
 Marks: TypeAlias = Mapping[str, Any]
 
-_EXIT = re.compile(r"(?:Process exited with code|Exit code:?|\"exit_code\":) ?(-?\d+)")
+_EXIT = re.compile(r"(?:Process exited with code|Exit [Cc]ode:?|\"exit_code\":) ?(-?\d+)")
+#: Where Gemini CLI says it: below what the command wrote, which may say something like it, too.
+_GEMINI_SHELL = "run_shell_command"
+_GEMINI_EXIT = re.compile(r"(?:^|\\n|\n)Exit Code: (-?\d+)")
 #: The fields with a number of tokens, of all agents.
 _COUNTED = re.compile(r"_tokens$|^(input|output|thoughts|cached)$")
 #: So many calls of tools, and answers of Claude Code, are remembered, to count none of them twice.
 _MOST_CALLS = 200
+_MOST_ANSWERS = 50
 #: What Claude Code writes by itself, when a request fails or is taken back, names this model.
 _NO_MODEL = "<synthetic>"
 
@@ -217,14 +221,9 @@ def _take_over(path: Path, known: dict[str, Any]) -> None:
     for name, said in list(known.items()):
         before = _Tally(said)
         with suppress(OSError, ValueError):
-            if before.offset and (
-                check_of(path, before.offset) == before.check
-                or (
-                    before.content
-                    and not os.path.lexists(name)
-                    and content_check_of(path, before.offset) == before.content
-                )
-            ):
+            check, content = checks_of(path, before.offset)
+            moved = content and content == before.content and not os.path.lexists(name)
+            if before.offset and (moved or check == before.check):
                 del known[name]
                 known[str(path)] = {**said, "was": [*before.was, name]}
                 return
@@ -245,8 +244,7 @@ def _read_on(path: Path, form: _Form, said: Any) -> _Tally:
             tally.unclear += _is_damaged(line)
     if tally is not before:
         tally.keep(before)
-    tally.check = check_of(path, tally.offset)
-    tally.content = content_check_of(path, tally.offset)
+    tally.check, tally.content = checks_of(path, tally.offset)
     return tally
 
 
@@ -288,7 +286,7 @@ def _claude_code(said: Record, tally: _Tally) -> None:
         )
         if isinstance(name, str) and name:
             when, model = said.get("timestamp"), message.get("model")
-            tally.replace(name, when, model, found, most=_MOST_CALLS)
+            tally.replace(name, when, model, found, most=_MOST_ANSWERS)
         else:  # each is an answer of its own
             tally.add(said.get("timestamp"), message.get("model"), found)
     elif _is_answer(said, message):
@@ -401,9 +399,9 @@ def _gemini_call(call: object, tally: _Tally) -> None:
         return
     counted.append(call.get("id"))
     del counted[:-_MOST_CALLS]
-    exits = _EXIT.search(str(call.get("resultDisplay") or call.get("result"))[:2_000])
-    failed = call["status"] == "error" or (exits is not None and exits[1] != "0")
-    tally.ended(failed=failed)
+    result = call.get("result") if call.get("name") == _GEMINI_SHELL else None
+    exits = _GEMINI_EXIT.findall(str(result)[-2_000:])
+    tally.ended(failed=call["status"] == "error" or (bool(exits) and exits[-1] != "0"))
 
 
 def _subagents_of_claude(path: Path) -> Sequence[Path]:

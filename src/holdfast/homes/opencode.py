@@ -213,9 +213,7 @@ def _releases(database: Path, there: Collection[tuple[str, str]]) -> list[str]:
 
 
 def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
-    time = head.get("time") or {}
-    at = time.get("created")
-    at = at / 1000 if isinstance(at, int | float) else None
+    at = _moment(head, "created")
     of = {
         kind: [p for p in parts if p.get("type") == kind] for kind in ("text", "reasoning", "tool")
     }
@@ -239,13 +237,22 @@ def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
     for each in of["tool"]:
         state = each.get("state") or {}
         if state.get("output") or state.get("error"):
+            ended = _moment(state, "end")
             yield Message(
                 role="tool",
                 content=str(state.get("output") or state.get("error")),
-                timestamp=at,
+                # A call and its result are one record. What happened between them, as a checkpoint
+                # before the tool, has to fit between their moments.
+                timestamp=at if ended is None else ended,
                 tool_name=each.get("tool"),
                 tool_call_id=each.get("callID"),
             )
+
+
+def _moment(said: Record, name: str) -> float | None:
+    times = said.get("time")
+    at = times.get(name) if isinstance(times, dict) else None
+    return at / 1000 if isinstance(at, int | float) else None
 
 
 def _tokens(said: Any) -> Tokens | None:

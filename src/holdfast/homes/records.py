@@ -15,11 +15,13 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.model.part import Known, Unit
 from holdfast.model.text import format_bytes
 from holdfast.stores.files import open_file, read_file
+
+if TYPE_CHECKING:
+    from holdfast.model.part import Known, Unit
 
 Record: TypeAlias = dict[str, Any]
 
@@ -181,6 +183,8 @@ def unit_of(
     except FileNotFoundError:
         return None
     except OSError as error:
+        from holdfast.model.part import Unit  # noqa: PLC0415 - a hook needs lines, and no sessions
+
         return Unit(
             id=name or path.stem,
             active=path.lstat().st_mtime,

@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.errors import UsageError
 from holdfast.hooks import claude_code, codex, gemini, opencode
 from holdfast.hooks.reply import Reply
-from holdfast.model.loop import Decision, LoopEvent
-from holdfast.value import dataclass
+from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,10 @@ def parsed(agent: str, raw: bytes) -> LoopEvent:
     if not isinstance(data, dict):
         raise UsageError(f"What {agent} gave to its hook is not a JSON object.")
     event = AGENTS[agent].parse(data)
+    if not event.event:
+        raise UsageError(f"What {agent} gave to its hook does not say what happens.")
     if not event.session or not event.cwd:
         raise UsageError(f"What {agent} gave to its hook names no session or no directory.")
+    if event.moment is Moment.BEFORE_TOOL and not event.tool:
+        return replace(event, touches=Touches.ANYTHING)  # whatever tool it is
     return event

@@ -12,6 +12,10 @@ import _signal  # type: ignore[import-not-found]  # `signal` loads more than is 
 import posix
 import sys
 
+TYPE_CHECKING = False  # as in `typing`, which would cost too much
+if TYPE_CHECKING:
+    import _socket
+
 #: A hook about one of these changes nothing and is not worth starting Holdfast for.
 _READING = {
     "claude-code": (b"Read", b"Glob", b"Grep", b"TodoWrite", b"WebFetch", b"WebSearch"),
@@ -24,7 +28,10 @@ _NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTI
 _TYPE, _FOLDER = 0o170000, 0o040000
 _LONGEST = 80  # bytes: the name of a socket may have little more than 100
 _HEAD_WORDS = 3
-_ANSWER_SECONDS = 60.0
+#: A helper gives a sign of life twice a second. One that gives none is stopped, and one that gives
+#: so many has lost its way.
+_SILENT_SECONDS = 2.0
+_MOST_SIGNS = 120
 #: `connect` tells agents to wait for 120 seconds; one that waited in vain runs the tool. So before
 #: that we say ourselves what happens.
 LIMIT = 100
@@ -107,14 +114,12 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
 
     peer = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        peer.settimeout(_ANSWER_SECONDS)
+        peer.settimeout(_SILENT_SECONDS)
         who, place = identity(), home.encode("utf-8", "surrogateescape")
         peer.connect(f"{folder}/{name_for(who)}.sock")
         head = f"holdfast2 {agent} {closed} {len(who)} {len(place)} {len(raw)}\n".encode()
         peer.sendall(head + who + place + raw)
-        found = b""
-        while some := peer.recv(_FULL):
-            found += some
+        found = _heard(peer)
     except OSError:
         return None
     finally:
@@ -128,6 +133,45 @@ def ask(agent: str, closed: str, home: str, raw: bytes) -> "tuple[int, bytes, by
     return int(words[0]), rest[: int(words[1])], rest[int(words[1]) :]
 
 
+def _heard(peer: "_socket.socket") -> bytes:
+    """Everything that a helper says, with the blanks by which it shows that it lives."""
+    found, woken = b"", False
+    while len(found) < _MOST_SIGNS or not found.isspace():
+        try:
+            some = peer.recv(_FULL)
+        except TimeoutError:
+            if woken or not _wake(peer):
+                raise
+            woken = True
+            continue
+        if not some:
+            break
+        found += some
+    return found
+
+
+def _wake(peer: "_socket.socket") -> bool:
+    """Let a helper go on that somebody stopped: it may have a lock that all others wait for. Only
+    Linux tells who it is."""
+    import _socket
+
+    which = getattr(_socket, "SO_PEERCRED", None)
+    if which is None:
+        return False
+    said = peer.getsockopt(_socket.SOL_SOCKET, which, 12)
+    process = int.from_bytes(said[:4], sys.byteorder)
+    if process <= 1:  # it is none that we see
+        return False
+    number = posix.open(f"/proc/{process}/stat", posix.O_RDONLY)
+    try:
+        is_stopped = posix.read(number, _FULL).rpartition(b") ")[2].startswith(b"T")
+    finally:
+        posix.close(number)
+    if is_stopped:
+        posix.kill(process, _signal.SIGCONT)
+    return is_stopped
+
+
 def _environment() -> "dict[bytes, bytes]":
     """What the helper needs. It outlives the agent, whose keys it has no business with."""
     given = posix.environ
@@ -135,11 +179,15 @@ def _environment() -> "dict[bytes, bytes]":
 
 
 def start_helper() -> None:
-    """Start the helper, which is nobody's child: the agent must not wait for it."""
+    """Have the helper started as soon as this process has ended: until then it would take time
+    from the answer that the agent waits for. It is nobody's child, so nobody waits for it."""
+    ended, held = posix.pipe()  # `held` is closed by the end of this process, whatever that is
     if posix.fork():
         posix.wait()
+        posix.close(ended)
         return
     try:
+        posix.close(held)
         posix.setsid()
         if posix.fork():
             posix._exit(0)
@@ -147,7 +195,9 @@ def start_helper() -> None:
         for number in (0, 1, 2):
             posix.dup2(nothing, number)
         posix.chdir("/")
-        words = [sys.executable, "-I", "-S", __file__, "helper", runtime_folder()]
+        posix.read(ended, 1)
+        # Without `-S`: the helper has time, and what it watches with may lie elsewhere than we do.
+        words = [sys.executable, "-I", __file__, "helper", runtime_folder()]
         posix.execve(sys.executable, words, _environment())
     finally:
         posix._exit(1)
@@ -218,7 +268,11 @@ def limited(closed: str, home: str) -> None:
 
 
 def _load() -> None:
-    """Make Holdfast importable: this file lies in its package."""
+    """Make Holdfast importable: this file lies in its package. A process that answers once ends
+    before collecting garbage would pay."""
+    import gc
+
+    gc.disable()
     sys.path.insert(0, __file__.rpartition("/holdfast/hooks/")[0])
 
 
@@ -261,10 +315,13 @@ def main(words: "list[str]") -> int:
 
 
 def _config(home: str) -> bytes:
-    """The beginning of the configuration. A pipe in its place is not waited for."""
+    """The configuration. A pipe in its place is not waited for."""
     number = posix.open(f"{home}/config.toml", posix.O_RDONLY | posix.O_NONBLOCK)
     try:
-        return posix.read(number, _FULL)
+        found = b""
+        while len(found) <= _MOST_BYTES and (some := posix.read(number, _FULL)):
+            found += some
+        return found
     finally:
         posix.close(number)
 
@@ -272,9 +329,14 @@ def _config(home: str) -> bytes:
 def _wants_helper(home: str) -> bool:
     """Whether the configuration lets a helper run; one that is wrong is reported elsewhere."""
     text = _config(home)
-    return b"helper" not in text or b"helper = false" not in text.replace(b"=", b" = ").replace(
-        b"  ", b" "
-    )
+    if b"helper" not in text:
+        return True
+    import tomllib  # Holdfast loads it next
+
+    try:
+        return tomllib.loads(text.decode())["hooks"]["helper"] is not False
+    except (ValueError, KeyError, TypeError):
+        return True
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -22,7 +23,7 @@ from holdfast.hooks import json_edit
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.codex_trust import retrusted, trust_hash
 from holdfast.hooks.ours import is_our_handler, is_ours, our_command
-from holdfast.hooks.way_back import way_back
+from holdfast.hooks.way_back import made_by_us, way_back
 from holdfast.model.rewrite import Rewrite, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
@@ -98,7 +99,8 @@ def plan_connect(setup: Setup) -> Sequence[Rewrite]:
 def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewrite]:
     """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
     that nobody changed since becomes exactly what it was before."""
-    planned = _planned(setup, connecting=False, known=_our_hashes(setup, done))
+    made = made_by_us(str(settings_file(setup)), AGENTS[setup.agent].events, done)
+    planned = _planned(setup, connecting=False, known=_our_hashes(setup, done), made=made)
     return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
 
@@ -144,6 +146,16 @@ def settings_file(setup: Setup) -> Path:
             raise UsageError(f"Holdfast cannot be connected to {setup.agent!r}; it knows {known}.")
 
 
+def leads_to(setup: Setup, path: Path) -> str:
+    """Where a link below the project or the home directory leads to; "" when there is none."""
+    real = os.path.realpath(path)
+    for root in (setup.project, setup.user_home):
+        if path.is_relative_to(root):
+            plain = os.path.join(os.path.realpath(root), path.relative_to(root))  # noqa: PTH118 - text
+            return "" if real == plain else real
+    return "" if real == str(path) else real
+
+
 def _folder(setup: Setup, variable: str, usual: str) -> Path:
     given = setup.environ.get(variable)
     return Path(given) if given else setup.user_home / usual
@@ -153,15 +165,20 @@ def _folder(setup: Setup, variable: str, usual: str) -> Path:
 
 
 def _planned(
-    setup: Setup, *, connecting: bool, known: frozenset[str] = frozenset()
+    setup: Setup,
+    *,
+    connecting: bool,
+    known: frozenset[str] = frozenset(),
+    made: Collection[tuple[str, ...]] = (),
 ) -> Sequence[Rewrite]:
+    """`made` are the containers in the settings that may go with our entries."""
     path = settings_file(setup)
     if setup.agent == "opencode":
         return _changed(path, _plugin(setup) if connecting else None, replacing=_is_plugin)
     old = text_of(path)
     start = "{}\n" if old is None or not old.strip() else old
     try:
-        new = _without(setup.agent, start)
+        new = _without(setup.agent, start, made)
         if connecting:
             new = _with(setup, new)
         json_edit.value_of(new, json_edit.parse(new))
@@ -182,9 +199,10 @@ def _with(setup: Setup, text: str) -> str:
     return text
 
 
-def _without(agent: str, text: str) -> str:
+def _without(agent: str, text: str, made: Collection[tuple[str, ...]]) -> str:
     for event in AGENTS[agent].events:
-        text = json_edit.remove(text, ("hooks", event), is_ours)
+        stay = {("hooks",), ("hooks", event)}.difference(made)
+        text = json_edit.remove(text, ("hooks", event), is_ours, stay=stay)
         # Somebody may have put a handler of theirs into our entry: that one stays.
         for number in range(len(entries_of(text, event))):
             text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
@@ -301,6 +319,11 @@ def _bytes(path: Path) -> bytes | None:
 
 def text_of(path: Path) -> str | None:
     found = _bytes(path)
+    if found is not None and found.startswith(BOM_UTF8):
+        raise UsageError(
+            f"{path} begins with a byte order mark (BOM); nothing was changed.",
+            hint="Save it as UTF-8 without one, and try again.",
+        )
     try:
         return None if found is None else found.decode()
     except UnicodeDecodeError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import socket
 import struct
@@ -30,6 +31,9 @@ _SLOW_CLIENT = 10.0
 #: Nobody waits so long for an answer. A thread cannot be ended, and would keep its locks: the whole
 #: helper ends instead.
 _STUCK = 180.0
+#: So often a client that waits gets a sign of life: `client.py` gives up without any.
+_SIGN_SECONDS = 0.5
+_SIGN = b" "
 _PEER = struct.Struct("3i")
 
 
@@ -44,6 +48,8 @@ class Helper:
         self._idle = idle
         self._answerer = Answerer()
         self._busy: dict[socket.socket, float] = {}
+        self._waiting: set[socket.socket] = set()
+        self._signed = 0.0
         self._last = time.monotonic()
         self._turn = threading.Lock()
 
@@ -63,7 +69,10 @@ class Helper:
             self._made = _seen(self._socket)
             server.listen(64)
             server.settimeout(min(1.0, self._idle))
+            stack.callback(self._answerer.close)
             self._answerer.prepare()
+            gc.freeze()  # what is loaded stays: no look at it, while somebody waits, frees anything
+            gc.enable()
             self._accept(server)
             if self._is_found():
                 self._socket.unlink(missing_ok=True)
@@ -72,13 +81,28 @@ class Helper:
 
     def _accept(self, server: socket.socket) -> None:
         while not self._is_over():
+            self._give_signs()
+            server.settimeout(min(_SIGN_SECONDS if self._busy else 1.0, self._idle))
             try:
                 peer, _ = server.accept()
             except TimeoutError:
                 continue
+            self._begin(peer)
+
+    def _begin(self, peer: socket.socket) -> None:
+        with self._turn:
+            self._busy[peer] = time.monotonic()
+            self._waiting.add(peer)
+            _give_sign(peer)
+        threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _give_signs(self) -> None:
+        now = time.monotonic()
+        if now - self._signed >= _SIGN_SECONDS:
+            self._signed = now
             with self._turn:
-                self._busy[peer] = time.monotonic()
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+                for peer in self._waiting:
+                    _give_sign(peer)
 
     def _drain(self, server: socket.socket) -> None:
         """Those who connected before the name was gone are answered."""
@@ -88,12 +112,14 @@ class Helper:
                 peer, _ = server.accept()
             except OSError:
                 break
-            with self._turn:
-                self._busy[peer] = time.monotonic()
-            self._serve(peer)
-        until = time.monotonic() + _SLOW_CLIENT
-        while self._busy and time.monotonic() < until:
+            self._begin(peer)
+        while self._is_working():
+            self._give_signs()
             time.sleep(0.01)
+
+    def _is_working(self) -> bool:
+        with self._turn:
+            return any(time.monotonic() - since <= _STUCK for since in self._busy.values())
 
     def _is_over(self) -> bool:
         with self._turn:
@@ -123,9 +149,13 @@ class Helper:
                     return
                 reply = self._answer(peer)
                 out, err = encoded(reply.out), encoded(reply.err)
+                with self._turn:  # a sign in the middle of the answer would spoil it
+                    self._waiting.discard(peer)
                 peer.sendall(f"{reply.code} {len(out)} {len(err)}\n".encode() + out + err)
+            self._answerer.follow()  # after the answer has its end
         finally:
             with self._turn:
+                self._waiting.discard(peer)
                 del self._busy[peer]
                 self._last = time.monotonic()
 
@@ -148,6 +178,10 @@ class Helper:
             raise ValueError("it has other code or another home directory")
         home = Path(os.fsdecode(bytes(given[who : who + place])))
         raw = bytes(given[who + place :])
+        if _is_gone(peer):
+            raise ValueError("it has done the work itself")
+        if not self._answerer.may_help(home):
+            raise ValueError("its home goes without a helper")
         return self._answerer.serve(agent, home, raw, fails_closed=closed)
 
 
@@ -160,6 +194,23 @@ def _head(peer: socket.socket) -> tuple[bytes, bytes]:
         found += some
     head, _, rest = found.partition(b"\n")
     return head, rest
+
+
+def _give_sign(peer: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        peer.send(_SIGN)
+
+
+def _is_gone(peer: socket.socket) -> bool:
+    """Whether the client waits no more, as after we were stopped: its tool has run by now, and a
+    checkpoint would not be from before it."""
+    peer.settimeout(0.0)
+    try:
+        return peer.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    finally:
+        peer.settimeout(_SLOW_CLIENT)
 
 
 def _is_ours(peer: socket.socket) -> bool:

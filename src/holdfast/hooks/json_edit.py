@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Json
@@ -149,9 +149,16 @@ def add(text: str, path: Sequence[str], entry: Json) -> str:
     return _insert(text, node, depth, made)
 
 
-def remove(text: str, path: Sequence[str | int], ours: Callable[[Json], bool]) -> str:
+def remove(
+    text: str,
+    path: Sequence[str | int],
+    ours: Callable[[Json], bool],
+    *,
+    stay: Collection[tuple[str | int, ...]] = (),
+) -> str:
     """The text without the elements of the list at a path that are ours, and without the list and
-    the objects around it that are empty then. What holds a comment stays."""
+    the objects around it that are empty then. What holds a comment stays, and so do the paths in
+    `stay`."""
     nodes = [parse(text)]
     for name in path:
         inner = nodes[-1].get(name)
@@ -164,19 +171,34 @@ def remove(text: str, path: Sequence[str | int], ours: Callable[[Json], bool]) -
     gone = [n for n, (_, _, each) in enumerate(listed.members) if ours(value_of(text, each))]
     if not gone:
         return text
-    if len(gone) < len(listed.members) or _says_more(text, listed):
+    if len(gone) < len(listed.members) or not _may_go(text, nodes, path, len(path), stay):
         for number in reversed(gone):
             text = _cut(text, listed, number)
             listed = _at(parse(text), path)
         return text
     depth = len(path)
     while depth > 1 and len(nodes[depth - 1].members) == 1:
-        if _says_more(text, nodes[depth - 1]):
+        if not _may_go(text, nodes, path, depth - 1, stay):
             break
         depth -= 1
     around = nodes[depth - 1]
     number = next(n for n, (key, _, _) in enumerate(around.members) if key == path[depth - 1])
     return _cut(text, around, number)
+
+
+def _may_go(
+    text: str,
+    nodes: Sequence[Node],
+    path: Sequence[str | int],
+    depth: int,
+    stay: Collection[tuple[str | int, ...]],
+) -> bool:
+    """Whether the container at the first names of a path may leave once it is empty."""
+    if tuple(path[:depth]) in stay or _says_more(text, nodes[depth]):
+        return False
+    at = next(at for _, at, each in nodes[depth - 1].members if each is nodes[depth])
+    key = _STRING.match(text, at)
+    return key is None or not _is_comment(text[key.end() : nodes[depth].start])
 
 
 def _at(node: Node, path: Sequence[str | int]) -> Node:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.hooks.agents import AGENTS
+from holdfast.hooks.client import is_private, runtime_folder
 from holdfast.hooks.codex_listed import untrusted
 from holdfast.hooks.connect import PROJECT, USER, Setup, Wired, wired
 from holdfast.hooks.switches import switched_off
@@ -82,7 +87,7 @@ def _warnings(loop: Loop, seen: Wired) -> Iterator[str]:
         then = "no tool runs" if blocks else "tools run all the same"
         yield (
             f"there is a budget on cost and no price under [prices], and {seen.agent} writes down "
-            f"no cost: it cannot be checked, and {then} after the first answer"
+            f"no cost: it cannot be checked, and {then}"
         )
 
 
@@ -102,6 +107,26 @@ def _answer(case: str, decision: Decision) -> HookAnswer:
 
 def _plain(reason: str) -> str:
     return reason.removeprefix("Holdfast: ")
+
+
+def examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Finding]:
+    """Whether a helper could answer the hooks: clients use it only in a private folder. Nothing
+    when there are no hooks, or the home goes without a helper."""
+    folder = Path(runtime_folder())
+    if not reports or not Loop(Place(home)).may_have_helper():
+        return ()
+    try:
+        status = folder.lstat()
+    except OSError:
+        return ()  # the first helper makes it
+    if is_private(str(folder)):
+        return ()
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    why = f"others may enter it (mode {stat.S_IMODE(status.st_mode):03o})" if ours else "not yours"
+    quoted = shlex.quote(str(folder))
+    message = f"no helper can start, and each hook is slow: {folder} is not private: {why}"
+    advice = f"`chmod 700 {quoted}`" if ours else f"Remove it, if you may: `rm -r {quoted}`"
+    return [Finding(check="helper", severity=Severity.WARNING, message=message, advice=advice)]
 
 
 def findings_of(reports: Sequence[HookReport]) -> Sequence[Finding]:

@@ -39,18 +39,35 @@ class Answerer:
         with _shell_hints(home):
             return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
 
+    def may_help(self, home: Path) -> bool:
+        """Whether the home wants its hooks answered by a process that stays."""
+        return self._loop(home).may_have_helper()
+
+    def follow(self) -> None:
+        """What need not be done while somebody waits for an answer."""
+        for _, loop in list(self._loops.values()):
+            loop.follow()
+
+    def close(self) -> None:
+        for _, loop in self._loops.values():
+            loop.close()
+
     def prepare(self) -> None:
         """Load what the first answer would load."""
+        import subprocess  # noqa: PLC0415 - as the next one
+
         import holdfast.stores.checkpoints.writer  # noqa: PLC0415 - loaded with the first take
 
-        _ = holdfast.stores.checkpoints.writer
+        _ = holdfast.stores.checkpoints.writer, subprocess
 
     def _loop(self, home: Path) -> Loop:
         place = Place(home)
         stamp = _stamp(place.config_file)
         known = self._loops.get(home)
         if known is None or known[0] != stamp:
-            known = self._loops[home] = (stamp, Loop(place))
+            if known is not None:
+                known[1].close()
+            known = self._loops[home] = (stamp, Loop(place, resident=True))
             with suppress(OSError):
                 known[1].forget_old()
         return known[1]

@@ -6,6 +6,7 @@ the way back ends where they are gone.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Sequence
 
@@ -33,6 +34,27 @@ def way_back(plain: Rewrite, done: Sequence[Rewrite], old: bytes | None) -> Rewr
         if content is None:
             return None
     return None
+
+
+def made_by_us(path: str, events: Sequence[str], done: Sequence[Rewrite]) -> set[tuple[str, ...]]:
+    """Which containers in settings are there because of us: others are somebody's, even if they are
+    empty. `done` are our changes, the last one last."""
+    made: set[tuple[str, ...]] = set()
+    for each in done:
+        if each.path == path:
+            came, went = _containers(each.new, events), _containers(each.old, events)
+            made = (made | (came - went)) - (went - came)
+    return made
+
+
+def _containers(part: bytes, events: Sequence[str]) -> set[tuple[str, ...]]:
+    """The containers that begin in a part of settings. The list of an entry is called `hooks` as
+    well."""
+    text = part.decode(errors="replace")
+    found: set[tuple[str, ...]] = {
+        ("hooks", each) for each in events if re.search(rf'"{each}"\s*:\s*\[', text)
+    }
+    return found | {("hooks",)} if re.search(r'"hooks"\s*:\s*\{', text) else found
 
 
 def _meaning(path: str, content: bytes | None) -> Json:

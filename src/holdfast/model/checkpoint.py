@@ -16,6 +16,8 @@ from holdfast.value import dataclass
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4
+#: How the reasons begin or end for which a path is left out and nothing went wrong.
+TOO_LARGE, NO_FILE, WORKTREE = "too large: ", ", not a file", "a git worktree of its own"
 #: The bounds that hold unless the configuration says otherwise.
 MAX_SNAPSHOTS = 20
 #: The same in a home that agents are connected to: a long session has hundreds of tool calls, and
@@ -33,6 +35,16 @@ class NotCaptured:
 
     path: str
     reason: str
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether nothing went wrong: a file is larger than the user wants, or it is none."""
+        return self.reason.startswith(TOO_LARGE) or self.is_no_content
+
+    @property
+    def is_no_content(self) -> bool:
+        """Whether no content is missing: it is a socket or the like, or a project of its own."""
+        return self.reason.endswith(NO_FILE) or self.reason == WORKTREE
 
 
 class TakeOutcome(StrEnum):

@@ -93,7 +93,8 @@ class Decision:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool that Holdfast saw, and the checkpoint that was there before it ran. If
-    nothing had changed, that is an earlier checkpoint. `missed` says why there is none."""
+    nothing had changed, that is an earlier checkpoint. `missed` says why there is none, or what it
+    lacks."""
 
     at: float
     turn: str

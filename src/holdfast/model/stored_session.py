@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from holdfast.model.plan import PlanItem
 from holdfast.value import dataclass, field
+
+if TYPE_CHECKING:  # a hook needs the process alone
+    from holdfast.model.plan import PlanItem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from holdfast.errors import COMMAND_FLAG
 from holdfast.model.guard import Advice, DayShare, Estimate, Level, Standing, Work
 from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens
+from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, fixation_advice
@@ -156,7 +158,7 @@ def judge(
     found = measured(rules, state, today)
     passed = spending.refusal(found, Estimate())
     if passed is not None:
-        return Decision(verdict=Verdict.STOP, reason=_over(passed))
+        return Decision(verdict=Verdict.STOP, reason=_over(passed, rules, state.agent))
     options = rules.options
     broken = breaker_advice(max(0, errors - state.forgiven), tool, options.breaker)
     fixed = fixation_advice(state.run, same_call=options.same_call, same_tool=options.same_tool)
@@ -260,32 +262,64 @@ _PROJECT = "project"
 
 
 def words(measure: Measure) -> str:
-    """`tokens per day in this project`."""
-    if measure.source == _PROJECT and measure.is_daily:
-        return f"{replace(measure, source=None).words} in this project"
-    return measure.words
+    """`tokens per day in this project`; of a cost, which says by itself what it is, `per day`."""
+    of_project = measure.source == _PROJECT and measure.is_daily
+    said = replace(measure, source=None).words if of_project else measure.words
+    said = f"{said} in this project" if of_project else said
+    return said.removeprefix("in cost").strip() if _is_cost(measure) else said
 
 
 def in_words(found: Sequence[Measure]) -> str:
     """How much of its budgets is used, for a person."""
     if not found:
         return "No budget is set."
-    parts = (f"{_used(each)} of {_amount(each.limit)} {words(each)}" for each in found)
+    parts = (f"{_used(each)} of {_limit(each)}" for each in found)
     return f"Used so far: {', '.join(parts)}."
 
 
 def _used(measure: Measure) -> str:
     if measure.used is not None:
-        return _amount(measure.used)
-    return f"at least {_amount(measure.known)}" if measure.known else "unknown"
+        return _amount(measure, measure.used)
+    return f"at least {_amount(measure, measure.known)}" if measure.known else "unknown"
 
 
-def _over(measure: Measure) -> str:
-    limit, used = _amount(measure.limit), _used(measure)
+def _limit(measure: Measure) -> str:
+    """`$20.00 per day`."""
+    return f"{_amount(measure, measure.limit)} {words(measure)}".strip()
+
+
+def _over(measure: Measure, rules: LoopRules, agent: str) -> str:
+    home = COMMAND_FLAG.get() or ""  # the agent's own config.toml has nothing of this
+    more = f"`holdfast {home}config set {_key(measure, rules, agent)} VALUE`"
     return (
-        f"Holdfast: the budget of {limit} {words(measure)} is used up ({used}), so no further tool "
-        "runs. Stop here, and tell the user. To go on, they raise the limit in config.toml."
+        f"Holdfast: the budget of {_limit(measure)} is used up ({_used(measure)}), so no further "
+        f"tool runs. Stop here, and tell the user. To go on, they raise the limit with {more}."
     )
+
+
+#: What the limits are called in the configuration.
+_KEYS = {
+    Budget.TOKENS_IN: "max_tokens_in",
+    Budget.TOKENS_OUT: "max_tokens_out",
+    Budget.TOKENS: "max_tokens",
+    Budget.COST: "max_cost",
+    Budget.ITERATIONS: "max_iterations",
+    Budget.WALL_SECONDS: "max_minutes",
+    Budget.MESSAGES_PER_MINUTE: "max_messages_per_minute",
+    Budget.DAILY_TOKENS: "daily_tokens",
+    Budget.DAILY_COST: "daily_cost",
+}
+
+
+def _key(measure: Measure, rules: LoopRules, agent: str) -> str:
+    """Where this limit is set."""
+    name = _KEYS[measure.budget]
+    if measure.source == _PROJECT and measure.is_daily:
+        return f"hooks.project_{name}"
+    own = rules.options.by_source.get(agent)
+    usual = dict(rules.options.everywhere.limits()).get(measure.budget)
+    of_source = measure.source is not None if measure.is_daily else measure.limit != usual
+    return f"guard.source.{agent}.{name}" if own and of_source else f"guard.{name}"
 
 
 def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
@@ -305,11 +339,12 @@ def lost_words(rules: LoopRules, state: LoopState, today: DayNote) -> str:
 
 def _unknown(measure: Measure) -> str:
     of = ", ".join(each or "answers that name no model" for each in measure.unpriced)
-    return (
-        f"there is a budget of {_amount(measure.limit)} {words(measure)}, and no price for {of}; "
-        "set one under [prices]"
-    )
+    return f"there is a budget of {_limit(measure)}, and no price for {of}; set one under [prices]"
 
 
-def _amount(value: float) -> str:
-    return f"{shown(value):,}"
+def _is_cost(measure: Measure) -> bool:
+    return measure.budget in (Budget.COST, Budget.DAILY_COST)
+
+
+def _amount(measure: Measure, value: float) -> str:
+    return format_cost(value) if _is_cost(measure) else f"{shown(value):,}"

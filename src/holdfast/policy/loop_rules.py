@@ -15,6 +15,7 @@ _FROM_RECORDS = {
     Budget.DAILY_TOKENS,
     Budget.DAILY_COST,
 }
+_SET_ONE = "set one under [prices]"
 _OF_DAYS = {Budget.DAILY_TOKENS, Budget.DAILY_COST}
 
 
@@ -30,33 +31,35 @@ class LoopRules:
     project_daily_cost: float = 0.0
     blocks_on_failure: bool = False
 
-    def reads_records(self, agent: str) -> bool:
-        """Whether anything depends on what the agent wrote down."""
-        session = self.options.budgets_of(agent)
-        set_ = {
-            budget for each in (session, self.options.everywhere) for budget, _ in each.limits()
-        }
-        steps = self.options.breaker
-        project = self.project_daily_tokens or self.project_daily_cost
-        breaks = steps.nudge or steps.strong_nudge or steps.stop
-        return bool(set_ & _FROM_RECORDS or project or breaks)
-
     def bounds_days(self, agent: str) -> bool:
         either = (self.options.everywhere, self.options.budgets_of(agent))
         days = any(each.daily_tokens or each.daily_cost for each in either)
         return bool(days or self.project_daily_tokens or self.project_daily_cost)
 
-    def lacks_prices(self, agent: str) -> bool:
-        """Whether a budget on cost can never be checked, because no model has a price."""
-        either = (self.options.everywhere, self.options.budgets_of(agent))
-        limits = {budget for each in either for budget, _ in each.limits()}
-        on_cost = limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost
-        return bool(on_cost) and not self.prices.by_model
-
     def bounds_session(self, agent: str) -> bool:
         """Whether a budget holds for a session as a whole."""
         limits = {budget for budget, _ in self.options.budgets_of(agent).limits()}
         return bool(limits - _OF_DAYS - {Budget.MESSAGES_PER_MINUTE})
+
+    def lacks_prices(self, agent: str) -> bool:
+        """Whether a budget on cost can never be checked, because no model has a price."""
+        return self.bounds_cost(agent) and not self.prices.by_model
+
+    def bounds_cost(self, agent: str) -> bool:
+        either = (self.options.everywhere, self.options.budgets_of(agent))
+        limits = {budget for each in either for budget, _ in each.limits()}
+        return bool(limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost)
+
+    def lacks_price(self, agent: str, model: str) -> str:
+        """Why a budget on cost cannot be checked, as far as that is known before the first answer;
+        "" if it may be. OpenCode tells what its answers cost."""
+        if agent == "opencode" or not self.bounds_cost(agent):
+            return ""
+        if model and self.prices.of(model) is None:
+            return f"there is a budget on cost, and no price for {model}; {_SET_ONE}"
+        if not self.prices.by_model:
+            return f"there is a budget on cost, and no model has a price; {_SET_ONE}"
+        return ""
 
     def bounds_use(self, agent: str) -> bool:
         """Whether a budget depends on the agent's records."""

@@ -1,7 +1,8 @@
-"""The same sessions for asyncio: every call runs in a thread of its own, off the loop.
+"""The same sessions for asyncio. A store that can wait on the event loop does so; otherwise calls
+run in one thread, off the loop.
 
 There is one implementation. Each method here is the one of `Sessions`, with its signature, made
-awaitable by `_off_loop`; types follow by themselves.
+awaitable by `_awaitable`; types follow by themselves.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ R = TypeVar("R")
 _PAGE = 200
 
 
-def _off_loop(
+def _awaitable(
     method: Callable[Concatenate[Sessions, P], R],
 ) -> Callable[Concatenate[AsyncSessions, P], Awaitable[R]]:
     @functools.wraps(method)
     async def call(self: AsyncSessions, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        bound = functools.partial(method, self.sessions, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, bound)
+        return await self._run(functools.partial(method, self.sessions, *args, **kwargs))
 
     return call
 
@@ -38,8 +38,16 @@ class AsyncSessions:
 
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = instance(sessions, Sessions, "The sessions of AsyncSessions")
-        # One thread: the order of a task's calls is kept, and there is one connection to hold.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-sessions")
+        self._runner = self.sessions.loop_runner()
+        self._worker: ThreadPoolExecutor | None = None
+        if self._runner is None:
+            # One thread: the order of a task's calls is kept, and there is one connection to hold.
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sessions")
+
+    async def _run(self, call: Callable[[], R]) -> R:
+        if self._runner is not None:
+            return await self._runner.run(call)
+        return await asyncio.get_running_loop().run_in_executor(self._worker, call)
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,34 +61,35 @@ class AsyncSessions:
         await self.aclose()
 
     async def aclose(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._worker, self.sessions.close)
-        self._worker.shutdown(wait=False)
+        await self._run(self.sessions.close)
+        if self._worker is not None:
+            self._worker.shutdown(wait=False)
 
-    create = _off_loop(Sessions.create)
-    append = _off_loop(Sessions.append)
-    replace_messages = _off_loop(Sessions.replace_messages)
-    take_back = _off_loop(Sessions.take_back)
-    compact = _off_loop(Sessions.compact)
-    update = _off_loop(Sessions.update)
-    end = _off_loop(Sessions.end)
-    reopen = _off_loop(Sessions.reopen)
-    rename = _off_loop(Sessions.rename)
-    pin = _off_loop(Sessions.pin)
-    get = _off_loop(Sessions.get)
-    resolve = _off_loop(Sessions.resolve)
-    find = _off_loop(Sessions.find)
-    count = _off_loop(Sessions.count)
-    sources = _off_loop(Sessions.sources)
-    ancestors = _off_loop(Sessions.ancestors)
-    children = _off_loop(Sessions.children)
-    descendants = _off_loop(Sessions.descendants)
-    tip = _off_loop(Sessions.tip)
-    search = _off_loop(Sessions.search)
-    current = _off_loop(Sessions.current)
-    reset = _off_loop(Sessions.reset)
-    dump_request = _off_loop(Sessions.dump_request)
-    delivered = _off_loop(Sessions.delivered)
-    end_abandoned = _off_loop(Sessions.end_abandoned)
+    create = _awaitable(Sessions.create)
+    append = _awaitable(Sessions.append)
+    replace_messages = _awaitable(Sessions.replace_messages)
+    take_back = _awaitable(Sessions.take_back)
+    compact = _awaitable(Sessions.compact)
+    update = _awaitable(Sessions.update)
+    end = _awaitable(Sessions.end)
+    reopen = _awaitable(Sessions.reopen)
+    rename = _awaitable(Sessions.rename)
+    pin = _awaitable(Sessions.pin)
+    get = _awaitable(Sessions.get)
+    resolve = _awaitable(Sessions.resolve)
+    find = _awaitable(Sessions.find)
+    count = _awaitable(Sessions.count)
+    sources = _awaitable(Sessions.sources)
+    ancestors = _awaitable(Sessions.ancestors)
+    children = _awaitable(Sessions.children)
+    descendants = _awaitable(Sessions.descendants)
+    tip = _awaitable(Sessions.tip)
+    search = _awaitable(Sessions.search)
+    current = _awaitable(Sessions.current)
+    reset = _awaitable(Sessions.reset)
+    dump_request = _awaitable(Sessions.dump_request)
+    delivered = _awaitable(Sessions.delivered)
+    end_abandoned = _awaitable(Sessions.end_abandoned)
 
     async def messages(
         self,
@@ -111,6 +120,6 @@ class AsyncSessions:
             after = found[-1].number or after
             remaining = None if remaining is None else remaining - len(found)
 
-    @_off_loop
+    @_awaitable
     def _list(sessions: Sessions, *args: Any, **wanted: Any) -> list[Message]:  # noqa: N805 - it is wrapped
         return list(sessions.messages(*args, **wanted))

@@ -26,7 +26,7 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.ports import Clock, SessionStore
+from holdfast.ports import Clock, LoopRunner, RunsOnLoop, SessionStore
 from holdfast.value import replace
 
 
@@ -106,6 +106,11 @@ class SessionReader:
 
     def close(self) -> None:
         self._store.close()
+
+    def loop_runner(self) -> LoopRunner | None:
+        """For `AsyncSessions`: how to run calls on an event loop; None for a store that needs a
+        thread to wait in."""
+        return self._store.loop_runner() if isinstance(self._store, RunsOnLoop) else None
 
     def get(self, session: SessionRef) -> Session:
         """One session, by its whole id; raises `UnknownSessionError` when it is not stored, which

@@ -21,6 +21,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -150,13 +151,18 @@ class FileLoopBook:
         with _alone(path.parent / "lock"):
             known = _read_day(path)
             if known is None:
-                _put_aside(path)
+                _put_aside(path)  # if there is one
             before = known or self._rebuilt_day(path)
             now = replace(before, uses=with_use(before.uses, use))
             if known is None or now != before:
                 said = {"format": _FORMAT, "uses": [_use_json(each) for each in now.uses]}
                 _write(path, said | ({"lost": True} if now.lost else {}))
         return now
+
+    def has_day(self, day: str) -> bool:
+        """Whether somebody keeps count of a day: then all do. The first one finds what was used
+        before in the notes of the sessions."""
+        return os.path.lexists(self._folder / "days" / f"{day}.json")
 
     def day(self, day: str) -> DayNote:
         path = self._folder / "days" / f"{day}.json"
@@ -167,18 +173,26 @@ class FileLoopBook:
         may be missing."""
         uses: list[DayUse] = []
         missing = False
+        since = datetime.fromisoformat(f"{path.stem}T00:00:00+00:00").timestamp()
         for agent in sorted(_names(self._folder)):
             for name in sorted(_names(self._folder / agent)) if agent != "days" else ():
-                missing |= ".damaged" in name
-                if not name.endswith(".json"):
+                is_damaged = ".damaged" in name
+                if not is_damaged and not name.endswith(".json"):
                     continue
                 try:
-                    said = json.loads(read_file(self._folder / agent / name, _LARGEST))
+                    note = self._folder / agent / name
+                    if note.stat().st_mtime < since:
+                        continue
+                    if is_damaged:
+                        missing = True
+                        continue
+                    said = json.loads(read_file(note, _LARGEST))
                     session = str(said.get("session", name.removesuffix(".json")))
                     uses.append(_state(agent, session, said).used_on(path.stem))
                 except _UNREADABLE:
                     missing = True
-        lost = str(_aside(path)) if missing else ""
+        lost = _lost(path) or (str(_aside(path)) if os.path.lexists(path) else "")
+        lost = lost if missing else ""
         return DayNote(uses=tuple(each for each in uses if each.by_model), lost=lost)
 
     def sweep(self, before: float) -> int:
@@ -250,7 +264,7 @@ def _read_day(path: Path) -> DayNote | None:
         uses = tuple(_use(each) for each in said["uses"])
         return DayNote(uses=uses, lost=_lost(path) if said.get("lost") else "")
     except FileNotFoundError:
-        return None if os.path.lexists(_aside(path)) else DayNote()
+        return None
     except _UNREADABLE:
         return None
 

@@ -16,7 +16,8 @@ from holdfast.cli.invocation import Invocation, here, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.text import printable
+from holdfast.model.arguments import expanded
+from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
     from holdfast.api.configure import SettingChange
@@ -212,13 +213,29 @@ def edit(invocation: Invocation) -> int:
 def check(invocation: Invocation) -> int:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
     path = _path(invocation)
-    invocation.settings(invocation.home_path)
+    settings = invocation.settings(invocation.home_path)
     exists = path.exists()
+    doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
+    for each in doubts:
+        note(f"warning: homes: {one_line(each)}")
     if invocation.json:
-        print_json({"path": str(path), "exists": exists, "ok": True})
+        print_json({"path": str(path), "exists": exists, "ok": True, "warnings": doubts})
+    elif doubts:
+        say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
     return 0
+
+
+def _doubt_about_home(place: str) -> str:
+    """What is wrong with a place that `homes` lists; "" when a home is there. It is a warning: the
+    place may be on a disk that is away."""
+    from holdfast.api.place import is_home
+
+    path = expanded(place)
+    if not path.exists():
+        return f"{place} does not exist."
+    return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
 @config.command("path", cls=Command, example="$EDITOR $(holdfast config path)")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.place import is_home
+from holdfast.api.rewrites import rewrite_plan
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, here
-from holdfast.cli.output import name, note, nothing_changed, print_json, say, styled, suggest, table
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.removal import asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
+from holdfast.cli.show_rewrite import show_rewrite
 from holdfast.errors import UsageError
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.codex_listed import distrusted
@@ -20,19 +24,21 @@ from holdfast.hooks.connect import (
     USER,
     Setup,
     Wired,
+    leads_to,
     plan_connect,
     plan_disconnect,
+    settings_file,
     wired,
 )
 from holdfast.hooks.switches import switched_off
 from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.api.home import Home
-    from holdfast.api.plan import HomePlan
+    from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
 _OTHER_NAMES = {"claude": "claude-code"}
@@ -43,6 +49,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
+        click.option("--all", "all_items", is_flag=True, help="Show every line of the plan."),
         click.option(
             "--scope",
             type=click.Choice((USER, PROJECT)),
@@ -71,6 +78,7 @@ def connect(
     status: bool,
     scope: str,
     dry_run: bool,
+    all_items: bool,
     yes: bool,
 ) -> int:
     """Put Holdfast into the loop of an agent: claude-code, codex, gemini or opencode.
@@ -87,28 +95,35 @@ def connect(
     if status:
         return _status(invocation)
     setup = _setup(invocation, to, scope)
-    planned = _planned(invocation.create_home(), setup, plan_connect(setup), "connected")
-    done = _change(invocation, planned, dry_run=dry_run, yes=yes, question="Connect")
-    if done == 0 and not dry_run and not invocation.json:
+    change = _Change(setup=setup, rewrites=plan_connect(setup), word="connected")
+    code, changed = _change(
+        invocation, change, dry_run=dry_run, all_items=all_items, yes=yes, question="Connect"
+    )
+    if changed and not invocation.json:
         flag = _flag(invocation)
         note(f"Agents that run now have to be started again. To try it: holdfast {flag}doctor")
-    return done
+    return code
 
 
 @click.command(cls=Command, example="holdfast disconnect claude-code")
 @click.argument("to", metavar="AGENT")
 @_options
 @click.pass_obj
-def disconnect(invocation: Invocation, to: str, *, scope: str, dry_run: bool, yes: bool) -> int:
+def disconnect(
+    invocation: Invocation, to: str, *, scope: str, dry_run: bool, all_items: bool, yes: bool
+) -> int:
     """Take Holdfast out of the loop of an agent.
 
     Its entries leave the agent's settings; a file that nobody changed since becomes exactly what it
     was before. Checkpoints and notes stay.
     """
     setup = _setup(invocation, to, scope)
-    home = invocation.create_home()
-    planned = _planned(home, setup, plan_disconnect(setup, _done(home)), "disconnected")
-    return _change(invocation, planned, dry_run=dry_run, yes=yes, question="Disconnect")
+    rewrites = plan_disconnect(setup, _done(invocation))
+    change = _Change(setup=setup, rewrites=rewrites, word="disconnected")
+    code, _ = _change(
+        invocation, change, dry_run=dry_run, all_items=all_items, yes=yes, question="Disconnect"
+    )
+    return code
 
 
 def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
@@ -129,50 +144,71 @@ def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
     )
 
 
-def _planned(home: Home, setup: Setup, rewrites: Sequence[Rewrite], reason: str) -> HomePlan:
-    return home.plan_rewrites(
-        rewrites, source=setup.agent, reason=f"{reason}: {setup.agent}, {setup.scope}"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What is to be written, and where."""
+
+    setup: Setup
+    rewrites: Sequence[Rewrite]
+    word: str
+
+    @property
+    def reason(self) -> str:
+        return f"{self.word}: {self.setup.agent}, {self.setup.scope}"
 
 
-def _done(home: Home) -> Sequence[Rewrite]:
+def _done(invocation: Invocation) -> Sequence[Rewrite]:
     """What was written into settings of agents and is still there."""
-    entries = home.log.read().changed
+    if not is_home(invocation.home_path):
+        return ()
+    entries = invocation.open_home().log.read().changed
     items = [e.removal.item for e in entries if e.removal.item.action is Action.REWRITE]
     return [Rewrite.of(each.id, each.version, each.target) for each in items]
 
 
 def _change(
-    invocation: Invocation, planned: HomePlan, *, dry_run: bool, yes: bool, question: str
-) -> int:
-    plan = planned.plan
+    invocation: Invocation,
+    change: _Change,
+    *,
+    dry_run: bool,
+    all_items: bool,
+    yes: bool,
+    question: str,
+) -> tuple[int, bool]:
+    """The exit code, and whether anything was changed. Until somebody says yes nothing is made, not
+    even the home."""
+    setup, rewrites = change.setup, [each for each in change.rewrites if not each.nothing]
+    words = {"source": setup.agent, "reason": change.reason}
+    place = invocation.place(invocation.home_path)
+    plan = rewrite_plan(place, setup.home, rewrites, name="rewrite", **words)
     if not invocation.json:
-        for item in plan.items:
-            _show(Rewrite.of(item.id, item.version, item.target))
-        if not plan.items:
+        for each in rewrites:
+            show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)
+        if not rewrites:
             say("Nothing to do: the files are already like that.")
-    if dry_run or not plan.items:
-        _document(invocation, planned, None)
-        if plan.items and not invocation.json:
+    if dry_run or not rewrites:
+        _document(invocation, plan, None)
+        if rewrites and not invocation.json:
             nothing_changed()
-        return 0
-    facts = [f"It changes {each.id}." for each in plan.items]
-    declined = None if yes else asked(f"{question} {plan.items[0].source}?", "changed", facts=facts)
+        return 0, False
+    facts = [f"It changes {each.path}." for each in rewrites]
+    declined = None if yes else asked(f"{question} {setup.agent}?", "changed", facts=facts)
     if declined is not None:
-        _document(invocation, planned, None)
+        _document(invocation, plan, None)
         print_declined(declined)
-        return declined.exit_code
+        return declined.exit_code, False
+    planned = invocation.create_home().plan_rewrites(rewrites, **words)
     report = planned.apply().report
-    _document(invocation, planned, report)
+    _document(invocation, planned.plan, report)
     if not invocation.json:
         _tell(invocation, report)
-    return exit_code(report)
+    return exit_code(report), bool(report.changed)
 
 
-def _document(invocation: Invocation, planned: HomePlan, report: Report | None) -> None:
+def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
     if invocation.json:
         said = None if report is None else report.to_json()
-        print_json({"plan": planned.plan.to_json(), "applied": report is not None, "report": said})
+        print_json({"plan": plan.to_json(), "applied": report is not None, "report": said})
 
 
 def _tell(invocation: Invocation, report: Report) -> None:
@@ -189,22 +225,11 @@ def _flag(invocation: Invocation) -> str:
     return invocation.home_flag or ("--home holdfast " if several else "")
 
 
-def _show(change: Rewrite) -> None:
-    """What is taken out of a file, and what is put in."""
-    verb = "Make" if not change.before else "Change" if change.after else "Remove"
-    say(name(f"{verb} {change.path}"))
-    for sign, data, style in (("-", change.old, "red"), ("+", change.new, "green")):
-        lines = [each for each in data.decode(errors="replace").splitlines() if each.strip()]
-        most = 12
-        for line in lines[:most]:
-            say(styled(f"  {sign} {line}", style=style))
-        if len(lines) > most:
-            say(styled(f"  {sign} … {len(lines) - most} more lines", style="dim"))
-
-
 def _status(invocation: Invocation) -> int:
     setups = [_setup(invocation, agent, scope) for agent in AGENTS for scope in (USER, PROJECT)]
-    found = [_looked_at(each) for each in setups]
+    # In the home directory both scopes may have one file.
+    by_file = {(each.agent, settings_file(each)): each for each in reversed(setups)}
+    found = [_looked_at(each) for each in reversed(by_file.values())]
     if invocation.json:
         print_json({"connections": [_json(*each) for each in found]})
         return 0

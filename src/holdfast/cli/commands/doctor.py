@@ -94,7 +94,7 @@ def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Se
     import os
 
     from holdfast.hooks.connect import USER, Setup
-    from holdfast.hooks.selftest import examine_hooks, findings_of
+    from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
 
     setup = Setup(
         agent="",
@@ -106,7 +106,7 @@ def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Se
     )
     with progress("trying the hooks"):
         found = examine_hooks(setup, invocation.now)
-    return found, findings_of(found)
+    return found, [*findings_of(found), *examine_helper(found, setup.home)]
 
 
 def _checks(found: Diagnosis) -> str:

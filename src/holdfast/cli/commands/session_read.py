@@ -110,7 +110,7 @@ def _show(
         life = None if found.ended else home.sign_of_life(found)
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
-    marks = _marked_in(invocation, home, found.id)
+    marks = _marked_in(invocation, home, found)
     if invocation.json:
         print_json(
             {
@@ -140,7 +140,7 @@ def _show(
 
 
 def _marked_in(
-    invocation: Invocation, home: Home, session: str
+    invocation: Invocation, home: Home, session: Session
 ) -> Sequence[tuple[str, Checkpoint]]:
     """The checkpoints of a session, the first one first: those in its own home, and those that
     hooks of its agent took into Holdfast's."""

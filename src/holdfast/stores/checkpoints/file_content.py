@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from holdfast.model.checkpoint import NO_FILE, TOO_LARGE
 from holdfast.model.text import format_bytes
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
 from holdfast.value import dataclass
@@ -128,11 +129,11 @@ def _all(fd: int, size: int) -> bytes:
 
 def special(mode: int) -> Left:
     """Why something other than a file, a link or a directory is left out."""
-    return Left(f"{_KINDS.get(stat.S_IFMT(mode), 'something special')}, not a file")
+    return Left(f"{_KINDS.get(stat.S_IFMT(mode), 'something special')}{NO_FILE}")
 
 
 def _too_large(size: int, limit: int) -> Left:
-    return Left(f"too large: {format_bytes(size)}, the limit is {format_bytes(limit)}")
+    return Left(f"{TOO_LARGE}{format_bytes(size)}, the limit is {format_bytes(limit)}")
 
 
 def signature_of(status: os.stat_result) -> Signature:

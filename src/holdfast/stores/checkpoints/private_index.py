@@ -16,7 +16,6 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.stores.checkpoints.look_state import read_state
@@ -24,11 +23,9 @@ from holdfast.stores.checkpoints.walk import ATTRIBUTES, ancestors, is_special
 from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, read_index
 from holdfast.stores.git.program import Git, Said
+from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.stores.git.trees import Node, Trees
 from holdfast.value import dataclass
-
-if TYPE_CHECKING:
-    import subprocess
 
 _NO_NODE: Node = (0, bytes(20))
 
@@ -84,11 +81,11 @@ class PrivateIndex:
         with storage_errors(f"remove a stale lock in {self.folder}"):
             (self.folder / "index.lock").unlink(missing_ok=True)
 
-    def start_look(self) -> subprocess.Popen[bytes]:
+    def start_look(self) -> QuickProcess:
         """Begin to compare the times of every known file; `finish_look` returns the result."""
-        return self.git.start("diff-files", "--name-only", "-z")
+        return self.git.reading("diff-files", "--name-only", "-z")
 
-    def finish_look(self, process: subprocess.Popen[bytes]) -> set[bytes]:
+    def finish_look(self, process: QuickProcess) -> set[bytes]:
         """The files that may have changed; raises `GitFailedError` for a damaged index."""
         output, errors = process.communicate()
         if process.returncode:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import (
+    WORKTREE,
     Captured,
     ChangeKind,
     Checkpoint,
@@ -47,7 +48,6 @@ from holdfast.stores.checkpoints.restore_plan import (
 )
 from holdfast.stores.checkpoints.restore_record import Restoration
 from holdfast.stores.checkpoints.restore_run import CHANGED_SINCE_PREVIEW, RestoreRun
-from holdfast.stores.checkpoints.walk import WORKTREE
 from holdfast.stores.checkpoints.working_tree import WorkingTree
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind

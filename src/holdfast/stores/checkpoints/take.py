@@ -66,6 +66,8 @@ class Order:
     now: float
     session: str | None
     turn: str | None
+    #: If the last checkpoint is another one, the whole tree is looked at.
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,7 @@ class Taker:
 
     def take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         with self._objects:
-            seen = self._seen(paths)
+            seen = self._seen(paths, order.after)
             base, reason = seen.base, order.reason
             if base is not None and seen.root == base.content.root:
                 outcome, commit = TakeOutcome.UNCHANGED, base.commit
@@ -153,10 +155,12 @@ class Taker:
             tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.seeing.standing
         )
 
-    def _seen(self, paths: Sequence[bytes] | None) -> StoredLook:
+    def _seen(self, paths: Sequence[bytes] | None, after: str | None = None) -> StoredLook:
         self._index.unlock()
         state = states.read_state(self._folder)
         base = find_base(self._trees, self._layout, self._project)
+        if after is not None and (base is None or base.commit != after):
+            paths = None
         try:
             return self._look(base, state, paths)
         except DamageError:

@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from holdfast.model.checkpoint import Excluded
+from holdfast.model.checkpoint import WORKTREE, Excluded
 from holdfast.stores.checkpoints.file_content import READ, UNFIT_NAME, Content, read, special
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
@@ -22,7 +22,6 @@ GIT = b".git"
 RULES = b".gitignore"
 ATTRIBUTES = b".gitattributes"
 UNREADABLE_RULES = "a directory whose .gitignore is not a file"
-WORKTREE = "a git worktree of its own"
 
 _GITDIR = b"gitdir:"
 #: A `.git` file holds no more than a path.

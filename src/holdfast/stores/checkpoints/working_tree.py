@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-from holdfast.model.checkpoint import Entry
+from holdfast.model.checkpoint import WORKTREE, Entry
 from holdfast.stores.checkpoints.file_content import READ, signature_of
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
-from holdfast.stores.checkpoints.walk import WORKTREE, is_worktree
+from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
 from holdfast.stores.git.object import Kind, header, object_id
 from holdfast.value import dataclass

@@ -22,6 +22,7 @@ from holdfast.stores.checkpoints.look_state import Listings
 from holdfast.stores.checkpoints.projects import relative, unreachable
 from holdfast.stores.checkpoints.refused_places import refused
 from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
+from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.space import (
     NoRoomError,
     Room,
@@ -73,7 +74,10 @@ class CheckpointWriter:
         session: str | None = None,
         turn: str | None = None,
         paths: Sequence[str] | None = None,
+        after: str | None = None,
     ) -> Taking:
+        """With `paths`, look only at these and what is below them; with `after`, only if that is
+        still the last checkpoint of the directory."""
         if (refusal := self.refusal(workdir)) is not None:
             return refusal
         place = real(workdir)
@@ -81,7 +85,13 @@ class CheckpointWriter:
         given = None if paths is None else [relative(place, path) for path in paths]
         self._open(now)
         order = Order(
-            workdir=place, project=project, reason=reason, now=now, session=session, turn=turn
+            workdir=place,
+            project=project,
+            reason=reason,
+            now=now,
+            session=session,
+            turn=turn,
+            after=after,
         )
         before = _identity(place)
         try:
@@ -210,7 +220,8 @@ class CheckpointWriter:
 
     def _rotate(self, project: str) -> int:
         record = projects.read_record(self.layout, project)
-        keep = set(restore_record.held(self.layout.private(project)))
+        private = self.layout.private(project)
+        keep = {*restore_record.held(private), *kept_for_runs(private)}
         if record is not None:
             keep |= record.pins | record.names.keys()
         return rotate(self.layout, project, self.how.max_snapshots, keep=keep)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
+from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:  # most takes start no process, so `subprocess` is imported where one starts
@@ -20,6 +22,8 @@ if TYPE_CHECKING:  # most takes start no process, so `subprocess` is imported wh
 OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
+#: Which git was found good.
+_GOOD = "git"
 
 #: git 2.41 and later reads attributes from this tree, and not from a `.gitattributes` that may be a
 #: pipe. In an older git the attributes of the store still outrank those of the project.
@@ -108,15 +112,7 @@ class Git:
         """A running git, with pipes to and from it. With `literal`, paths are not patterns."""
         import subprocess  # noqa: PLC0415 - see above
 
-        program = find_git()
-        self._check_first()
-        # PATH is only git's own folder: git finds its other programs by itself.
-        environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
-        if not self.attributes:
-            environment["GIT_ATTR_SOURCE"] = _EMPTY_TREE
-        if literal:
-            environment["GIT_LITERAL_PATHSPECS"] = "1"
-        environment |= _as_environment(self._config() | dict(config or {}))
+        program, environment = self._ready(config, literal=literal)
         try:
             return subprocess.Popen(
                 [program, *arguments],
@@ -131,6 +127,29 @@ class Git:
             )
         except OSError as error:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
+
+    def reading(self, *arguments: str) -> QuickProcess:
+        """A running git that is given nothing and writes nothing."""
+        program, environment = self._ready(None, literal=True)
+        words = [program, "-C", str(self.work_tree or self.store), *arguments]
+        try:
+            return QuickProcess(words, environment, lock.held())
+        except OSError as error:
+            raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
+
+    def _ready(
+        self, config: Mapping[str, str] | None, *, literal: bool
+    ) -> tuple[str, dict[str, str]]:
+        """The program and its environment."""
+        program = find_git(self.folder if self.private else None)
+        self._check_first()
+        # PATH is only git's own folder: git finds its other programs by itself.
+        environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
+        if not self.attributes:
+            environment["GIT_ATTR_SOURCE"] = _EMPTY_TREE
+        if literal:
+            environment["GIT_LITERAL_PATHSPECS"] = "1"
+        return program, environment | _as_environment(self._config() | dict(config or {}))
 
     def _check_first(self) -> None:
         places = [self.store / name for name in (*_READ_FIRST, EXCLUDES)]
@@ -159,8 +178,9 @@ class Git:
         return _CONFIG | {"core.bare": bare, "core.excludesFile": str(self.store / EXCLUDES)}
 
 
-def find_git() -> str:
-    """The git on PATH; raises `StorageError` when it is missing or too old."""
+def find_git(noted: Path | None = None) -> str:
+    """The git on PATH; raises `StorageError` when it is missing or too old. A git that was found
+    good is noted in the folder `noted`, and not asked again: a hook is a process of its own."""
     places = (f"{folder}/git" for folder in os.get_exec_path())
     program = next((place for place in places if _is_program(place)), None)
     if program is None:
@@ -168,7 +188,7 @@ def find_git() -> str:
             "Checkpoints need git, and there is no git on PATH.",
             hint=f"Install git {OLDEST[0]}.{OLDEST[1]} or later.",
         )
-    _check_version(program)
+    _check_version(program, noted)
     return program
 
 
@@ -177,7 +197,9 @@ def _is_program(path: str) -> bool:
 
 
 @functools.cache
-def _check_version(program: str) -> None:
+def _check_version(program: str, noted: Path | None) -> None:
+    if noted is not None and _is_noted(noted / _GOOD, program):
+        return
     import re  # noqa: PLC0415 - see above
     import subprocess  # noqa: PLC0415 - see above
 
@@ -191,6 +213,24 @@ def _check_version(program: str) -> None:
             f" {said.strip() or 'nothing'!r}.",
             hint="Install a later git, or put it first on PATH.",
         )
+    if noted is not None:
+        with suppress(OSError):  # it is asked again then
+            (noted / _GOOD).write_bytes(_stamp(program))
+
+
+def _is_noted(note: Path, program: str) -> bool:
+    try:
+        check_regular(note)
+        return note.read_bytes() == _stamp(program)
+    except (OSError, StorageError):
+        return False
+
+
+def _stamp(program: str) -> bytes:
+    """Which program it is, down to the update that replaces it."""
+    status = Path(program).stat()
+    numbers = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return os.fsencode(f"{program} {numbers}\n")
 
 
 def _as_environment(config: Mapping[str, str]) -> dict[str, str]:

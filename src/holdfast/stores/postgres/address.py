@@ -7,6 +7,7 @@ password in it is refused: an address is shown in messages and stands in files.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from psycopg import ProgrammingError
@@ -44,6 +45,11 @@ def parameters(url: str) -> dict[str, Any]:
             "The address of the store cannot be read by libpq.",
             hint="For example: postgresql://db.example.org/holdfast",
         ) from None
+    if not re.fullmatch(r"[\d,]*", str(found.get("port") or "")):
+        raise ConfigError(
+            "The port in the address of the store is not a number.",
+            hint="For example: postgresql://db.example.org:5432/holdfast",
+        )
     if found.get("password"):
         raise ConfigError(
             "The address of the store has a password in it.",

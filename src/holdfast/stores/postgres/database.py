@@ -4,8 +4,8 @@ A process has one connection, whose threads take turns. A lost one is opened aga
 done is done again only if it is known not to have happened: each transaction begins with writing
 its number into a row of this process (table `commits`), and after a commit without an answer that
 row tells whether it happened. The row is locked while the transaction is open, wherever it still
-may be, so that the answer is final. So nothing is stored twice, and nothing that was acknowledged
-is missing.
+may be, and one that has not begun by then is refused when it comes, so that the answer is final. So
+nothing is stored twice, and nothing that was acknowledged is missing.
 
 PostgreSQL's own numbers of transactions would not do: a server that crashed gives those again that
 it had given and not yet written down.
@@ -53,10 +53,9 @@ _SETTINGS = """
 """
 _WRITE = """
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-    INSERT INTO commits (client, number) VALUES ('{client}', {number})
-    ON CONFLICT (client) DO UPDATE SET number = excluded.number, at = now()
+    SELECT begin_write('{client}', {number})
 """
-_WHAT_BECAME = "SELECT number FROM commits WHERE client = %s FOR UPDATE"
+_SETTLE = "SELECT happened, stored FROM settle_write(%s, %s)"
 _FORGET = "DELETE FROM commits WHERE client = %s"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -96,6 +95,16 @@ class Wire(Protocol):
 Connect = Callable[[str], Wire]
 
 
+class Loop(Protocol):
+    """How to wait where an event loop waits; see on_loop.py."""
+
+    def is_on_loop(self) -> bool: ...
+
+    def connect(self, conninfo: str) -> Wire: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
 class SyncWire:
     """A connection that blocks its thread."""
 
@@ -110,7 +119,9 @@ class SyncWire:
         )
         while cursor.nextset():
             pass
-        return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+        # Not by its `description`: to make one takes as long as the rest.
+        rows = cursor.pgresult is not None and cursor.pgresult.nfields > 0
+        return Result(cursor.fetchall() if rows else (), cursor.rowcount)
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +169,13 @@ class _Hold:
     wire: Wire | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a call stored whose result was lost."""
+
+    numbers: Sequence[int]
+
+
 class Database:
     """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
 
@@ -169,12 +187,32 @@ class Database:
         self._connect = connect
         self._patience = patience
         self._lock = threading.RLock()
-        self._state = _State()
+        self._of_threads = _State()
+        self._of_loop = _State()
+        self._loop: Loop | None = None
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
         self._holds: list[_Hold] = []
-        self._finalizer = weakref.finalize(self, _close, self._state)
+        self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
         self._finalizer.atexit = False  # another thread may still be using the connection
+
+    def wait_on(self, loop: Loop) -> None:
+        """From here on, calls that run on an event loop have a connection of their own."""
+        self._loop = loop
+
+    @property
+    def _is_on_loop(self) -> bool:
+        return self._loop is not None and self._loop.is_on_loop()
+
+    @property
+    def _state(self) -> _State:
+        return self._of_loop if self._is_on_loop else self._of_threads
+
+    def _pause(self, seconds: float) -> None:
+        if self._loop is not None and self._loop.is_on_loop():
+            self._loop.pause(seconds)
+        else:
+            time.sleep(seconds)
 
     # --- Transactions -----------------------------------------------------------------------------
 
@@ -231,7 +269,53 @@ class Database:
             except (ConnectionLostError, CollisionError):
                 if time.monotonic() >= deadline:
                     raise
-                time.sleep(_PAUSE)
+                self._pause(_PAUSE)
+
+    def call(
+        self,
+        statement: str,
+        values: Callable[[str, int, int], Sequence[Any]],
+        recover: Callable[[Sequence[int]], T],
+        read: Callable[[Result], T],
+    ) -> T:
+        """A write in one statement and one round trip, done again as in `run`. `values` gets what
+        `begin_write` takes, and the shard. `read` makes something of the result; if that was lost
+        with the connection and the statement happened, `recover` does, from the messages that it
+        stored."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            with self._turn():
+                state = self._state
+                if state.depth:
+                    with self._translating():
+                        given = values(state.client, state.begun, self._shard)
+                        return read(self._db().execute(statement, given))
+                try:
+                    stored = self._called(statement, values, read)
+                except (ConnectionLostError, CollisionError):
+                    if time.monotonic() >= deadline:
+                        raise
+                else:
+                    return recover(stored.numbers) if isinstance(stored, _Stored) else stored
+            self._pause(_PAUSE)
+
+    def _called(
+        self,
+        statement: str,
+        values: Callable[[str, int, int], Sequence[Any]],
+        read: Callable[[Result], T],
+    ) -> T | _Stored:
+        self._until_connected(lambda wire: wire)
+        self._state.begun += 1
+        number = self._state.begun
+        given = values(self._state.client, number, self._shard)
+        try:
+            return read(self._wire().execute(statement, given))
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise translated(error, self.place) from error
+            self._drop()
+            return _Stored(self._find_out(number, error))
 
     def query(self, statement: str, values: Values = ()) -> Result:
         """One statement that only reads, outside a transaction if there is none."""
@@ -255,7 +339,7 @@ class Database:
         while (hold := self._taken(lock)) is None:
             if time.monotonic() >= deadline:
                 raise BusyError(busy(), hint="Wait until it has finished, then try again.")
-            time.sleep(_PAUSE)
+            self._pause(_PAUSE)
         try:
             yield
         finally:
@@ -302,11 +386,12 @@ class Database:
                 # Nobody will ask. What a killed process left there is for maintenance.
                 self._wire().execute(_FORGET, [self._state.client])
         self._closed = True
-        _close(self._state)
+        _close(self._of_threads, self._of_loop)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        with self._lock:
+        # On a loop one call runs at a time: its runner sees to that.
+        with contextlib.nullcontext() if self._is_on_loop else self._lock:
             if self._state.process != os.getpid():
                 if self._state.wire is not None:
                     self._state.inherited.append(self._state.wire)
@@ -330,7 +415,9 @@ class Database:
         self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()
-            wire = self._connect(self._conninfo)
+            on_loop = self._loop is not None and self._loop.is_on_loop()
+            connect = self._loop.connect if self._loop and on_loop else self._connect
+            wire = connect(self._conninfo)
             try:
                 wire.execute(_SETTINGS)
             except BaseException:
@@ -358,11 +445,13 @@ class Database:
                 if not is_lost(error):
                     raise translated(error, self.place) from error
                 self._drop()
+                ours = translated(error, self.place)
                 # A server that never answered is more likely named wrongly than about to start.
                 starts = error.sqlstate in ("57P03", "57P01")
-                if not (known or starts) or time.monotonic() >= deadline:
-                    raise translated(error, self.place) from error
-            time.sleep(pause)
+                lost = isinstance(ours, ConnectionLostError)
+                if not lost or not (known or starts) or time.monotonic() >= deadline:
+                    raise ours from error
+            self._pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _begin(self, statement: str) -> None:
@@ -387,12 +476,14 @@ class Database:
             self._drop()
             self._find_out(number, error)
 
-    def _find_out(self, number: int, error: psycopg.Error) -> None:
-        """What became of a commit without an answer. Returns if it happened."""
-        holds, self._holds = self._holds, []  # asking changes nothing
+    def _find_out(self, number: int, error: psycopg.Error) -> Sequence[int]:
+        """What became of a commit without an answer. Returns if it happened, with the messages
+        that it stored if it was one append; raises if it did not and never will."""
+        self._state.begun += 1  # its number is used up by the question
+        holds, self._holds = self._holds, []  # asking does not need the lock
         try:
             found = self._until_connected(
-                lambda wire: wire.execute(_WHAT_BECAME, [self._state.client])
+                lambda wire: wire.execute(_SETTLE, [self._state.client, number])
             )
         except HoldfastError:
             raise OutcomeUnknownError(
@@ -402,8 +493,10 @@ class Database:
             ) from error
         finally:
             self._holds = holds
-        if found.first != (number,):
+        happened, stored = found.first or (False, None)
+        if not happened:
             raise translated(error, self.place) from error
+        return stored or ()
 
     @contextlib.contextmanager
     def _translating(self) -> Iterator[None]:
@@ -419,7 +512,8 @@ def _is_open(wire: Wire | None) -> bool:
     return wire is not None and wire.is_open
 
 
-def _close(state: _State) -> None:
-    wire, state.wire = state.wire, None
-    if wire is not None and state.process == os.getpid():
-        wire.close()
+def _close(*states: _State) -> None:
+    for state in states:
+        wire, state.wire = state.wire, None
+        if wire is not None and state.process == os.getpid():
+            wire.close()

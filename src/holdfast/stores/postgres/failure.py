@@ -6,6 +6,7 @@ No message of the server is passed on where it may hold what a user wrote, and n
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -104,12 +105,26 @@ def is_lost(error: psycopg.Error) -> bool:
 def translated(error: psycopg.Error, place: str) -> HoldfastError:
     """An error of a statement or of a connection, in our words."""
     for kinds, ours, message, hint in _REPORTS:
-        if isinstance(error, kinds):
+        if isinstance(error, kinds) or _is_refusal(error, kinds):
             return ours(message.format(place=place), hint=hint)
     if is_lost(error):
         return ConnectionLostError(f"The connection to {place} failed.", hint=_CHECK)
     kind = error.sqlstate or type(error).__name__
     return StorageError(f"{place} refused a statement ({kind}).")
+
+
+#: libpq reports what a server answers to a new connection as text alone.
+_REFUSALS = (
+    (errors.InvalidPassword, r"authentication failed|no password supplied"),
+    (errors.InvalidPassword, r'role ".*" does not exist|no pg_hba.conf entry'),
+    (errors.InvalidCatalogName, r'database ".*" does not exist'),
+)
+
+
+def _is_refusal(error: psycopg.Error, kinds: tuple[type[psycopg.Error], ...]) -> bool:
+    return error.sqlstate is None and any(
+        kind in kinds and re.search(text, str(error)) for kind, text in _REFUSALS
+    )
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.postgres.database import Db
+from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.ledger import NO_COST, Key, booked, day, usage_of_row
 from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, counts, load_booked, usage_of
 
@@ -52,7 +53,8 @@ _STORED = """
 def add(db: Db, used: Mapping[Key, Usage]) -> None:
     """Always in the same order: two that add the same must not wait for each other."""
     for key in sorted(used):
-        db.execute(_BOOK, (*key, db.shard, *counts(used[key])))
+        on, source, model = (storable(part) for part in key)
+        db.execute(_BOOK, (on, source, model, db.shard, *counts(used[key])))
 
 
 def take_off(db: Db, session: int) -> None:

@@ -11,37 +11,66 @@ from holdfast.stores.postgres import search_index
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import MESSAGE_COLUMNS, as_bytes
 from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite.session_rows import TOTALS, counts
+from holdfast.stores.sqlite.ledger import used_by
+from holdfast.stores.sqlite.messages import with_totals
+from holdfast.stores.sqlite.session_rows import TOTALS, counts, each
 from holdfast.value import replace
 
 #: A message and its columns.
 Encoded = tuple[Message, content.Row]
 
+#: In place of the model of a session, which only the server knows. No model has such a name.
+_OF_SESSION = "\ufdd0"
 _TOTALS = ", ".join(f"{total} = %s" for total in TOTALS)
 _SET_TOTALS = f"UPDATE sessions SET last_active_at = %s, {_TOTALS} WHERE number = %s"  # noqa: S608
-# One statement: messages, what the index has to do, and the totals of their session.
-_ADD = f"""
-    WITH added AS (
-        INSERT INTO messages (session, role, timestamp, form, body, fields)
-        SELECT %s, * FROM unnest(
-            %s::text[], %s::float8[], %s::smallint[], %s::bytea[], %s::bytea[])
-        RETURNING number, session
-    ), waiting AS (
-        INSERT INTO unindexed (message, session) SELECT number, session FROM added
-    ), counted AS (
-        {_SET_TOTALS}
+#: See `append_messages` in schema_1.sql.
+APPEND = """
+    SELECT * FROM append_messages(
+        %s, %s::bigint, %s::smallint, %s, %s, %s::text[], %s::float8[], %s::smallint[],
+        %s::bytea[], %s::bytea[], %s::bigint[], %s, %s::text[], %s::text[], %s::bigint[],
+        %s::float8[])
+"""
+
+
+def appended(
+    session_id: str, rows: Sequence[Encoded], now: float, *, book: bool
+) -> tuple[Any, ...]:
+    """What `append_messages` takes of messages."""
+    zero = Session(id="", source="", started_at=now, last_active_at=now, model=_OF_SESSION)
+    sums = with_totals(zero, rows, now)
+    used = used_by(zero, [message for message, _ in rows], now) if book else {}
+    totals = (
+        sums.message_count,
+        sums.tool_call_count,
+        *each(sums.tokens),
+        *each(sums.unpriced),
+        sums.bytes,
     )
-    SELECT number FROM added ORDER BY number
-"""  # noqa: S608 - our own names
+    roles, times, forms, bodies, fields = _columns(rows, now)
+    return (
+        session_id,
+        now,
+        roles,
+        _numbers(times),
+        _numbers(forms),
+        bodies,
+        fields,
+        _numbers(totals),
+        sums.cost,
+        [day for day, _, _ in used],
+        [None if model == _OF_SESSION else content.storable(model) for _, _, model in used],
+        _numbers(
+            count
+            for usage in used.values()
+            for count in (*each(usage.tokens), *each(usage.unpriced))
+        ),
+        _numbers(usage.cost for usage in used.values()),
+    )
 
 
-def add(
-    db: Db, session: int, rows: Sequence[Encoded], after: Session, now: float
-) -> tuple[int, ...]:
-    """Store messages, and the totals of their session with them; their numbers, in order."""
-    columns = _columns(rows, now)
-    done = db.execute(_ADD, (session, *columns, *_totals(session, after)))
-    return tuple(number for (number,) in done)
+def _numbers(values: Iterable[float]) -> str:
+    """A list of numbers as PostgreSQL writes it: quicker than to find out how to."""
+    return "{" + ",".join(map(repr, values)) + "}"
 
 
 def insert(db: Db, session: int, message: Message, row: content.Row, now: float) -> int:

@@ -89,12 +89,45 @@ CREATE TABLE facts (
 );
 
 -- The last transaction of each process that writes, so that it can find out whether a commit whose
--- answer was lost has happened. A process removes its row when it ends.
+-- answer was lost has happened. `numbers` are those of the messages that an append stored. A process
+-- removes its row when it ends.
 CREATE TABLE commits (
-    client text COLLATE "C" PRIMARY KEY,
-    number bigint NOT NULL,
-    at     timestamptz NOT NULL DEFAULT now()
+    client  text COLLATE "C" PRIMARY KEY,
+    number  bigint NOT NULL,
+    numbers bigint[],
+    at      timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
+
+-- Every transaction that writes does this, an append of its own at its end, others first. One that comes late, after its client gave up on
+-- it and asked what became of it, is refused.
+CREATE FUNCTION begin_write(p_client text, p_number bigint, p_numbers bigint[] DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO commits (client, number, numbers) VALUES (p_client, p_number, p_numbers)
+    ON CONFLICT (client) DO UPDATE
+        SET number = excluded.number, numbers = excluded.numbers, at = now()
+        WHERE commits.number <= excluded.number;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'late' USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
+-- What became of a transaction: whether it happened, and the messages that it stored. One that did
+-- not happen cannot happen any more. Waits for one that is still under way.
+CREATE FUNCTION settle_write(p_client text, p_number bigint)
+RETURNS TABLE (happened boolean, stored bigint[]) LANGUAGE plpgsql AS $$
+DECLARE
+    last commits%ROWTYPE;
+BEGIN
+    INSERT INTO commits (client, number) VALUES (p_client, 0) ON CONFLICT DO NOTHING;
+    SELECT * INTO last FROM commits c WHERE c.client = p_client FOR UPDATE;
+    IF last.number <> p_number THEN
+        UPDATE commits c SET number = p_number + 1, at = now() WHERE c.client = p_client;
+    END IF;
+    RETURN QUERY SELECT last.number = p_number, last.numbers;
+END
+$$;
 
 -- --- Search ---
 
@@ -176,6 +209,93 @@ CREATE TABLE reservations (
 );
 
 CREATE INDEX reservations_by_session ON reservations (session);
+
+-- --- Appending ---
+
+-- An append in one round trip: messages, what the index has to do, the totals of their session, the
+-- ledger. No row: there is no such session. `o_numbers` is NULL: it has ended. The session is given
+-- back as it was before, its columns in the order of rows.py. `p_counts` are the totals to add, in the
+-- order of the columns; `p_used` those of the ledger, six for each place in it. A model that is NULL
+-- there is that of the session.
+CREATE FUNCTION append_messages(
+    p_client text, p_number bigint, p_shard smallint, p_session text, p_now double precision,
+    p_roles text[], p_times double precision[], p_forms smallint[], p_bodies bytea[],
+    p_fields bytea[], p_counts bigint[], p_cost double precision, p_days text[], p_models text[],
+    p_used bigint[], p_costs double precision[]
+) RETURNS TABLE (
+    o_numbers bigint[], o_id text, o_source text, o_parent text, o_relation text, o_title text,
+    o_cwd text, o_model text, o_started double precision, o_active double precision,
+    o_ended double precision, o_reason text, o_pinned boolean, o_key text, o_messages bigint,
+    o_tools bigint, o_in bigint, o_out bigint, o_cached bigint, o_cost double precision,
+    o_uin bigint, o_uout bigint, o_ucached bigint, o_bytes bigint, o_extra text,
+    o_iterations bigint, o_seconds double precision, o_booked text
+) LANGUAGE plpgsql AS $$
+DECLARE
+    own   sessions%ROWTYPE;
+    given bigint[];
+BEGIN
+    SELECT * INTO own FROM sessions s WHERE s.id = p_session FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF own.ended_at IS NULL THEN
+        WITH added AS (
+            INSERT INTO messages (session, role, timestamp, form, body, fields)
+            SELECT own.number, * FROM unnest(p_roles, p_times, p_forms, p_bodies, p_fields)
+            RETURNING messages.number
+        ), waiting AS (
+            INSERT INTO unindexed (message, session) SELECT a.number, own.number FROM added a
+        )
+        SELECT array_agg(a.number ORDER BY a.number) INTO given FROM added a;
+        UPDATE sessions s SET
+            -- Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+            last_active_at = least(
+                greatest(own.last_active_at, (SELECT max(t) FROM unnest(p_times) t)), p_now),
+            message_count = own.message_count + p_counts[1],
+            tool_call_count = own.tool_call_count + p_counts[2],
+            tokens_in = own.tokens_in + p_counts[3],
+            tokens_out = own.tokens_out + p_counts[4],
+            tokens_cached = own.tokens_cached + p_counts[5],
+            cost = own.cost + p_cost,
+            unpriced_in = own.unpriced_in + p_counts[6],
+            unpriced_out = own.unpriced_out + p_counts[7],
+            unpriced_cached = own.unpriced_cached + p_counts[8],
+            bytes = own.bytes + p_counts[9]
+        WHERE s.number = own.number;
+        -- In order: two that add the same must not wait for each other.
+        INSERT INTO ledger AS l (day, source, model, shard, tokens_in, tokens_out, tokens_cached,
+                                 cost, unpriced_in, unpriced_out, unpriced_cached)
+        SELECT d.day, own.source, coalesce(d.model, own.model, ''), p_shard,
+               sum(p_used[6 * d.place - 5]), sum(p_used[6 * d.place - 4]),
+               sum(p_used[6 * d.place - 3]), sum(d.cost), sum(p_used[6 * d.place - 2]),
+               sum(p_used[6 * d.place - 1]), sum(p_used[6 * d.place])
+        FROM unnest(p_days, p_models, p_costs) WITH ORDINALITY AS d (day, model, cost, place)
+        GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3
+        ON CONFLICT (day, source, model, shard) DO UPDATE SET
+            tokens_in = l.tokens_in + excluded.tokens_in,
+            tokens_out = l.tokens_out + excluded.tokens_out,
+            tokens_cached = l.tokens_cached + excluded.tokens_cached,
+            cost = coalesce(nullif(l.cost + excluded.cost, 'NaN'), 0),
+            unpriced_in = l.unpriced_in + excluded.unpriced_in,
+            unpriced_out = l.unpriced_out + excluded.unpriced_out,
+            unpriced_cached = l.unpriced_cached + excluded.unpriced_cached;
+        -- At the end, with its result: whether it may happen at all is asked in the same step.
+        PERFORM begin_write(p_client, p_number, given);
+    END IF;
+    RETURN QUERY SELECT
+        given, own.id, own.source, p.id, own.relation, own.title, own.cwd, own.model,
+        own.started_at,
+        greatest(own.last_active_at, coalesce(own.ended_at, own.last_active_at)),
+        own.ended_at, own.end_reason, own.pinned, r.key, own.message_count,
+        own.tool_call_count, own.tokens_in, own.tokens_out, own.tokens_cached, own.cost,
+        own.unpriced_in, own.unpriced_out, own.unpriced_cached, own.bytes, own.extra,
+        g.iterations, g.seconds, g.booked
+    FROM (SELECT 1) one
+    LEFT JOIN sessions p ON p.number = own.parent
+    LEFT JOIN routes r ON r.session = own.number
+    LEFT JOIN guarded g ON g.session = own.number;
+END
+$$;
 
 -- --- Trash ---
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.stores.sqlite.indexed_text import is_word, spaced
 from holdfast.stores.sqlite.query import Either, Query, Term
@@ -65,24 +64,40 @@ class Vector:
 
 
 def vector(text: str) -> Vector:
-    places: dict[str, list[int]] = defaultdict(list)
+    places: dict[str, list[int]] = {}
     found = words(text)
     for place, word in enumerate(found, start=1):
-        places[word].append(place)
-    for pair in pairs(found):
-        places[pair] = []
+        if word in places:
+            places[word].append(place)
+        else:
+            places[word] = [place]
+    if not text.isascii():
+        for pair in pairs(found):
+            places[pair] = []
     exact = len(found) <= _LAST_PLACE and all(len(each) <= _MOST_PLACES for each in places.values())
+    whole = 4 * len(text) + 16 * len(places) < _MOST_BYTES  # most texts are short
+    if exact and whole:
+        lexemes = [_lexeme(word, where) for word, where in places.items()]
+        return Vector(text=" ".join(lexemes), words=list(places), exact=True, whole=True)
+    return _cut_short(places, exact=exact)
+
+
+def _cut_short(places: Mapping[str, Sequence[int]], *, exact: bool) -> Vector:
+    """What PostgreSQL keeps of a long text."""
     lexemes: list[str] = []
     size = 0
-    whole = True
     for word, where in places.items():
-        kept = [str(place) for place in where[:_MOST_PLACES] if place <= _LAST_PLACE]
+        kept = [place for place in where[:_MOST_PLACES] if place <= _LAST_PLACE]
         size += len(word.encode()) + 2 * len(kept) + 8
         if size > _MOST_BYTES:
-            exact = whole = False
-            break
-        lexemes.append(_quoted(word) + (":" + ",".join(kept) if kept else ""))
-    return Vector(text=" ".join(lexemes), words=list(places), exact=exact, whole=whole)
+            return Vector(text=" ".join(lexemes), words=list(places), exact=False, whole=False)
+        lexemes.append(_lexeme(word, kept))
+    return Vector(text=" ".join(lexemes), words=list(places), exact=exact, whole=True)
+
+
+def _lexeme(word: str, places: Sequence[int]) -> str:
+    """Words have no quotes in them: those are between words."""
+    return f"'{word}':{','.join(map(str, places))}" if places else f"'{word}'"
 
 
 def pairs(found: Sequence[str]) -> Iterator[str]:

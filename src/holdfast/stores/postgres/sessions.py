@@ -40,9 +40,10 @@ from holdfast.model.session import (
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
+from holdfast.ports import LoopRunner
 from holdfast.stores.postgres import ledger, schema, search_index, survey
 from holdfast.stores.postgres import messages as message_rows
-from holdfast.stores.postgres.database import Connect, Database, Db, SyncWire
+from holdfast.stores.postgres.database import Connect, Database, Db, Result, SyncWire
 from holdfast.stores.postgres.machines import Heard
 from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
 from holdfast.stores.postgres.rows import SPELLED as _SPELLED
@@ -99,6 +100,13 @@ class PostgresSessionStore:
                 search_index.catch_up(self.database)
         self.database.close()
 
+    def loop_runner(self) -> LoopRunner:
+        """Runs calls of this store on an event loop, without a thread."""
+        from holdfast.stores.postgres import on_loop  # noqa: PLC0415 - few hosts have a loop
+
+        self.database.wait_on(on_loop.Waiting())
+        return on_loop.LoopRunner()
+
     def transaction(self) -> AbstractContextManager[object]:
         """Several calls as one: all of them happen, or none."""
         return self.database.write()
@@ -150,16 +158,30 @@ class PostgresSessionStore:
         Without `book`, what they used is in the ledger already: they were here before.
         """
         rows = [(pure.checked(message), content.encode(message)) for message in messages]
+        if not rows:
+            with self.database.write() as db:
+                _, found = self._open(db, session_id)
+                return Addition(numbers=(), before=found, after=found)
+        given = message_rows.appended(storable(session_id) or "", rows, now, book=book)
 
-        def add(db: Db) -> Addition:
-            number, before = self._open(db, session_id)
+        def read(result: Result) -> Addition:
+            row = result.first
+            if row is None:
+                raise self._unknown(session_id)
+            numbers, before = row[0], session(row[1:])
+            if numbers is None:
+                raise _ended(session_id)
             after = pure.with_totals(before, rows, now)
-            numbers = message_rows.add(db, number, rows, after, now) if rows else ()
-            if book and pure.used(before, after):
-                ledger.add(db, used_by(before, messages, now))
-            return Addition(numbers=numbers, before=before, after=after)
+            return Addition(numbers=tuple(numbers), before=before, after=after)
 
-        added = self.database.run(add)
+        def recover(numbers: Sequence[int]) -> Addition:
+            """The session as it is now: others may have added to it since."""
+            after = self.get(session_id)
+            return Addition(numbers=tuple(numbers), before=pure.without(after, rows), after=after)
+
+        added = self.database.call(
+            message_rows.APPEND, lambda *who: (*who, *given), recover=recover, read=read
+        )
         self._heard.note()
         self._count(len(added.numbers))
         return added
@@ -527,9 +549,7 @@ class PostgresSessionStore:
             raise self._unknown(session_id)
         number, found = row[0], session(row[1:])
         if found.ended:
-            raise SessionEndedError(
-                f"Session {session_id} has ended.", hint="Reopen it before adding to it."
-            )
+            raise _ended(session_id)
         return number, found
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
@@ -543,6 +563,12 @@ class PostgresSessionStore:
             "`holdfast sessions list` shows them." if near is None else f"Did you mean {near[0]}?"
         )
         return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
+
+
+def _ended(session_id: str) -> SessionEndedError:
+    return SessionEndedError(
+        f"Session {session_id} has ended.", hint="Reopen it before adding to it."
+    )
 
 
 def _exists(db: Db, wanted: str) -> SessionExistsError:

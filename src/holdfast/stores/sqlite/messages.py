@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
-from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
+from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session, Tokens
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index
 from holdfast.stores.sqlite.session_rows import AMONG, TOTALS, counts
@@ -125,6 +125,29 @@ def with_totals(
         cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
         unpriced=unpriced,
         bytes=before.bytes + sum(row.size for _, row in rows),
+    )
+
+
+def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Session:
+    """The totals of a session before these messages came."""
+    nothing = Session(id="", source="", started_at=0.0, last_active_at=0.0)
+    sums = with_totals(nothing, rows, 0.0)
+    return replace(
+        after,
+        message_count=after.message_count - sums.message_count,
+        tool_call_count=after.tool_call_count - sums.tool_call_count,
+        tokens=_less(after.tokens, sums.tokens),
+        cost=after.cost - sums.cost,
+        unpriced=_less(after.unpriced, sums.unpriced),
+        bytes=after.bytes - sums.bytes,
+    )
+
+
+def _less(one: Tokens, other: Tokens) -> Tokens:
+    return Tokens(
+        input=one.input - other.input,
+        output=one.output - other.output,
+        cached=one.cached - other.cached,
     )
 
 
