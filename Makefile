@@ -140,12 +140,13 @@ COMPILE = $(VENV)/uv/bin/uv pip compile --quiet --universal --generate-hashes --
 	--python $(BIN)/python --no-python-downloads --exclude-newer '2 weeks' \
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
+# Of claude-agent-sdk only the source: its wheels hold all of Claude Code, 160 MB.
 .PHONY: lock
 lock: $(VENV)/.made  ## Pin the dependencies in pyproject.toml into requirements/
 	@$(call quietly,$(BIN)/python -m pip install --upgrade --target $(VENV)/uv $(UV))
 	$(COMPILE) pyproject.toml -o requirements/run.txt
 	$(COMPILE) --group build -o requirements/build.txt
-	$(COMPILE) pyproject.toml --group dev \
+	$(COMPILE) pyproject.toml --group dev --no-binary claude-agent-sdk --emit-build-options \
 	  -c requirements/run.txt -c requirements/build.txt -o requirements/dev.txt
 	$(COMPILE) --group site -o requirements/site.txt
 

@@ -135,6 +135,12 @@ def an_address(endpoint: str, prefix: str | None = None) -> Address:
     return Address(url=f"s3://{BUCKET}/{below}".rstrip("/"), endpoint=endpoint, region="us-east-1")
 
 
+def names_at(url: str, endpoint: str) -> set[str]:
+    """Everything below an address, as another tool sees it."""
+    client = Address(url=url, endpoint=endpoint).opened(HASTY, seconds=5)
+    return {each["path"] for batch in client.list() for each in batch}
+
+
 # --- Spoiled answers ------------------------------------------------------------------------------
 
 #: What to do with a request: None lets it pass.

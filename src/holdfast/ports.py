@@ -622,6 +622,9 @@ class Archive(Protocol):
         """Files of earlier versions next to the bundles. The doer of bundles adopts them in
         `prepare`."""
 
+    def remark(self) -> str:
+        """What people should know about its store although nothing is wrong; mostly nothing."""
+
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""
 

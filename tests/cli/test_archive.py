@@ -13,9 +13,12 @@ from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.ports import Progress
+from holdfast.stores.blobs import objects
 from tests.cli.every_command import say
 from tests.cli.inside import Inside
 from tests.cli.machine import DAY, Machine, entries
+from tests.cli.runner import Result
+from tests.object_servers import CREDENTIALS, HASTY, SECRET, an_address, rclone
 
 OLD = "20250101_090000_aaaaaa"
 OLDER = "20250102_090000_bbbbbb"
@@ -344,3 +347,38 @@ def test_what_another_command_archived_meanwhile_is_not_ours(
     assert said.code == 1
     assert "already gone" in said.out
     assert "Archived" not in said.out
+
+
+def test_an_archive_on_an_object_store(kept: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command that meets the archive, on a real server, then without it."""
+
+    def run(*args: str, code: int = 0) -> Result:
+        done = Inside(kept).run(*args, env=CREDENTIALS)
+        assert done.code == code, done
+        return done
+
+    address = an_address(rclone().endpoint)
+    kept.configure(f'[archive]\nurl = "{address.url}"\nendpoint = "{address.endpoint}"\n')
+    archived = run("sessions", "archive", OLD, OLDER, "--yes")
+    assert "Archived 2 sessions" in archived.words
+    assert not (kept.home / "archive").exists()
+    found = run("--json", "sessions", "list", "--archived").document
+    assert sorted(each["id"] for each in found["sessions"]) == [OLD, OLDER]
+    assert "zebra" in run("sessions", "search", "zebra", "--archived").words
+    assert f"sessions restore {OLD}" in run("sessions", "show", OLD, code=2).err
+    assert "archive 2" in run("status").words
+    assert "archive" in run("doctor").words
+    assert "1 removed" in run("sessions", "delete", OLD, "--yes").words
+    assert "Nothing to remove" in run("sessions", "prune", "--archived", "--older-than", "1d").words
+    assert "1 brought back" in run("undo").words
+    assert "1 brought back" in run("sessions", "restore", OLD).words
+    run("sessions", "delete", OLDER, "--now", "--yes")
+    assert listed(kept) == [OLD, OPEN]
+    monkeypatch.setattr(objects, "Patience", lambda: HASTY)
+    kept.configure(f'[archive]\nurl = "{address.url}"\nendpoint = "http://127.0.0.1:1"\n')
+    refused = run("sessions", "archive", OLD, "--yes", code=1)
+    assert SECRET not in refused.err
+    assert f"The object store of the archive {address.url} did not answer." in refused.err
+    run("sessions", "list", "--archived", code=1)
+    run("status")
+    assert "did not answer" in run("doctor").words

@@ -30,6 +30,7 @@ from holdfast import Home, HomePlan
 from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
+from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.objects import ObjectBlobs as S3Blobs
 from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -40,7 +41,7 @@ from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
 from tests.contract.agents.home import AgentHome
 from tests.contract.agents.recorded import RECORDED
-from tests.object_servers import CREDENTIALS, HASTY, an_address, moto, rclone
+from tests.object_servers import CREDENTIALS, HASTY, an_address, moto, names_at, rclone
 from tests.object_store import Bucket, ObjectBlobs
 from tests.stored import a_dead_holder, a_line, an_open_line
 
@@ -93,6 +94,8 @@ class Sample:
     word: str = WORD
     #: Whether its sessions are not in the folder: then each test has its home made.
     elsewhere: bool = False
+    #: Whether its archive is on an object store.
+    objects: bool = False
 
     def open(self, root: Path) -> Home:
         return holdfast.open(root, clock=lambda: self.now)
@@ -106,7 +109,7 @@ class Templates:
 
     def copy(self, name: str, root: Path) -> Sample:
         sample, template = HOMES[name], self._place / name / "home"
-        if sample.elsewhere:
+        if sample.elsewhere or sample.objects:
             sample.make(root)
             return sample
         if not template.exists():
@@ -228,12 +231,31 @@ def trash(sample: Sample, home: Home) -> list[Path]:
     state = home.path / sample.state
     places = (state / "trash", state / "archive" / ".trash")
     here = [path for place in places for path in place.rglob("*") if not path.is_dir()]
+    if sample.objects:
+        stored = names_at(**_archive_of(state))
+        here += [state / each for each in stored if "/.trash/" in each]
     if not sample.elsewhere:
         return here
     bundles = postgres.execute(
         address_of(home.path), "SELECT operation FROM holdfast.trash_bundles"
     )
     return [*here, *(state / "in the database" / operation for (operation,) in bundles)]
+
+
+def _archive_of(state: Path) -> dict[str, str]:
+    found: dict[str, str] = tomllib.loads((state / "config.toml").read_text())["archive"]
+    return found
+
+
+def cut_bundle(sample: Sample, home: Home, file: str) -> None:
+    """Take the end of a bundle away."""
+    state = home.path / sample.state
+    if sample.objects:
+        client = Address(**_archive_of(state)).opened(HASTY, seconds=5)
+        client.put(file, bytes(client.get(file).bytes())[:-40])
+    else:
+        path = state / "archive" / file
+        path.write_bytes(path.read_bytes()[:-40])
 
 
 def checkpoint_ids(home: Home) -> set[str]:
@@ -504,6 +526,20 @@ def _bundles(sample: Sample) -> Sample:
     )
 
 
+def _on_objects(sample: Sample) -> Sample:
+    """The same home with its archive on an object store."""
+
+    def make(root: Path) -> None:
+        os.environ.update(CREDENTIALS)
+        place = an_address(rclone().endpoint)
+        sample.make(root)
+        config = root / sample.state / "config.toml"
+        config.parent.mkdir(exist_ok=True)
+        config.write_text(f'[archive]\nurl = "{place.url}"\nendpoint = "{place.endpoint}"\n')
+
+    return replace(sample, make=make, objects=True)
+
+
 #: Formats that a package would bring.
 FORMATS = (sample_format.MarmotFormat,)
 
@@ -517,13 +553,15 @@ HOMES = {
     "own-postgres-archive": _bundles(_SHARED),
     "hermes-archive": _bundles(_HERMES),
     "marmot-archive": _bundles(_MARMOT),
+    "marmot-objects": _on_objects(_MARMOT),
+    "own-objects-archive": _bundles(_on_objects(_OWN)),
     "own-checkpoints": _OWN_CHECKPOINTS,
     "hermes-checkpoints": _HERMES_CHECKPOINTS,
 }
 #: Those that real agents made.
 AGENTS = tuple(each.name for each in RECORDED)
 #: Those that need a server.
-ELSEWHERE = tuple(name for name, sample in HOMES.items() if sample.elsewhere)
+ELSEWHERE = tuple(name for name, sample in HOMES.items() if sample.elsewhere or sample.objects)
 #: Those whose sessions can go.
 SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSION]
 

@@ -61,6 +61,9 @@ class Members:
     def did(self, home: str, operation: str) -> bool:
         return True
 
+    def path(self, home: str) -> str:
+        return ""
+
     def all(self) -> Sequence[str]:
         return ("h1", "h2")
 

@@ -360,13 +360,12 @@ def test_a_damaged_bundle_is_named_and_stays(bench: Bench) -> None:
     name = bench.going()[0]
     bench.home.archive_sessions([name])
     [entry] = bench.home.archive.find()
-    path = bench.root / bench.sample.state / "archive" / entry.file
-    path.write_bytes(path.read_bytes()[:-40])
+    factory.cut_bundle(bench.sample, bench.home, entry.file)
     report = bench.home.restore_sessions([name])
     assert set(results(report, SESSION).values()) | {each.result for each in report.outcomes} == {
         Result.DAMAGED
     }
-    assert path.exists()
+    assert [each.file for each in bench.home.archive.find()] == [entry.file]
     assert name not in bench.ids()
 
 

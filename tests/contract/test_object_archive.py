@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Home
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.homes.archive_objects import CACHE
 from holdfast.homes.holdfast import HoldfastHome
@@ -39,6 +40,7 @@ from tests.archiving import (
     opened,
     with_files,
 )
+from tests.contract.factory import HOMES, formats_installed, trash
 from tests.object_servers import (
     BUCKET,
     CREDENTIALS,
@@ -47,6 +49,7 @@ from tests.object_servers import (
     SECRET,
     an_address,
     moto,
+    names_at,
     proxied,
     rclone,
     times,
@@ -84,10 +87,7 @@ def a_home(root: Path, place: ArchiveOptions, *, messages: int = 2) -> HoldfastH
 
 def objects(place: ArchiveOptions) -> set[str]:
     """Everything below the address, as another tool sees it."""
-    client = an_address(place.endpoint, place.url.partition(f"{BUCKET}/")[2]).opened(
-        HASTY, seconds=5
-    )
-    return {each["path"] for batch in client.list() for each in batch}
+    return names_at(place.url, place.endpoint)
 
 
 def texts(place: ArchiveOptions) -> bytes:
@@ -121,7 +121,8 @@ def test_there_and_back(tmp_path: Path, place: ArchiveOptions) -> None:
     assert {hit.session.id for hit in hits} == {*IDS, STAMPED}
     assert not home.archive.problems()
     [finding] = [each for each in home.checkup().look(Quiet()) if each.check == "archive"]
-    assert finding.message == "fine"
+    looks_up = "; this object store would replace an object" in finding.message
+    assert (finding.message.split(";")[0], looks_up) == ("fine", place.endpoint != moto())
 
     again = opened(tmp_path / "home", place)  # as the next command does
     kept = archived(again)
@@ -229,6 +230,46 @@ def test_a_copied_home_takes_a_name_of_its_own(tmp_path: Path) -> None:
     assert undo(b, "1", clock=clock)[1].brought_back == 1  # it still knows its earlier name
 
 
+def said(home: Home) -> dict[str, list[object]]:
+    return {
+        each.id: [message.content for message in home.sessions.messages(each)]
+        for each in home.sessions.find()
+    }
+
+
+def test_a_unit_of_another_machine(tmp_path: Path) -> None:
+    """Its home has the same path there, and operations of the same numbers."""
+    place, sample = options(moto()), HOMES["marmot"]
+    path, there = tmp_path / "home", tmp_path / "other machine"
+
+    def made() -> None:
+        sample.make(path)
+        (path / ".holdfast").mkdir(exist_ok=True)
+        keys = f'url = "{place.url}"\nendpoint = "{place.endpoint}"\n'
+        (path / ".holdfast" / "config.toml").write_text(f"[archive]\n{keys}")
+
+    with formats_installed(tmp_path / "formats"):
+        made()
+        with sample.open(path) as home:
+            [name, *_] = sorted(each.id for each in sample.plan(home).removals)
+            home.archive_sessions([name])  # operation 1, item 0
+        path.rename(there)
+        made()
+        with sample.open(path) as home:
+            before = said(home)[name]
+            home.plan_delete([name]).apply()  # operation 1, item 0
+            kept = trash(sample, home)
+            assert home.restore_sessions([name]).brought_back == 1
+            assert said(home)[name] == before
+            assert trash(sample, home) == kept  # what this home removed itself
+            home.archive_sessions([name])
+        with sample.open(there) as home:  # a home in another place
+            [outcome] = home.restore_sessions([name]).outcomes
+            assert outcome.result is Result.FAILED
+            assert f"its files belong below {path}/.holdfast" in outcome.reason
+            assert home.archive.count() == 1
+
+
 # --- Bad days -------------------------------------------------------------------------------------
 
 
@@ -249,6 +290,15 @@ def test_a_put_gets_through(server: str, how: str) -> None:
             assert content.read() == b"one"
         with pytest.raises(FileExistsError):
             blobs.put_new("a", lambda raw: raw.write(b"two"))
+
+
+def test_a_large_blob_is_sent_from_its_file(tmp_path: Path) -> None:
+    data = os.urandom(5 * 1024 * 1024)
+    blobs = ObjectBlobs(an_address(rclone().endpoint), temporary=tmp_path, patience=HASTY)
+    blobs.put_new("a", lambda raw: raw.write(data), [lambda raw: raw.read()])
+    with blobs.get("a") as content:
+        assert content.read() == data
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_put_whose_answers_never_come(tmp_path: Path) -> None:

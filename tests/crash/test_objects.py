@@ -76,6 +76,7 @@ def check_whole(home: HoldfastHome, original: tuple[object, object]) -> None:
     stored = list(everything(home))
     assert sorted((*stored, *in_archive)) == sorted(("root", *ALL))
     assert not home.archive.problems()
+    folder_of(home).heal()
     names = {blob.name for blob in folder_of(home).blobs.names(own_folder(home))}
     assert len(names) == len(in_archive)
     bring(home)
@@ -113,8 +114,8 @@ class KillsClient:
         self.left -= 1
         if self.left or self.victim is None:
             return None
-        self.victim.send_signal(signal.SIGKILL)
         self.killed = True
+        self.victim.send_signal(signal.SIGKILL)
         return self.how
 
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from types import MappingProxyType
 from typing import Unpack
 
 from holdfast.api.arguments import (
@@ -22,11 +23,12 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import ArchivedSession, Holds
-from holdfast.model.arguments import several
+from holdfast.model.arguments import StrPath, several
 from holdfast.model.item import Problem
 from holdfast.model.moment import Moment, moment
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.operation import LogView, Operation, TrashEntry
+from holdfast.model.path_map import path_maps
 from holdfast.model.session import (
     Message,
     Search,
@@ -42,7 +44,7 @@ from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
 from holdfast.services.session_reader import SessionFilters, filter_of
 from holdfast.spine.trash import plan_empty
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +55,7 @@ class RestorePlan:
     place: Place
     sessions: Sequence[ArchivedSession]
     problems: Sequence[Problem] = ()
+    maps: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Restore them in full. A session that cannot be restored stays in the archive and is
@@ -64,6 +67,7 @@ class RestorePlan:
             command=place.command("restore_sessions"),
             clock=place.clock,
             progress=progress,
+            maps=self.maps,
         )
         return HomeReport(place=place, report=report)
 
@@ -204,17 +208,28 @@ class ArchivedSessions:
         """Bundles that cannot be read."""
         return self._place.home.archive.problems()
 
-    def plan_restore(self, ids: Ids | None = None) -> RestorePlan:
-        """What would be restored: these sessions, or all of them without `ids`."""
+    def plan_restore(
+        self, ids: Ids | None = None, *, maps: Mapping[str, StrPath] = MappingProxyType({})
+    ) -> RestorePlan:
+        """What would be restored: these sessions, or all of them without `ids`.
+
+        With `maps`, sessions of Claude Code and Codex come back under other paths: those of the
+        machine that archived them, and where they are here. Their bundles stay in the archive.
+        """
         archive = self._place.home.archive
         problems = archive.problems()
         sessions = archived(archive, () if ids is None else session_ids(ids))
-        return RestorePlan(place=self._place, sessions=sessions, problems=problems)
+        return RestorePlan(
+            place=self._place, sessions=sessions, problems=problems, maps=path_maps(maps)
+        )
 
-    def restore(self, ids: Ids) -> HomeReport:
+    def restore(
+        self, ids: Ids, *, maps: Mapping[str, StrPath] = MappingProxyType({})
+    ) -> HomeReport:
         """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
-        that, so there is no undo of it; `Home.archive_sessions` archives them again."""
-        return self.plan_restore(session_ids(ids)).apply()
+        that, so there is no undo of it; `Home.archive_sessions` archives them again. `maps` as in
+        `plan_restore`."""
+        return self.plan_restore(session_ids(ids), maps=maps).apply()
 
     def plan_prune(
         self,

@@ -217,8 +217,7 @@ class Checkpoints(CheckpointRemotes):
             raise UsageError(
                 f"Checkpoint {old.known_id[:_SHORT]} is of {old.place}, on another machine:"
                 " there is no directory here to compare it with.",
-                hint="Name a second checkpoint, or see what `holdfast checkpoints restore --map"
-                f" {old.workdir}=DIR --dry-run {old.known_id[:_SHORT]}` would change.",
+                hint="Name a second checkpoint to compare it with.",
             )
         new = None if other is None else store.ready(self._chosen(store, other))
         wanted = self.inside(Path(old.workdir), paths)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from holdfast.api.archive import ArchivedSessions, Log, RestorePlan, Trash
@@ -253,14 +253,19 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
 
     # --- Undoing ----------------------------------------------------------------------------------
 
-    def plan_restore_sessions(self, ids: Ids | None = None) -> RestorePlan:
-        """Which archived sessions would be restored: these, or all of them."""
-        return self.archive.plan_restore(ids)
+    def plan_restore_sessions(
+        self, ids: Ids | None = None, *, maps: Mapping[str, StrPath] = MappingProxyType({})
+    ) -> RestorePlan:
+        """Which archived sessions would be restored: these, or all of them; with `maps`, under
+        other paths, as in `archive.plan_restore`."""
+        return self.archive.plan_restore(ids, maps=maps)
 
-    def restore_sessions(self, ids: Ids) -> HomeReport:
+    def restore_sessions(
+        self, ids: Ids, *, maps: Mapping[str, StrPath] = MappingProxyType({})
+    ) -> HomeReport:
         """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
         that, so there is no undo of it; `archive_sessions` archives them again."""
-        return self.archive.restore(ids)
+        return self.archive.restore(ids, maps=maps)
 
     def load_plan(self, path: StrPath) -> HomePlan:
         """A plan that `save` wrote. It works only on the home that it was made for."""

@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.api.arguments import Size, size
 from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.plan import HomePlan
 from holdfast.errors import UsageError
-from holdfast.model.arguments import StrPath, expanded, several, text
+from holdfast.model.arguments import StrPath, several, text
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.item import PUSHED
+from holdfast.model.path_map import mapped, path_maps
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.remote import Fetch, Push, Remote
 from holdfast.model.session import SessionRef
 from holdfast.stores.checkpoints import remotes as known_remotes
 from holdfast.stores.checkpoints.checkpoint_commit import order_of
-from holdfast.stores.checkpoints.fetch import Fetcher, bring_here, mapped
+from holdfast.stores.checkpoints.fetch import Fetcher, bring_here
 from holdfast.stores.checkpoints.push import (
     Chosen,
     Pusher,
@@ -35,6 +37,11 @@ _MILLISECONDS = 1000
 _REMOVED_HERE = "removed here"
 #: Paths of another machine, and where they are here.
 Maps = Mapping[str, StrPath]
+
+
+def prompting(allowed: bool) -> AbstractContextManager[None]:
+    """Whether git may ask for a password meanwhile, as when a plan about a remote is applied."""
+    return may_prompt(allowed)
 
 
 class CheckpointRemotes(Capture):
@@ -172,7 +179,7 @@ class CheckpointRemotes(Capture):
         """A checkpoint of another machine as one of a directory here, as `maps` has it."""
         if not found.machine:
             return found
-        here = mapped(found.workdir, {_whole(old): str(expanded(new)) for old, new in maps.items()})
+        here = mapped(found.workdir, path_maps(maps))
         if here is None:
             raise UsageError(
                 f"Checkpoint {found.id[:12]} is of {found.place}, on another machine.",
@@ -219,11 +226,3 @@ class CheckpointRemotes(Capture):
                 hint="`holdfast checkpoints list` shows what there is.",
             )
         return found
-
-
-def _whole(path: str) -> str:
-    """A path of another machine: it is only compared."""
-    given = text(path, "A path to map")
-    if not given.startswith("/"):
-        raise UsageError(f"{given!r} is not a whole path of the other machine.")
-    return os.path.normpath(given)

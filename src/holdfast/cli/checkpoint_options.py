@@ -15,7 +15,7 @@ from holdfast.cli.completing import checkpoint_ids
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import note
 from holdfast.cli.take import is_refused
-from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
+from holdfast.errors import HoldfastError, UnknownCheckpointError
 
 if TYPE_CHECKING:
     from holdfast.api.checkpoints import Checkpoints
@@ -43,27 +43,6 @@ def hash_option(function: _Function) -> _Function:
         is_flag=True,
         help="Read every file, even where size and times say that nothing changed.",
     )(function)
-
-
-def map_option(function: _Function) -> _Function:
-    return click.option(
-        "--map",
-        "maps",
-        metavar="OLD=NEW",
-        multiple=True,
-        help="Where a path of another machine is here.",
-    )(function)
-
-
-def read_maps(given: Sequence[str]) -> dict[str, str]:
-    """`--map /old=/new`, as often as it was given."""
-    maps = {}
-    for each in given:
-        old, sign, new = each.partition("=")
-        if not (old and sign and new):
-            raise UsageError(f"--map takes OLD=NEW, not {each!r}.")
-        maps[old] = str(resolved(new))
-    return maps
 
 
 def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:

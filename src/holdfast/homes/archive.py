@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import DamageError, HoldfastError, UnreachableError
 from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.archive_rows import Ended, Rows
@@ -16,6 +16,7 @@ from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import check_id
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, SESSION
 from holdfast.model.operation import Removal
+from holdfast.model.path_map import MAPPED
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Outcome, Presence, Result, damaged, failed, unseen
 from holdfast.ports import Doer, Mover
@@ -35,6 +36,7 @@ NO_ROOM = "no room left in the archive; it stays in the store"
 WAY_OUT = (
     "Without an archive: `holdfast sessions prune --now`; in another place: `folder` of [archive]"
 )
+_NOT_MOVABLE = "only sessions of Claude Code and Codex can be restored under other paths"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 Entries = Mapping[tuple[str, str], ArchivedSession]
 
@@ -66,12 +68,15 @@ class HomeArchive:
         sessions: Mover,
         bring_back: Callable[[Removal], Ended],
         is_back: Callable[[str], bool],
+        *,
+        moves: bool = False,
     ) -> None:
         """`sessions` moves sessions into the archive. `bring_back` restores one bundle, `is_back`
-        says whether its session is in the home."""
+        says whether its session is in the home; `moves` says that it also restores under other
+        paths."""
         self.doers[SESSION, Action.ARCHIVE] = Keeper(sessions, keeps_copies=True)
         # An operation that restores brings back what was archived.
-        restore = Restore(self.folder, bring_back, is_back)
+        restore = Restore(self.folder, bring_back, is_back, moves=moves)
         self.doers[ARCHIVED, Action.ARCHIVE] = restore
         self.doers[ARCHIVED_FILES, Action.ARCHIVE] = restore
 
@@ -85,6 +90,7 @@ class IntoArchive:
     def __init__(self, archive: SessionArchive, packer: Packer) -> None:
         self._archive = archive
         self._packer = packer
+        self._seen_last: Entries = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Lines for bundles that lost theirs. The obstacle is reported for each session."""
@@ -98,18 +104,22 @@ class IntoArchive:
 
     def _entries(self) -> Entries:
         """The bundles by session and by the operation that archived it."""
-        return {
+        self._seen_last = {
             (each.session.id, each.operation): each
             for each in self._archive.look().entries
             if each.holds is self.holds
         }
+        return self._seen_last
 
     def _drop_bundles(self, batch: Sequence[Removal]) -> None:
         if batch:
-            entries = self._entries()
+            try:
+                entries = self._entries()
+            except UnreachableError:  # its bundles are still those that were put back from
+                entries = self._seen_last
             keys = [(each.item.id, each.operation) for each in batch]
             files = [entries[key].file for key in keys if key in entries]
-            self._archive.drop(files, batch[0].operation)
+            self._archive.drop_in_time(files, batch[0].operation)
 
 
 class Restore:
@@ -120,13 +130,17 @@ class Restore:
         archive: SessionArchive,
         bring_back: Callable[[Removal], Ended],
         is_back: Callable[[str], bool],
+        *,
+        moves: bool,
     ) -> None:
+        self._moves = moves
         self._archive = archive
         self._bring_back = bring_back
         self._is_back = is_back
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        with contextlib.suppress(HoldfastError, OSError):
+            self._archive.pay()
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
@@ -140,12 +154,14 @@ class Restore:
         back = [
             removal.item.id
             for removal, outcome in zip(batch, outcomes, strict=True)
-            if outcome.result is Result.BROUGHT_BACK
+            if outcome.result is Result.BROUGHT_BACK and removal.item.target != MAPPED
         ]
-        self._archive.drop(back, batch[0].operation)
+        self._archive.drop_in_time(back, batch[0].operation)
         return outcomes
 
     def _restore(self, removal: Removal) -> Ended:
+        if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
+            return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:
             return self._bring_back(removal)
         if self._is_back(removal.item.session):

@@ -11,12 +11,19 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.line_blobs import LineBlobs
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
-from holdfast.stores.blobs.membership import Membership, homes_at
+from holdfast.stores.blobs.membership import Membership, homes_at, path_of
 from holdfast.stores.blobs.objects import ObjectBlobs
+from holdfast.stores.blobs.owed_file import OwedFile
 from holdfast.stores.cache_file import CacheFile
 
 #: Lines of the catalogue, so that each is fetched once.
 CACHE = "archive-lines.jsonl"
+#: Bundles that are to be deleted when the store can be reached again.
+OWED = "archive-owed.json"
+_REPLACES = (
+    "fine; this object store would replace an object that exists (it ignores If-None-Match), "
+    "so every name is looked up before it is used"
+)
 
 
 def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
@@ -32,6 +39,8 @@ def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
         LineBlobs(blobs, CacheFile(state / CACHE)),
         spool=blobs.spool,
         homes=_Members(member, blobs),
+        owed=OwedFile(state / OWED),
+        remark=lambda: _REPLACES if member.knows(blobs.place) and not blobs.creates_only else "",
         former=FolderBlobs(state / USUAL_FOLDER),
     )
 
@@ -50,6 +59,9 @@ class _Members:
 
     def did(self, home: str, operation: str) -> bool:
         return self._member.did(home, operation)
+
+    def path(self, home: str) -> str:
+        return path_of(self._blobs, home)
 
     def all(self) -> Sequence[str]:
         return homes_at(self._blobs)

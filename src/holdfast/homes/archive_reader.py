@@ -106,6 +106,9 @@ class ArchiveReader:
                 found.append(Problem(path=self._archive.shown(name), reason=why))
         return found
 
+    def remark(self) -> str:
+        return self._archive.remark()
+
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""
         return self._archive.left_behind()

@@ -191,7 +191,8 @@ class Returner:
     def bring_back(self, file: str) -> Ended:
         """The session of one bundle, whole or not at all. The bundle is for the caller to drop."""
         try:
-            return self._bring_back(file)
+            with self.archive.at_hand(file):
+                return self._bring_back(file)
         except NewerBundleError as error:
             return Result.FAILED, f"{error.message}; {error.hint}"
         except DamageError as error:

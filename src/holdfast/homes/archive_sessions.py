@@ -101,7 +101,7 @@ class ArchiveMover(_FromStore):
             moved = self._packed(rows, batch, packed)
             self._archive.catalogue.add(packed)
         except (HoldfastError, OSError) as error:
-            self._archive.drop([made.file for made in packed], batch[0].operation)
+            self._archive.drop_in_time([made.file for made in packed], batch[0].operation)
             if isinstance(error, OSError) and error.errno in FULL:
                 raise StorageError(NO_ROOM, hint=WAY_OUT) from error
             raise
@@ -153,11 +153,12 @@ class ArchiveMover(_FromStore):
             )
         why, original = "", True  # rows that are there while the bundle is damaged were not reached
         try:
-            beside = self._archive.verify(entry.file)
-            # A killed undo may have put the rows back: then their messages have new numbers.
-            original = here and (
-                rows.is_original(beside) or self._returner.is_back(beside, entry.file)
-            )
+            with self._archive.at_hand(entry.file):
+                beside = self._archive.verify(entry.file)
+                # A killed undo may have put the rows back: then their messages have new numbers.
+                original = here and (
+                    rows.is_original(beside) or self._returner.is_back(beside, entry.file)
+                )
         except DamageError as error:
             why = f"its bundle is damaged, {error.message}: {entry.file}"
         return Presence(

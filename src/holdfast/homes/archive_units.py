@@ -25,23 +25,25 @@ from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.format_sessions import FormatSessions
 from holdfast.homes.home import Ground
+from holdfast.homes.moving import MOVING, CannotMoveError, Moving, move
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import SESSION
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
+from holdfast.model.path_map import MAPPED, from_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
 from holdfast.parts.trees import below, is_folder, remove_tree
-from holdfast.parts.unit_record import RECORD
+from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import Beside, owner
+from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.files import (
     RIGHTS,
@@ -55,6 +57,11 @@ from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
 _TAKEN = "its place is taken; the session stays in the archive"
+_OTHER_PATHS = (
+    "its files belong below {home}, where another home archived it, and this home is elsewhere; "
+    "where the agent allows it, `--map OLD=NEW` restores it here"
+)
+_HERE_ALREADY = "a session of that id is here already"
 _NEW_RECORD = f"{RECORD}.new"
 _CHUNK = 1024 * 1024
 
@@ -64,13 +71,84 @@ def unit_archive(
     units: UnitMover,
     sessions: FormatSessions,
     ids: Callable[[], Collection[str]],
+    kind: str,
 ) -> HomeArchive:
-    """The archive of a home that has a format. `ids` are those of the units that are in it."""
+    """The archive of a home that has a format, of this kind. `ids` are those of the units that are
+    in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, sessions)
+    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state)
+    moving = MOVING.get(kind)
 
-    made.serve(mover, mover.restore, lambda session_id: session_id in ids())
+    def restore(removal: Removal) -> Ended:
+        if moving is None or removal.item.target != MAPPED:
+            return mover.restore(removal)
+        return MovedRestore(made.folder, units, ground, moving, ids).restore(removal)
+
+    made.serve(mover, restore, lambda session_id: session_id in ids(), moves=kind in MOVING)
     return made
+
+
+class MovedRestore:
+    """Restores units under other paths. The bundle stays: it is what the session was."""
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        units: UnitMover,
+        ground: Ground,
+        moving: Moving,
+        ids: Callable[[], Collection[str]],
+    ) -> None:
+        self._archive = archive
+        self._units = units
+        self._ground = ground
+        self._moving = moving
+        self._ids = ids
+
+    def restore(self, removal: Removal) -> Ended:
+        here = replace(removal, item=_as_session(removal.item))
+        folder = self._units.folder(here)
+        try:
+            if not (folder / RECORD).exists():
+                self._stage(removal, folder, self._moving)
+            [seen] = self._units.look([here])
+        except CannotMoveError as error:
+            remove_tree(folder)
+            return Result.FAILED, error.message
+        except DamageError as error:
+            return Result.DAMAGED, in_a_word(error)
+        except (HoldfastError, OSError) as error:
+            return Result.FAILED, in_a_word(error)
+        # Exactly what would come back, in its place: a killed run had come this far.
+        if seen.changed or (not seen.here and removal.item.session in self._ids()):
+            remove_tree(folder)
+            self._units.forget_empty(here)
+            return Result.FAILED, _HERE_ALREADY
+        [done] = Keeper(self._units).undo([here])
+        return done.result, done.reason
+
+    def _stage(self, removal: Removal, folder: Path, moving: Moving) -> None:
+        """Unpack the bundle, and make copies of it that belong here. Killed in between, the next
+        run starts again: the record of the copies comes last."""
+        unpacked = folder.with_name(f"moving-{removal.number}")
+        file, maps = removal.item.id, from_texts(removal.item.paths)
+        for each in (unpacked, folder):
+            remove_tree(each)
+        try:
+            with self._archive.at_hand(file):
+                self._archive.verify(file)
+                with (
+                    self._archive.opened(file) as (raw, codec),
+                    bundle.members(raw, codec) as members,
+                ):
+                    _write_all(unpacked, members)
+            found = BatchRecord.read(unpacked)
+            if found is None or len(found.records) != 1:
+                raise DamageError(f"{file} does not say what its files are")
+            [record] = found.records.values()
+            move(moving, record, self._ground.root, maps, into=folder, number=removal.number)
+        finally:
+            remove_tree(unpacked)
 
 
 class UnitArchiveMover(IntoArchive):
@@ -82,8 +160,11 @@ class UnitArchiveMover(IntoArchive):
         packer: Packer,
         units: UnitMover,
         sessions: FormatSessions,
+        state: Path,
     ) -> None:
+        """`state` is the state folder of the home: paths in its bundles are those of this home."""
         super().__init__(archive, packer)
+        self._state = state
         self._units = units
         self._sessions = sessions
         #: Why the store of the archive cannot be reached: the rest of a batch would wait as long.
@@ -207,15 +288,29 @@ class UnitArchiveMover(IntoArchive):
         if not self._is_staged(removal):
             staged = self._units.folder(removal)
             remove_tree(staged)
-            self._archive.verify(file)
-            with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-                _write_all(staged, members)
+            with self._archive.at_hand(file):
+                self._archive.verify(file)
+                with (
+                    self._archive.opened(file) as (raw, codec),
+                    bundle.members(raw, codec) as members,
+                ):
+                    _write_all(staged, members)
 
     def restore(self, removal: Removal) -> Ended:
         """Bring a unit back from its bundle, which is for the caller to drop."""
         file = removal.item.id
         try:
-            archived = self._as_archived(removal, self._archive.beside(file))
+            beside = self._archive.beside(file)
+            is_own = self._archive.is_own(file, beside.operation)
+            there = "" if is_own else self._archive.home_of(file)
+            if not is_own and there != str(self._state):
+                return Result.FAILED, _OTHER_PATHS.format(home=there)
+            # Another home has operations of the same numbers, so what that one archived is
+            # unpacked in the name of the operation that restores it.
+            by = beside if is_own else removal
+            archived = Removal(
+                operation=by.operation, number=by.number, item=_as_session(removal.item)
+            )
             self._unpack(archived, file)
             [seen] = self._units.look([archived])
         except DamageError as error:
@@ -227,12 +322,6 @@ class UnitArchiveMover(IntoArchive):
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
-
-    def _as_archived(self, removal: Removal, beside: Beside) -> Removal:
-        """The removal that archived a unit. Another home has operations of the same numbers, so
-        what that one archived is unpacked in the name of the operation that restores it."""
-        by = beside if self._archive.is_own(removal.item.id, beside.operation) else removal
-        return Removal(operation=by.operation, number=by.number, item=_as_session(removal.item))
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]

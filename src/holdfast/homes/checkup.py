@@ -309,7 +309,7 @@ def _archive(archive: Archive, trash: Sequence[TrashEntry], progress: Progress) 
     if behind is not None and not left:
         return _warning("archive", f"{behind.path} {behind.reason}")
     if not left:
-        return Finding(check="archive")
+        return Finding(check="archive", message=archive.remark() or "fine")
     return _warning(
         "archive",
         f"{format_count(left, 'file')} of earlier versions, first {problems[0].path}, "

@@ -272,7 +272,7 @@ class FormatContents(Contents):
         left = UnitMover(self._movers, self.ground.trash, self._left)
         return Changes(
             keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
-            archive=unit_archive(self.ground, self._units, self._sessions, self._ids),
+            archive=unit_archive(self.ground, self._units, self._sessions, self._ids, self.kind),
         )
 
     def check_writable(self, kind: str) -> None:

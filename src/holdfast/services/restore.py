@@ -5,12 +5,14 @@ A restore is an operation of its own, which removes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.item import ARCHIVED, SESSION
 from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.path_map import MAPPED, to_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report
 from holdfast.model.session import SessionFilter
@@ -48,8 +50,10 @@ def restore(
     command: str,
     clock: Clock,
     progress: Progress | None = None,
+    maps: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
-    """Bring sessions back, then remove their bundles. The report names those that cannot return."""
+    """Bring sessions back, then remove their bundles. The report names those that cannot return.
+    With `maps`, they come back under other paths, and their bundles stay."""
     if not sessions:
         settle_if_needed(home, clock=clock)
         return Report(operation=None)
@@ -59,7 +63,7 @@ def restore(
             return carry_out(
                 journal,
                 (
-                    Removal(operation=journal.operation, number=number, item=_item(each))
+                    Removal(operation=journal.operation, number=number, item=_item(each, maps))
                     for number, each in enumerate(sessions)
                 ),
                 lambda doer, batch: doer.undo(batch),
@@ -71,7 +75,7 @@ def restore(
             )
 
 
-def _item(archived: ArchivedSession) -> PlanItem:
+def _item(archived: ArchivedSession, maps: Mapping[str, str]) -> PlanItem:
     return PlanItem(
         kind=archived.kind,
         id=archived.file,
@@ -82,6 +86,8 @@ def _item(archived: ArchivedSession) -> PlanItem:
         version=archived.sha256,
         action=Action.ARCHIVE,
         reason="restored on request",
+        target=MAPPED if maps else "",
+        paths=to_texts(maps),
     )
 
 

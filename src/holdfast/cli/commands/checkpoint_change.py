@@ -14,13 +14,12 @@ from holdfast.cli.checkpoint_options import (
     hash_option,
     id_argument,
     ids_argument,
-    map_option,
     paths_argument,
-    read_maps,
 )
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
+from holdfast.cli.map_option import map_option, read_maps
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined

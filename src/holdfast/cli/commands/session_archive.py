@@ -11,6 +11,7 @@ from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.map_option import map_option, read_maps
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
@@ -122,10 +123,12 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
     "restore",
     cls=Command,
     example="holdfast sessions restore 20260325_112518_6995d1\n"
-    "holdfast sessions restore --all --dry-run",
+    "holdfast sessions restore --all --dry-run\n"
+    "holdfast sessions restore ec6d4c82 --map /home/ana=/Users/ana",
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Every archived session.")
+@map_option
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Has no effect here: this command never asks.")
 @click.pass_obj
@@ -136,6 +139,7 @@ def restore(
     ids: tuple[str, ...],
     *,
     everything: bool,
+    maps: tuple[str, ...],
     dry_run: bool,
     yes: bool,  # noqa: ARG001 - restoring removes nothing, so there is nothing to ask
 ) -> int:
@@ -145,7 +149,12 @@ def restore(
     session has the id, or a file has the name of one that would come back, the session stays in the
     archive and the report names what is in the way. A bundle leaves the archive after its session
     is back. A damaged bundle stays, and the report names it.
+
+    --map restores a session of Claude Code or Codex under other paths, as on another machine: its
+    transcript goes where the agent looks for it, and its working directory becomes the new one.
+    What was said stays as it was said. Its bundle stays in the archive.
     """
+    places = read_maps(maps)
     if not ids and not everything:
         raise UsageError(
             "Say which sessions to restore: their ids, or --all.",
@@ -156,7 +165,7 @@ def restore(
 
     def restore_here(here: Invocation, ids: Sequence[str]) -> int:
         home = here.open_home()
-        planned = home.plan_restore_sessions(ids or None)
+        planned = home.plan_restore_sessions(ids or None, maps=places)
         for problem in planned.problems:
             note(f"warning: {problem.path}: {problem.reason}")
         report = None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import IO, Protocol
 
-from holdfast.errors import DamageError, StorageError
+from holdfast.errors import DamageError, StorageError, UnreachableError
 from holdfast.model.archive import ArchivedSession, Blob, Holds
 from holdfast.model.arguments import check_foreign_id, file_stem
 from holdfast.model.item import Problem
@@ -30,6 +30,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass
 
 TRASH = ".trash"
+_CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,9 @@ class Homes(Protocol):
     def did(self, home: str, operation: str) -> bool:
         """Whether this home did an operation while it had this folder."""
 
+    def path(self, home: str) -> str:
+        """Where a home is, on its machine."""
+
     def all(self) -> Sequence[str]: ...
 
 
@@ -85,8 +89,22 @@ class OneHome:
     def did(self, home: str, operation: str) -> bool:
         return True
 
+    def path(self, home: str) -> str:
+        return ""
+
     def all(self) -> Sequence[str]:
         return ("",)
+
+
+class Owed(Protocol):
+    """Bundles that are to be deleted as soon as their store can be reached. Durable, and only while
+    this process alone may change the home."""
+
+    def names(self) -> Sequence[str]: ...
+
+    def add(self, names: Iterable[str]) -> None: ...
+
+    def clear(self) -> None: ...
 
 
 class SessionArchive:
@@ -99,14 +117,20 @@ class SessionArchive:
         *,
         spool: Callable[[], IO[bytes]],
         homes: Homes | None = None,
+        owed: Owed | None = None,
+        remark: Callable[[], str] = lambda: "",
         former: Blobs | None = None,
     ) -> None:
-        """`spool` opens a temporary file. `former` is where the archive of this home was before
+        """`spool` opens a temporary file. `owed` is for a store that may be out of reach. `remark`
+        says what people should know about it. `former` is where the archive of this home was before
         its configuration named another place."""
         self.blobs = blobs
         self.catalogue = catalogue
         self.spool = spool
         self._homes = homes or OneHome()
+        self._owed = owed
+        self.remark = remark
+        self._at_hand: dict[str, IO[bytes]] = {}
         self._former = former
 
     @property
@@ -130,6 +154,10 @@ class SessionArchive:
         home = _folder(file)
         return home in self._homes.own() and self._homes.did(home, operation)
 
+    def home_of(self, file: str) -> str:
+        """Where the home is, on its machine, that archived it."""
+        return self._homes.path(_folder(file))
+
     def look(self) -> ArchiveView:
         """The catalogue of this home, corrected by the bundles that exist. Creates nothing."""
         if not self._homes.own() or not self.check():
@@ -152,9 +180,10 @@ class SessionArchive:
 
     def _look_into(self, home: str) -> ArchiveView:
         # The lines first: each of them is younger than its bundle.
-        listed = self.catalogue.entries(home)
+        owed = self._owed.names() if self._owed is not None else ()
+        listed = [each for each in self.catalogue.entries(home) if each.file not in owed]
         problems = list(self.catalogue.problems())
-        here = {blob.name for blob in _bundles(self.blobs, home)}
+        here = {blob.name for blob in _bundles(self.blobs, home)}.difference(owed)
         problems += [
             Problem(path=self.shown(entry.file), reason="is in the catalogue but not here")
             for entry in listed
@@ -180,14 +209,18 @@ class SessionArchive:
         if not number:
             return None
         bundles = format_count(number, "bundle")
-        reason = f"holds {bundles} that nothing reads since [archive] names {self.place}"
-        return Problem(path=self._former.place, reason=f"{reason}; move them there")
+        key, way = "folder", "move them there"
+        if self._homes.shared:
+            key, way = "url", "unset it, restore them, set it and archive them again"
+        reason = f"holds {bundles} that nothing reads since `{key}` of [archive] names {self.place}"
+        return Problem(path=self._former.place, reason=f"{reason}; {way}")
 
     def heal(self) -> None:
         """Write the lines that are missing from the catalogue. Only while no other process
         writes."""
         if not self._homes.own() or not self.check():
             return
+        self.pay()
         for home in self._homes.own():
             listed = {entry.file for entry in self.catalogue.entries(home)}
             here = self._look_into(home).entries
@@ -213,8 +246,29 @@ class SessionArchive:
     def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
         """The content of a bundle."""
         codec = self._codec(file)
+        if (copy := self._at_hand.get(file)) is not None:
+            copy.seek(0)
+            yield copy, codec
+            return
         with self.blobs.get(file) as raw:
             yield raw, codec
+
+    @contextlib.contextmanager
+    def at_hand(self, file: str) -> Iterator[None]:
+        """Whoever opens a bundle meanwhile gets a copy: a store that goes out of reach in between
+        must not leave a session half restored. A store of this machine needs none."""
+        if not self._homes.shared or file in self._at_hand:
+            yield
+            return
+        with self.spool() as copy:
+            with self.opened(file) as (raw, _):
+                while piece := raw.read(_CHUNK):
+                    copy.write(piece)
+            self._at_hand[file] = copy
+            try:
+                yield
+            finally:
+                del self._at_hand[file]
 
     def find(self, file: str) -> Blob | None:
         """None when there is no such bundle."""
@@ -244,16 +298,21 @@ class SessionArchive:
         written: list[Beside] = []
         measured: list[tuple[int, str]] = []
 
+        self.pay()  # a name that is free again must not be given before
         file = self._free_name(session_id, codec, holds, self._own_home())
-        self.blobs.put_new(
-            file,
-            lambda raw: written.append(write(raw)),
-            (
-                lambda raw: _compare(raw, codec, written[0]),
-                check,
-                lambda raw: measured.append(bundle.measured(raw)),
-            ),
-        )
+        try:
+            self.blobs.put_new(
+                file,
+                lambda raw: written.append(write(raw)),
+                (
+                    lambda raw: _compare(raw, codec, written[0]),
+                    check,
+                    lambda raw: measured.append(bundle.measured(raw)),
+                ),
+            )
+        except UnreachableError:  # it may be there all the same
+            self._owe([file])
+            raise
         return _entry(file, written[0], *measured[0])
 
     def drop(self, files: Iterable[str], operation: str, *, forget: bool = True) -> int:
@@ -267,6 +326,28 @@ class SessionArchive:
             if gone and forget:
                 self.catalogue.forget_gone()
         return sum(blob.allocated for blob in there)
+
+    def drop_in_time(self, files: Iterable[str], operation: str) -> None:
+        """Delete bundles whose sessions are elsewhere: now, or when their store can be reached
+        again. Until then nobody here sees them."""
+        gone = tuple(files)
+        try:
+            self.drop(gone, operation)
+        except UnreachableError:
+            if self._owed is None:
+                raise
+            self._owe(gone)
+
+    def pay(self) -> None:
+        """Delete what could not be deleted when its time had come."""
+        owed = self._owed.names() if self._owed is not None else ()
+        if owed and self._owed is not None:
+            self.drop(owed, "")
+            self._owed.clear()
+
+    def _owe(self, files: Iterable[str]) -> None:
+        if self._owed is not None:
+            self._owed.add(files)
 
     # --- Its trash --------------------------------------------------------------------------------
 

@@ -103,6 +103,15 @@ def homes_at(blobs: Blobs) -> Sequence[str]:
     return sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
 
 
+def path_of(blobs: Blobs, name: str) -> str:
+    """The state folder of a home on its machine; "" when nobody knows it."""
+    try:
+        with blobs.get(f"{HOMES}/{name}{_SUFFIX}") as raw:
+            return str(json.loads(raw.read(_LARGEST))["home"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
+        return ""
+
+
 def _latest(state: Path) -> int:
     """The number of the operation that is being done."""
     journals = (path.stem for path in (state / "operations").glob("*.jsonl"))

@@ -31,6 +31,7 @@ from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.ignore_rules import digest_of
 from holdfast.stores.checkpoints.remotes import KnownRemote, ThereRef, rules_there, there
 from holdfast.stores.checkpoints.repository import (
+    INCOMING,
     REFS,
     Layout,
     elsewhere,
@@ -56,7 +57,6 @@ from holdfast.stores.git.remote import RemoteGit
 from holdfast.stores.git.trees import TREE, Trees, path_text, read_commit
 from holdfast.value import replace
 
-INCOMING = "incoming"
 _MILLISECONDS = 1000
 _RULES = "refs/rules/"
 _NEVER = (b"", b".", b"..")
@@ -277,13 +277,3 @@ def _order(layout: Layout, found: Checkpoint) -> int:
         if oid == found.id:
             return order_of(name)
     return round(found.time * _MILLISECONDS)
-
-
-def mapped(path: str, maps: Mapping[str, str]) -> str | None:
-    """A path of another machine as it is here: the longest entry that contains it decides. None if
-    no entry does."""
-    fitting = [old for old in maps if path == old or path.startswith(f"{old.rstrip('/')}/")]
-    if not fitting:
-        return None
-    old = max(fitting, key=len)
-    return maps[old].rstrip("/") + path[len(old.rstrip("/")) :] or "/"

@@ -1,0 +1,237 @@
+"""Sessions of other agents under other paths: what of them names a path, and only that.
+
+An agent finds a session by where its transcript lies, and by the working directory in it. What was
+said stays as it was said, also where that names an old path. Rows and shared lists stay behind:
+Claude Code has none that it needs, and Codex makes its own from a rollout that it finds. They point
+into the rollout by byte, so they would be wrong there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.model.part import FilePart, FolderPart, Part, Role
+from holdfast.model.path_map import mapped
+from holdfast.parts.trees import below, is_folder, measure
+from holdfast.parts.unit_record import BatchRecord, State, UnitRecord
+from holdfast.stores.files import give_to, make_private_dir, sync_dir
+from holdfast.value import replace
+
+Maps = Mapping[str, str]
+
+_PROJECTS = "projects"
+#: Claude Code cuts a longer name and adds a digest.
+_LONGEST = 200
+#: A key and its text. Inside a text every quote has a backslash before it, so this is no text.
+_CWD = re.compile(rb'(?<!\\)"cwd":\s?("(?:[^"\\]|\\.)*")')
+_ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots":\s?\[([^\[\]]*)\]')
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+#: The records of a rollout that say where a thread works. The others are what was said.
+_WHERE = (b'"session_meta"', b'"turn_context"', b'"thread_settings_applied"', b'"world_state"')
+
+
+class CannotMoveError(HoldfastError):
+    """Why a session cannot be restored under other paths."""
+
+    kind = "cannot_move"
+
+
+class Moving(Protocol):
+    """What an agent needs to find a session under another path."""
+
+    def root(self, parts: Iterable[Part]) -> Path | None:
+        """The home that a session was in, by where its transcript lies."""
+
+    def place(self, relative: Path, copies: Mapping[Path, Path], maps: Maps) -> Path:
+        """Where a part belongs now, below the home. `copies` are the parts by where they were."""
+
+    def line(self, line: bytes, maps: Maps) -> bytes:
+        """A line of a transcript, with the paths that must change."""
+
+
+class ClaudeCode:
+    """A transcript is in a folder that is named after the working directory."""
+
+    def root(self, parts: Iterable[Part]) -> Path | None:
+        for part in parts:
+            path = part.place
+            if path.suffix == ".jsonl" and path.parent.parent.name == _PROJECTS:
+                return path.parents[2]
+        return None
+
+    def place(self, relative: Path, copies: Mapping[Path, Path], maps: Maps) -> Path:
+        if relative.parts[0] != _PROJECTS:
+            return relative
+        folder = relative.parts[1]
+        for each, copy in copies.items():
+            if each.parts[:2] == (_PROJECTS, folder) and copy.is_file():
+                for cwd in _cwds(copy):
+                    if _folder_of(cwd) == folder:
+                        return Path(_PROJECTS, _folder_of(_here(cwd, maps)), *relative.parts[2:])
+        raise CannotMoveError(f"no transcript says which directory {folder} was")
+
+    def line(self, line: bytes, maps: Maps) -> bytes:
+        """The working directory of a record is a field of its own; what tools said may hold a field
+        of that name too, and stays."""
+        for found in _CWD.finditer(line):
+            new = _mapped_text(found[1], maps)
+            changed = line[: found.start(1)] + new + line[found.end(1) :]
+            if changed != line and _differ_in_cwd(line, changed):
+                return changed
+        return line
+
+
+class Codex:
+    """A rollout is found by its name, wherever it lies. Its first record says where it worked."""
+
+    def root(self, parts: Iterable[Part]) -> Path | None:
+        for part in parts:
+            path = part.place
+            if path.name.startswith("rollout-"):
+                at = 1 if path.parent.name == "archived_sessions" else 4
+                return path.parents[at]
+        return None
+
+    def place(self, relative: Path, copies: Mapping[Path, Path], maps: Maps) -> Path:
+        if relative.name.startswith("rollout-"):
+            for cwd in list(_cwds(copies[relative]))[:1]:
+                _here(cwd, maps)  # raises where nobody said it
+        return relative
+
+    def line(self, line: bytes, maps: Maps) -> bytes:
+        if not any(word in line for word in _WHERE) or b'"response_item"' in line[:200]:
+            return line
+        line = _CWD.sub(lambda found: _with(found, _mapped_text(found[1], maps)), line)
+        return _ROOTS.sub(
+            lambda found: _with(
+                found, _TEXT.sub(lambda each: _mapped_text(each[0], maps), found[1])
+            ),
+            line,
+        )
+
+
+#: By the name of the agent's format.
+MOVING: Mapping[str, Moving] = {"claude-code": ClaudeCode(), "codex": Codex()}
+
+
+def move(
+    moving: Moving, record: UnitRecord, root: Path, maps: Maps, *, into: Path, number: int
+) -> None:
+    """Make what was unpacked of a unit into copies that belong below `root`. `into` is the folder
+    in the trash that gets them; its record comes last."""
+    kept = [slot for slot in record.slots if _goes_along(slot.part)]
+    old = moving.root(slot.part for slot in kept)
+    if old is None:
+        raise CannotMoveError("it has no transcript")
+    inside = [slot for slot in kept if slot.part.place.is_relative_to(old)]
+    copies = {slot.part.place.relative_to(old): slot.copy for slot in inside}
+    moved = []
+    make_private_dir(into)
+    owner = root.stat()
+    for index, slot in enumerate(inside):
+        place = root / moving.place(slot.part.place.relative_to(old), copies, maps)
+        kind = FolderPart if isinstance(slot.part, FolderPart) else FilePart
+        part = kind(path=place, role=slot.part.role)
+        new = replace(slot, number=number, index=index, part=part, folder=into)
+        moved.append((slot.copy, new))
+    slots = []
+    for copy, new in moved:
+        for file in [copy] if not is_folder(copy) else below(copy):
+            if file.suffix == ".jsonl" or _is_transcript(copy, file, new.part):
+                _rewrite(moving, file, maps)
+        for each in [copy, *(below(copy) if is_folder(copy) else ())]:
+            give_to(each, owner.st_uid, owner.st_gid)
+        copy.rename(new.copy)
+        tree = measure(new.copy)
+        slots.append(replace(new, stamp="" if tree is None else tree.stamp))
+    cwd = mapped(record.unit.cwd, maps) or record.unit.cwd
+    unit = replace(record.unit, cwd=cwd, parts=tuple(slot.part for slot in slots))
+    sync_dir(into)
+    done = UnitRecord(number=number, unit=unit, slots=tuple(slots))
+    BatchRecord(folder=into, records={number: done}, state=State.DROPPED).write()
+
+
+def _goes_along(part: Part) -> bool:
+    """Files that are the session itself. A lock is of a process over there."""
+    return (
+        isinstance(part, FilePart | FolderPart)
+        and part.role is not Role.TRACE
+        and part.path.suffix != ".lock"
+    )
+
+
+def _is_transcript(copy: Path, file: Path, part: Part) -> bool:
+    """A copy in the trash has a number for a name."""
+    return file == copy and part.place.suffix == ".jsonl"
+
+
+def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:
+    """Change what must change; a file without any such line stays as it is, and so does its time:
+    agents sort by it."""
+    status = file.lstat()
+    aside = file.with_name(f"{file.name}.moved")
+    changed = False
+    with file.open("rb") as old, aside.open("xb") as new:
+        for line in old:
+            made = moving.line(line, maps)
+            changed = changed or made != line
+            new.write(made)
+        new.flush()
+        os.fsync(new.fileno())
+    if not changed:
+        aside.unlink()
+        return
+    aside.chmod(status.st_mode & 0o7777)
+    os.utime(aside, ns=(status.st_atime_ns, status.st_mtime_ns))
+    aside.replace(file)
+
+
+def _cwds(file: Path) -> Sequence[str]:
+    """The working directories that a transcript names, each once."""
+    found: dict[str, None] = {}
+    with file.open("rb") as lines:
+        for line in lines:
+            for each in _CWD.finditer(line):
+                found[str(json.loads(each[1]))] = None
+    return list(found)
+
+
+def _here(cwd: str, maps: Maps) -> str:
+    new = mapped(cwd, maps)
+    if new is None:
+        raise CannotMoveError(f"nobody said where {cwd} is here: --map {cwd}=DIR")
+    return new
+
+
+def _folder_of(cwd: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]", "-", cwd)
+    if len(name) > _LONGEST:
+        raise CannotMoveError(f"the path {cwd} is too long for a folder of Claude Code")
+    return name
+
+
+def _mapped_text(text: bytes, maps: Maps) -> bytes:
+    """A JSON text, mapped if it is a path that an entry contains; byte for byte the same if not."""
+    old = json.loads(text)
+    new = mapped(old, maps) if isinstance(old, str) else None
+    return text if new is None else json.dumps(new, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _with(found: re.Match[bytes], inner: bytes) -> bytes:
+    whole, start = found[0], found.start(0)
+    return whole[: found.start(1) - start] + inner + whole[found.end(1) - start :]
+
+
+def _differ_in_cwd(one: bytes, other: bytes) -> bool:
+    """Whether nothing but the field `cwd` of the record itself differs."""
+    try:
+        old, new = json.loads(one), json.loads(other)
+    except ValueError:
+        return False
+    return isinstance(old, dict) and {**old, "cwd": None} == {**new, "cwd": None}
