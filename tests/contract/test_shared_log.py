@@ -237,9 +237,9 @@ def test_a_machine_that_lost_its_lock_does_nothing_more(pair: tuple[Machine, Mac
             with b.open() as second:
                 prune(second)
             with contextlib.suppress(HoldfastError):
-                first.need_store().database.run(lambda db: db.execute("DELETE FROM sessions"))
+                _log(first)._database().run(lambda db: db.execute("DELETE FROM sessions"))
             assert writer.read().operations == ()
-            first.need_store().database.run(lambda db: db.execute("DELETE FROM operations"))
+            _log(first)._database().run(lambda db: db.execute("DELETE FROM operations"))
         # Afterwards it works as before.
         [operation] = first.log.list()
         first.undo(operation)

@@ -18,7 +18,7 @@ from holdfast.stores.postgres.operation_log import alone, join
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # psycopg is an extra
-    from holdfast.stores.postgres.database import Database
+    from holdfast.stores.postgres.database import Database, Db
 
 LOCK = 0x686F6C66
 #: Another machine may be just about to finish; a host must not wait for a whole run.
@@ -60,12 +60,16 @@ class PostgresMaintenanceGate:
     def write(self, marker: Marker) -> None:
         database, names = self._database(), member.joined(self._state)
         join(database, names[0], self._state)
-        database.run(
-            lambda db: db.execute(
+
+        def note(db: Db) -> None:
+            db.execute(
                 "UPDATE members SET marker = %s, maintained_at = now() WHERE id = %s",
                 (json.dumps(document(marker)), names[0]),
             )
-        )
+            # What killed processes left: nobody asks about their last commit any more.
+            db.execute("DELETE FROM commits WHERE at < now() - interval '7 days'")
+
+        database.run(note)
 
 
 def _parsed(name: str, text: str) -> Marker:
