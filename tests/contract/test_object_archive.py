@@ -146,10 +146,16 @@ class Quiet:
 def test_what_goes_for_good_leaves_no_title(tmp_path: Path, place: ArchiveOptions) -> None:
     home = a_home(tmp_path / "home", place)
     archive(home, *IDS)
-    assert b"title of leaf" in (tmp_path / "home" / CACHE).read_bytes() + texts(place)
+    (tmp_path / "other").mkdir()
+    other = opened(tmp_path / "other", place)
+    assert len(archived(other)) == 3
+    assert b"title of leaf" in texts(place)
+    assert b"title of leaf" in (tmp_path / "other" / CACHE).read_bytes()
     remove_bundles(home, undoable=False)
     assert b"title of" not in texts(place)
-    assert b"title of" not in (tmp_path / "home" / CACHE).read_bytes()
+    assert archived(other) == []
+    for name in ("home", "other"):
+        assert b"title of" not in (tmp_path / name / CACHE).read_bytes()
     assert len(objects(place)) == 2
 
 
