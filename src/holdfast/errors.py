@@ -25,6 +25,8 @@ _METHODS = {
     "checkpoints list": "home.checkpoints.list()",
     "checkpoints prune --dry-run": "home.checkpoints.plan_prune()",
     "checkpoints prune": "home.checkpoints.prune()",
+    "checkpoints remote add NAME URL": "home.checkpoints.add_remote(name, url)",
+    "checkpoints remote remove": "home.checkpoints.remove_remote({})",
     "checkpoints show": "home.checkpoints.show({})",
     "checkpoints status": "home.checkpoints.status()",
     "checkpoints take": "home.checkpoints.take(path)",
@@ -62,6 +64,9 @@ _FLAGS = (
     (r"With --use-trash,", "With `caps_use_trash=True`,"),
     (r"--files-only and --no-files", "`files`"),
     (r"or use --part\b", "or pass `substring=True`"),
+    (r"or pass --own-remote\b", "or pass `own_remote=True`"),
+    (r"with --machine\b", "with `machine`"),
+    (r"here: --map\b", "here, with `maps`:"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 

@@ -24,6 +24,8 @@ from holdfast.errors import RemoteError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
+from holdfast.stores.checkpoints import fetch as fetching
+from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.git.remote import address_of, same_place
 from tests import git_remotes
@@ -567,6 +569,33 @@ def test_what_a_killed_push_left_is_cleared(one: Machine, remote: Path) -> None:
     (left / "half").write_text("x")
     assert len(one.checkpoints.push("backup", one.project).accepted) == 1
     assert not left.exists()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("step", ["_judged", "_move_packs", "update_refs", "weigh"])
+def test_a_fetch_that_is_killed_is_repeated(
+    one: Machine, two: Machine, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    one.checkpoints.push("backup", one.project)
+
+    class KilledError(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fetching, step, die)
+        with pytest.raises(KilledError):
+            two.checkpoints.fetch("there")
+    assert two.checkpoints.verify().ok
+    two.checkpoints.fetch("there")
+    assert [each.reason for each in two.checkpoints.list()] == ["first"]
+    for left in ("incoming", "outgoing"):  # a real kill leaves them
+        (two.layout.store / left).mkdir()
+    reclaim(two.layout, holder="test")
+    assert not any((two.layout.store / left).exists() for left in ("incoming", "outgoing"))
+    assert two.checkpoints.verify().ok
 
 
 @pytest.mark.deep

@@ -15,6 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.homes import moving
 from holdfast.homes.moving import ClaudeCode, Codex
 from holdfast.model.path_map import mapped
+from holdfast.stores.archive.archive import SessionArchive
 from tests.contract.agent_homes import NOW, make_claude, make_codex, make_gemini
 from tests.trees import everything
 
@@ -113,7 +114,7 @@ def test_what_nobody_mapped_stays_in_the_archive(two: Two) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("step", ["_rewrite", "measure", "sync_dir"])
+@pytest.mark.parametrize("step", ["_rewrite", "measure", "sync_dir", "drop_in_time"])
 def test_killed_in_between_the_next_run_finishes_it(
     two: Two, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -126,13 +127,16 @@ def test_killed_in_between_the_next_run_finishes_it(
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(moving, step, die)
+        # The last is done when the session is back, and before the log says so.
+        patch.setattr(SessionArchive if step == "drop_in_time" else moving, step, die)
         with pytest.raises(KilledError):
             two.two.restore_sessions(two.id, maps={cwd: "/srv/site"})
     two.two.close()
     two.two = holdfast.open(two.two_root, clock=lambda: NOW)
     two.two.maintain(force=True)
     assert two.two.sessions.get(two.id).cwd == "/srv/site"
+    [restored] = [each for each in two.two.log.list() if each.brought_back]
+    assert restored.brought_back == 1
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
 
 

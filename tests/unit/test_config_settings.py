@@ -112,6 +112,7 @@ def test_default_entries() -> None:
         ("checkpoints.max_snapshots", 20, "default"),
         ("checkpoints.max_total_size_mb", 500, "default"),
         ("checkpoints.max_file_size_mb", 10, "default"),
+        ("checkpoints.push_max_file_size_mb", 5, "default"),
         ("checkpoints.retention_days", 7, "default"),
         ("checkpoints.delete_orphans", True, "default"),
         ("checkpoints.auto_prune", True, "default"),

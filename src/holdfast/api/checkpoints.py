@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
     Change,
+    ChangeKind,
     Checkpoint,
     NotCaptured,
     Preview,
@@ -40,6 +42,7 @@ from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_che
 from holdfast.services.rollback import rollback
 from holdfast.services.watch import Pace, watch
 from holdfast.services.watch import Step as WatchStep
+from holdfast.stores.checkpoints.run_hold import held_by_run
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import dataclass, replace
@@ -214,8 +217,7 @@ class Checkpoints(CheckpointRemotes):
             raise UsageError(
                 f"Checkpoint {old.known_id[:_SHORT]} is of {old.place}, on another machine:"
                 " there is no directory here to compare it with.",
-                hint="Name a second checkpoint, or see what `holdfast checkpoints restore --map"
-                f" {old.workdir}=DIR --dry-run {old.known_id[:_SHORT]}` would change.",
+                hint="Name a second checkpoint to compare it with.",
             )
         new = None if other is None else store.ready(self._chosen(store, other))
         wanted = self.inside(Path(old.workdir), paths)
@@ -226,6 +228,17 @@ class Checkpoints(CheckpointRemotes):
             return Difference(
                 store=store, old=old, new=new, new_tree=tree, paths=wanted, changes=changes
             )
+
+    def lost_with_directory(self, which: Which) -> Sequence[Change]:
+        """What changed since a checkpoint whose directory is gone: all that it holds."""
+        store = self.need_store()
+        with store.reading():
+            held = store.captured(store.ready(self._chosen(store, which)).tree)
+        entries = {**held.files, **{path: held.directories[path] for path in held.empty if path}}
+        return [
+            Change(path=path, kind=ChangeKind.DELETED, old=entry, new=None)
+            for path, entry in sorted(entries.items())
+        ]
 
     def projects(self) -> Sequence[Project]:
         """The directories that have checkpoints."""
@@ -294,6 +307,15 @@ class Checkpoints(CheckpointRemotes):
                 pace=pace,
                 session=belongs_to,
             )
+
+    def held_by_run(
+        self, which: Which, session: SessionRef
+    ) -> contextlib.AbstractContextManager[None]:
+        """Keep a checkpoint, whatever is taken or pruned meanwhile, for a run that belongs to
+        `session`. Afterwards newer ones do not push it out, until the next run in that directory.
+        Raises `UnknownCheckpointError` when it is gone already."""
+        found = self._chosen(self.need_store(), which)
+        return held_by_run(self.writer().layout, found, session_id(session))
 
     # --- Changing ---------------------------------------------------------------------------------
 

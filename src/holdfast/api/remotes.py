@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.api.arguments import Size, size
@@ -36,6 +37,11 @@ _MILLISECONDS = 1000
 _REMOVED_HERE = "removed here"
 #: Paths of another machine, and where they are here.
 Maps = Mapping[str, StrPath]
+
+
+def prompting(allowed: bool) -> AbstractContextManager[None]:
+    """Whether git may ask for a password meanwhile, as when a plan about a remote is applied."""
+    return may_prompt(allowed)
 
 
 class CheckpointRemotes(Capture):

@@ -19,15 +19,16 @@ from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints, Which
 from holdfast.api.place import Place
 from holdfast.api.sessions import sessions_of
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import one_line
 from holdfast.services.attend import Ending, RunLimits, Spent, attend
 from holdfast.services.exchange.redactor import Redactor
+from holdfast.stores.files import storage_errors
 from holdfast.stores.process_group import ProcessGroup, foreground_terminal
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.machine import FoundSession, Machine
@@ -37,6 +38,8 @@ __all__ = ["ProcessGroup", "RunLimits", "RunReport", "Runner"]
 
 SOURCE = "run"
 _TITLE = 80
+#: How often to take the first checkpoint while others push it out.
+_ATTEMPTS = 3
 Told: TypeAlias = Callable[[str], None]
 
 
@@ -44,7 +47,8 @@ Told: TypeAlias = Callable[[str], None]
 class RunReport:
     """What came of a run. `before` is the checkpoint from before it, None when there is none.
     `no_checkpoints` says why there is none, or why some are missing. `taken` is how many belong to
-    the run, and `changes` are the files that differ since."""
+    the run, and `changes` are the files that differ since; `changes_unknown` says why nobody knows.
+    `left_open` says why the session of the run could not be ended."""
 
     session: str
     workdir: Path
@@ -53,6 +57,8 @@ class RunReport:
     no_checkpoints: str
     taken: int
     changes: Sequence[Change]
+    changes_unknown: str = ""
+    left_open: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -100,10 +106,12 @@ class Runner:
             session = sessions.create(source=SOURCE, title=title, cwd=str(place)).id
             meter = _Meter(self._machine, place, self._place.clock())
             meter.remember()
-            before, why_not = self._first(place, session, spelled) if checkpoints else (None, "off")
+            before, why_not = None, "off"
+            if checkpoints:
+                before, why_not = self._first(place, session, spelled, stack)
             if why_not and checkpoints:
                 told(f"no checkpoints: {why_not}")
-            reason = "failed"
+            reason, left_open = "failed", ""
             try:
                 group = ProcessGroup(
                     command,
@@ -120,27 +128,68 @@ class Runner:
                     ending = attend(group, limits, meter.spent, told=told)
                 reason = "budget" if ending.stopped else "ended"
             finally:
-                sessions.end(session, reason)
-            return RunReport(
+                left_open = _said(lambda: sessions.end(session, reason))
+            report = RunReport(
                 session=session,
                 workdir=place,
                 ending=ending,
                 before=before,
                 no_checkpoints=why_not or watching.error,
-                taken=len(self._checkpoints.list(place, session=session)) if before else 0,
-                changes=self._changes(before),
+                taken=0,
+                changes=(),
+                left_open=left_open,
+            )
+            return report if before is None else self._compared(report, before)
+
+    def _first(
+        self, workdir: Path, session: str, spelled: str, stack: ExitStack
+    ) -> tuple[str | None, str]:
+        """The checkpoint from before the run, held until the stack is left; or None, and why there
+        is none."""
+        why_not = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                taking = self._checkpoints.take(workdir, reason=f"run: {spelled}", session=session)
+                if taking.id is None:
+                    return None, taking.reason
+                stack.enter_context(self._checkpoints.held_by_run(taking.id, session))
+            except UnknownCheckpointError as error:
+                why_not = error.message  # other processes have just taken so many that it went
+            except HoldfastError as error:
+                return None, error.message
+            else:
+                return taking.id, ""
+        return None, why_not
+
+    def _compared(self, report: RunReport, before: Which) -> RunReport:
+        """The report with what changed. The command has ended, and whatever it did to its directory
+        or to the store, its code and the way back are told."""
+        compared = report
+        try:
+            with storage_errors(f"compare {report.workdir}"):
+                taken = len(self._checkpoints.list(report.workdir, session=report.session))
+                compared = replace(report, taken=taken)
+                changes = self._changes(report.workdir, before)
+                return replace(compared, changes=changes)
+        except HoldfastError as error:
+            there = not _said(lambda: self._checkpoints.get(before))
+            return replace(
+                compared, changes_unknown=error.message, before=report.before if there else None
             )
 
-    def _first(self, workdir: Path, session: str, spelled: str) -> tuple[str | None, str]:
-        """The checkpoint from before the run; or None, and why there is none."""
-        try:
-            taking = self._checkpoints.take(workdir, reason=f"run: {spelled}", session=session)
-        except HoldfastError as error:
-            return None, error.message
-        return taking.id, "" if taking.id else taking.reason
+    def _changes(self, workdir: Path, before: Which) -> Sequence[Change]:
+        if os.path.lexists(workdir):
+            return self._checkpoints.diff(before).changes
+        return self._checkpoints.lost_with_directory(before)
 
-    def _changes(self, before: Which | None) -> Sequence[Change]:
-        return () if before is None else self._checkpoints.diff(before).changes
+
+def _said(change: Callable[[], object]) -> str:
+    """What went wrong with a change; "" when nothing did."""
+    try:
+        change()
+    except HoldfastError as error:
+        return error.message
+    return ""
 
 
 def _check_command(name: str, workdir: Path, environ: Mapping[str, str]) -> None:

@@ -61,7 +61,7 @@ _OTHER_PATHS = (
     "its files belong below {home}, where another home archived it, and this home is elsewhere; "
     "where the agent allows it, `--map OLD=NEW` restores it here"
 )
-_THERE = "a session of that id is here already"
+_HERE_ALREADY = "a session of that id is here already"
 _NEW_RECORD = f"{RECORD}.new"
 _CHUNK = 1024 * 1024
 
@@ -110,8 +110,6 @@ class MovedRestore:
         folder = self._units.folder(here)
         try:
             if not (folder / RECORD).exists():
-                if removal.item.session in self._ids():
-                    return Result.FAILED, _THERE
                 self._stage(removal, folder, self._moving)
             [seen] = self._units.look([here])
         except CannotMoveError as error:
@@ -121,10 +119,11 @@ class MovedRestore:
             return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
             return Result.FAILED, in_a_word(error)
-        if seen.here and seen.changed:
+        # Exactly what would come back, in its place: a killed run had come this far.
+        if seen.changed or (not seen.here and removal.item.session in self._ids()):
             remove_tree(folder)
             self._units.forget_empty(here)
-            return Result.FAILED, _TAKEN
+            return Result.FAILED, _HERE_ALREADY
         [done] = Keeper(self._units).undo([here])
         return done.result, done.reason
 

@@ -52,7 +52,7 @@ from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import reclaim, unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
 from holdfast.stores.checkpoints.restore import can_follow
-from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
+from holdfast.stores.checkpoints.sizes import in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
@@ -165,7 +165,8 @@ class CheckpointMover(OneStepMover):
         record = read_record(self._layout, item.source)
         if version_of(item.id, record) != item.version:
             return CHANGED
-        return f"in use: {CUT_SHORT}" if item.id in in_use(self._layout, item.source) else ""
+        why = in_use(self._layout, item.source).get(item.id)
+        return f"in use: {why}" if why else ""
 
     def _in_one_step(
         self, batch: Sequence[Removal], step: Callable[[_Refs, Removal], _Step]

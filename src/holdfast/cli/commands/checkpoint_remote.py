@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.remotes import prompting
 from holdfast.cli.completing import session_ids
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
@@ -166,7 +167,8 @@ def push(
     if not planned.removals:
         say("There is nothing to remove there.")
         return code
-    return remove(invocation, planned, how) or code
+    with prompting(prompt):
+        return remove(invocation, planned, how) or code
 
 
 def _may_prompt(invocation: Invocation) -> bool:

@@ -164,17 +164,22 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
         cost = "an unknown amount" if spent.cost is None else format_cost(spent.cost)
         used = format_count(spent.tokens, "token")
         note(f"  Used {used}, {cost}, in {format_count(len(spent.sessions), 'session')}.")
+    if report.left_open:
+        note(f"warning: the session of the run is not marked as ended: {report.left_open}")
+    if report.changes_unknown:
+        note(f"warning: what changed cannot be told: {report.changes_unknown}")
     if report.before is None:
         return
     if report.no_checkpoints:
         note(f"warning: some checkpoints are missing: {report.no_checkpoints}")
-    if not report.changes:
+    if not (report.changes or report.changes_unknown):
         note("  It changed no files.")
         return
-    kinds = Counter(each.kind.value for each in report.changes)
-    parts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-    taken = format_count(report.taken, "checkpoint")
-    note(f"  Files that differ from before: {parts}. The run has {taken}.")
+    if report.changes:
+        kinds = Counter(each.kind.value for each in report.changes)
+        parts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+        taken = format_count(report.taken, "checkpoint")
+        note(f"  Files that differ from before: {parts}. The run has {taken}.")
     flag = invocation.home_flag
     note(f"  See them:  holdfast {flag}checkpoints diff {short(report.before)}")
     note(f"  Go back:   holdfast {flag}checkpoints restore {short(report.before)}")
@@ -198,4 +203,6 @@ def _document(report: RunReport) -> dict[str, object]:
         "no_checkpoints": report.no_checkpoints or None,
         "checkpoints_taken": report.taken,
         "changes": [{"path": each.path, "kind": each.kind.value} for each in report.changes],
+        "changes_unknown": report.changes_unknown or None,
+        "left_open": report.left_open or None,
     }

@@ -17,6 +17,7 @@ from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
 from holdfast.homes.hermes.repository import listing, reclaim
+from holdfast.homes.hermes.repository.adoption import is_copy
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.doubts import check_known, doubt, who_runs
 from holdfast.homes.hermes.repository.layout import (
@@ -136,7 +137,7 @@ class HermesCheckpointFolder:
         own = self._own.scan(now)
         older = older_layout.items(self._layout)
         stored = ShadowGitStore(self._ground.state / FOLDER).list()
-        copies = Counter(each.project for each in stored if each.origin is not None)
+        copies = Counter(each.project for each in stored if is_copy(each))
         both = replace(
             own,
             projects={

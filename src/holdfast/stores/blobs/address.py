@@ -109,5 +109,5 @@ class Address:
             raise StorageError(
                 f"The profile {self.profile!r} of [archive] gives no credentials: "
                 f"{type(error).__name__}.",
-                hint="Check the files of AWS: `aws configure list --profile NAME`.",
+                hint="Check `~/.aws/config` and `~/.aws/credentials`.",
             ) from None

@@ -31,6 +31,7 @@ from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.ignore_rules import digest_of
 from holdfast.stores.checkpoints.remotes import KnownRemote, ThereRef, rules_there, there
 from holdfast.stores.checkpoints.repository import (
+    INCOMING,
     REFS,
     Layout,
     elsewhere,
@@ -56,7 +57,6 @@ from holdfast.stores.git.remote import RemoteGit
 from holdfast.stores.git.trees import TREE, Trees, path_text, read_commit
 from holdfast.value import replace
 
-INCOMING = "incoming"
 _MILLISECONDS = 1000
 _RULES = "refs/rules/"
 _NEVER = (b"", b".", b"..")

@@ -34,7 +34,14 @@ from holdfast.stores.checkpoints.finder import checkpoints
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.mode_record import dump_record
 from holdfast.stores.checkpoints.remotes import RULES, THERE, KnownRemote, ThereRef, there
-from holdfast.stores.checkpoints.repository import Layout, machine_of, opened, used
+from holdfast.stores.checkpoints.repository import (
+    OUTGOING,
+    REMOTE_LOCK,
+    Layout,
+    machine_of,
+    opened,
+    used,
+)
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack
@@ -43,8 +50,6 @@ from holdfast.stores.git.remote import MAY_PROMPT, RemoteGit, remotes_of, same_p
 from holdfast.stores.git.trees import FILE, TREE, Trees, path_text
 from holdfast.value import dataclass, replace
 
-OUTGOING = "outgoing"
-_LOCK = "remote.lock"
 _WAIT = 30.0
 _TOO_LARGE = "{size}, larger than what is pushed: the limit is {limit}"
 _IGNORED = "it is ignored now"
@@ -91,7 +96,7 @@ def talking(layout: Layout, known: KnownRemote) -> Iterator[RemoteGit]:
     it; what a killed one left is cleared."""
     folder = layout.store / OUTGOING
     with lock.exclusive(
-        layout.folder / _LOCK,
+        layout.folder / REMOTE_LOCK,
         holder="checkpoints push",
         wait=_WAIT,
         doing="talking to a remote from",

@@ -25,6 +25,8 @@ from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.private_index import lay_to_rest
 from holdfast.stores.checkpoints.projects import recorded, remove_record
 from holdfast.stores.checkpoints.repository import (
+    REMOTE_LOCK,
+    TRANSFERS,
     Layout,
     alone,
     check,
@@ -263,6 +265,9 @@ def _clear(layout: Layout) -> None:
     temporary = object_files(layout.store / "objects").temporary
     crashes = layout.store.rglob(_CRASHES)
     _remove(layout, (*temporary, layout.store / "gc.pid", *crashes, *_locks(layout)))
+    if not lock.is_held(layout.folder / REMOTE_LOCK):
+        for folder in TRANSFERS:  # a push or a fetch that was killed
+            shutil.rmtree(layout.store / folder, ignore_errors=True)
     _forget_projects(layout)
 
 

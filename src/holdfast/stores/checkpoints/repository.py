@@ -26,6 +26,10 @@ FORMAT = 1
 REFS = "refs/holdfast/"
 TRASH_REFS = "refs/holdfast-trash/"
 
+#: While a push or a fetch talks to a remote, it holds this lock and has these folders in the store.
+REMOTE_LOCK = "remote.lock"
+OUTGOING, INCOMING = TRANSFERS = ("outgoing", "incoming")
+
 #: This file is written last: a folder without it is not a store.
 FORMAT_FILE = "format"
 

@@ -25,6 +25,7 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, read_checkpoint
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.run_hold import RUNNING, under_a_run
 from holdfast.stores.files import allocated_below
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
@@ -273,16 +274,18 @@ def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
     return f"{checkpoint}+kept" if kept else checkpoint
 
 
-def in_use(layout: Layout, project: str) -> frozenset[str]:
-    """The two checkpoints of an interrupted restore. They must stay as long as the project's
-    directory is there, or may come back."""
+def in_use(layout: Layout, project: str) -> Mapping[str, str]:
+    """The checkpoints that must stay now, each with the reason: those from before a run that goes
+    on, and the two of an interrupted restore, as long as the project's directory is there or may
+    come back."""
+    found = dict.fromkeys(under_a_run(layout.private(project)), RUNNING)
     cut = restore_record.under_way(layout.private(project))
     if cut is None:
-        return frozenset()
+        return found
     record = read_record(layout, project)
     if record is not None and state_of(record) is ProjectState.MISSING:
-        return frozenset()
-    return frozenset((cut.target, cut.safety))
+        return found
+    return found | dict.fromkeys((cut.target, cut.safety), CUT_SHORT)
 
 
 def items(
@@ -307,7 +310,7 @@ def items(
             last_active_at=order_of(ref.path) / _MILLISECONDS,
             version=version_of(ref.checkpoint, record),
             pinned=record is not None and ref.checkpoint in record.pins,
-            alive=CUT_SHORT if ref.checkpoint in used_in(ref.project) else None,
+            alive=used_in(ref.project).get(ref.checkpoint),
         )
 
 

@@ -22,6 +22,7 @@ from holdfast.stores.checkpoints.look_state import Listings
 from holdfast.stores.checkpoints.projects import relative, unreachable
 from holdfast.stores.checkpoints.refused_places import refused
 from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
+from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.space import (
     NoRoomError,
     Room,
@@ -219,7 +220,8 @@ class CheckpointWriter:
 
     def _rotate(self, project: str) -> int:
         record = projects.read_record(self.layout, project)
-        keep = set(restore_record.held(self.layout.private(project)))
+        private = self.layout.private(project)
+        keep = {*restore_record.held(private), *kept_for_runs(private)}
         if record is not None:
             keep |= record.pins | record.names.keys()
         return rotate(self.layout, project, self.how.max_snapshots, keep=keep)

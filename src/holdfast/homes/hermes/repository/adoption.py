@@ -34,6 +34,12 @@ _USUAL_LIMIT = 10 * _MEGABYTE
 _ORIGIN = "hermes"
 
 
+def is_copy(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint of ours is a copy of one of Hermes's. Others have an origin, too: they
+    came from another machine."""
+    return (checkpoint.origin or "").startswith(f"{_ORIGIN}:")
+
+
 def bring_in(
     layout: Layout, repository: Path, old: Checkpoint, present: Sight | None, *, limit: int
 ) -> Checkpoint:

@@ -56,7 +56,7 @@ class HermesCheckpointStore(ShadowGitStore):
         found = [
             *self._in_hermes(project),
             *self._older(workdir),
-            *(each for each in super().list(workdir) if each.origin is None),
+            *(each for each in super().list(workdir) if not adoption.is_copy(each)),
         ]
         return sorted(found, key=lambda each: -each.time)
 
@@ -66,11 +66,11 @@ class HermesCheckpointStore(ShadowGitStore):
         found = [
             *self._beginning(prefix),
             *(each for each in self._older(None) if each.id.startswith(prefix)),
-            *(each for each in own if each.origin is None),
+            *(each for each in own if not adoption.is_copy(each)),
         ]
         # Copies of Hermes's checkpoints come last: few people know their ids.
         chosen = meant(prefix, found or own[:1], self._here)
-        nested = () if chosen.origin else self._nested_in(chosen)
+        nested = () if adoption.is_copy(chosen) else self._nested_in(chosen)
         return replace(chosen, not_captured=(*chosen.not_captured, *nested))
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
