@@ -19,6 +19,7 @@ from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.by_name import plan_all
 from holdfast.ports import Blobs
+from holdfast.services.restore import chosen
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.blobs import objects as blobs_of_objects
@@ -194,6 +195,10 @@ def test_two_homes_archive_the_same_session(two: tuple[HoldfastHome, HoldfastHom
     archive(b, "leaf")  # each with its operation 1
     assert len({each.file for each in a.archive.find(ANY)}) == 2
     assert [len(home.archive.items()) for home in two] == [1, 1]
+    assert {each.file for each in (*chosen(a.archive, ["leaf"]), *chosen(a.archive, []))} == {
+        each.id
+        for each in a.archive.items()  # not that of the other, which is younger
+    }
     undo_latest(a, clock=clock)
     assert everything(a) == before[0]
     assert len(b.archive.items()) == 1
