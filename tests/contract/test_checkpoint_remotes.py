@@ -27,6 +27,7 @@ from holdfast.model.report import Result
 from holdfast.stores.checkpoints import fetch as fetching
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.git import remote as talking
 from holdfast.stores.git.remote import address_of, same_place
 from tests import git_remotes
 from tests.checkpointing import START
@@ -599,8 +600,20 @@ def test_a_fetch_that_is_killed_is_repeated(
 
 
 @pytest.mark.deep
-def test_a_fetch_that_does_not_fit_keeps_nothing(one: Machine, two: Machine) -> None:
-    one.write("noise.bin", Random(3).randbytes(2_000_000))
+@pytest.mark.parametrize("every", [0.5, 0.005], ids=["at the end", "on the way"])
+def test_a_fetch_that_does_not_fit_keeps_nothing(
+    one: Machine, two: Machine, monkeypatch: pytest.MonkeyPatch, every: float
+) -> None:
+    monkeypatch.setattr(talking, "WATCH_EVERY", every)
+    judged: list[object] = []
+    real = fetching._judged
+
+    def judge(*given: Any) -> Any:
+        judged.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(fetching, "_judged", judge)
+    one.write("noise.bin", Random(3).randbytes(4_900_000))
     one.take("noise")
     one.checkpoints.push("backup", one.project)
     (two.root / "home" / "config.toml").write_text("[checkpoints]\nmax_total_size_mb = 1\n")
@@ -608,3 +621,5 @@ def test_a_fetch_that_does_not_fit_keeps_nothing(one: Machine, two: Machine) -> 
         with pytest.raises(HoldfastError, match="does not fit"):
             small.checkpoints.fetch("there")
         assert small.checkpoints.list() == []
+    assert bool(judged) is (every == 0.5)  # on the way, git was ended
+    assert not (two.layout.store / "incoming").exists()

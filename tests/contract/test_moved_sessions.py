@@ -17,6 +17,7 @@ from holdfast.homes.moving import ClaudeCode, Codex
 from holdfast.model.path_map import mapped
 from holdfast.stores.archive.archive import SessionArchive
 from tests.contract.agent_homes import NOW, make_claude, make_codex, make_gemini
+from tests.object_servers import CREDENTIALS, an_address, rclone
 from tests.trees import everything
 
 MAKE = {"claude-code": (make_claude, ".claude"), "codex": (make_codex, ".codex")}
@@ -138,6 +139,28 @@ def test_killed_in_between_the_next_run_finishes_it(
     [restored] = [each for each in two.two.log.list() if each.brought_back]
     assert restored.brought_back == 1
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
+
+
+@pytest.mark.deep
+def test_two_machines_share_an_archive(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No copying: both have the same object store for an archive."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    endpoint = rclone().endpoint
+    settings = f'[archive]\nurl = "{an_address(endpoint).url}"\nendpoint = "{endpoint}"\n'
+    cwd = two.one.sessions.get(two.id).cwd
+    two.close()
+    for root in (two.one_root, two.two_root):
+        (root / ".holdfast").mkdir(exist_ok=True)
+        (root / ".holdfast" / "config.toml").write_text(settings)
+    two.one = holdfast.open(two.one_root, clock=lambda: NOW)
+    two.two = holdfast.open(two.two_root, clock=lambda: NOW)
+    two.one.archive_sessions(two.id)
+    assert two.two.restore_sessions(two.id, maps={str(cwd): "/srv/site"}).brought_back == 1
+    assert two.two.sessions.get(two.id).cwd == "/srv/site"
+    # The bundle is still there for the machine that it came from.
+    assert two.one.restore_sessions(two.id).brought_back == 1
+    assert two.one.sessions.get(two.id).cwd == cwd
 
 
 def test_other_agents_say_that_they_do_not_move(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def _url(place: Place) -> str:
     if not url:
         raise UsageError(
             f"The sessions of {place.root} are in the file sessions.db: no store is configured.",
-            hint='holdfast config set store.url "postgresql://db.example.org/holdfast"',
+            hint='Set `store.url` in config.toml, such as "postgresql://db.example.org/holdfast".',
         )
     return url
 

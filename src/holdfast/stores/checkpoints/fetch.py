@@ -110,7 +110,8 @@ class Fetcher:
             for machine in {each.machine for each in new}:
                 for digest, path in rules_there(self._refs, machine).items():
                     wanted[f"{_RULES}{machine}/{digest}"] = path
-            incoming.fetch(wanted)
+            # Looked at while it goes on: a large remote must not fill the disk.
+            incoming.fetch(wanted, lambda: self._check_room(incoming.folder))
             trees = Trees(Objects(incoming.folder / "objects"))
             good, bad = _judged(trees, new)
             self._check_room(incoming.folder)

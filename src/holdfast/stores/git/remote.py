@@ -8,11 +8,13 @@ line: git asks a helper for it, which reads a private file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -24,6 +26,9 @@ from holdfast.value import dataclass
 
 #: Whether git and ssh may ask a person for a password. Otherwise they fail instead.
 MAY_PROMPT: ContextVar[bool] = ContextVar("holdfast_may_prompt", default=False)
+
+#: How often a transfer is looked at, in seconds.
+WATCH_EVERY = 0.5
 
 _THERE = "holdfast"
 _PLAIN = frozenset(range(32, 127)) - set(b'"\\')
@@ -203,17 +208,23 @@ class RemoteGit:
             raise self._failed("push", said)
         return refused
 
-    def fetch(self, refs: Mapping[str, str]) -> None:
-        """Bring references of the remote, by the names that they get here."""
+    def fetch(self, refs: Mapping[str, str], watch: Callable[[], None] = lambda: None) -> None:
+        """Bring references of the remote, by the names that they get here. `watch` is called now
+        and then while that goes on, and may end it by raising."""
         lines = "".join(f"+{there}:{here}\n" for here, there in sorted(refs.items()))
         self._run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
             *("--stdin", _THERE),
             stdin=lines.encode("utf-8", "surrogateescape"),
+            watch=watch,
         )
 
     def _run(
-        self, *arguments: str, stdin: bytes = b"", fails: bool = False
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        fails: bool = False,
+        watch: Callable[[], None] = lambda: None,
     ) -> subprocess.CompletedProcess[bytes]:
         program = find_git()
         process = subprocess.Popen(
@@ -229,9 +240,9 @@ class RemoteGit:
         )
         with process:
             try:
-                output, errors = process.communicate(stdin)
+                output, errors = _watched(process, stdin, watch)
             except BaseException:
-                process.kill()
+                _end(process)
                 raise
         said = subprocess.CompletedProcess(arguments, process.returncode, output, errors)
         if said.returncode and not fails:
@@ -274,6 +285,26 @@ class RemoteGit:
         for secret in self.address.secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _watched(
+    process: subprocess.Popen[bytes], stdin: bytes, watch: Callable[[], None]
+) -> tuple[bytes, bytes]:
+    given: bytes | None = stdin
+    while True:
+        try:
+            return process.communicate(given, timeout=WATCH_EVERY)
+        except subprocess.TimeoutExpired:
+            given = None  # it was handed over before
+            watch()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git, and what it started where that is a group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def same_place(one: str, other: str) -> bool:
