@@ -171,6 +171,9 @@ class LogWriter(Protocol):
     def read(self) -> LogView:
         """The log as it was when the lock was taken."""
 
+    def elsewhere(self, removal: Removal) -> bool:
+        """Whether only another home of those that share the log can deal with it."""
+
     def unfinished(self) -> Sequence[Unfinished]: ...
 
     def forget(self, *, before: float) -> int:
@@ -272,6 +275,10 @@ class Home(Protocol):
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
+
+    @property
+    def maintenance_gate(self) -> MaintenanceGate:
+        """Who may maintain this home, and when that was done."""
 
     def checkup(self) -> Checkup:
         """How to check this home, and repair it."""
@@ -601,7 +608,9 @@ class Archive(Protocol):
         limit: int | None = None,
         offset: int = 0,
         prices: Prices | None = None,
-    ) -> Sequence[ArchivedSession]: ...
+        everywhere: bool = True,
+    ) -> Sequence[ArchivedSession]:
+        """`everywhere` finds what other homes archived too that share it."""
 
     def count(self, wanted: SessionFilter) -> int: ...
 
@@ -678,6 +687,9 @@ class MaintenanceGate(Protocol):
 
     def entered(self, holder: str) -> AbstractContextManager[None]:
         """Hold the lock of maintenance. Raises `BusyError` at once if another process has it."""
+
+    def watching(self, holder: str) -> AbstractContextManager[None]:
+        """Be the one process that watches the home, for as long as it lives."""
 
     def read(self) -> Marker:
         """The marker of the last run; an unreadable marker means never. Creates nothing."""

@@ -31,7 +31,7 @@ class Receipts:
 
 def receipts(home: Path) -> Receipts:
     found = Receipts()
-    records: dict[str, journal.Record] = {}
+    records: dict[str, journal.FileRecord] = {}
     for path in sorted(home.glob("operations/*.jsonl"), key=lambda path: int(path.stem)):
         record = journal.read(path, records)
         if record is None:
@@ -48,12 +48,12 @@ def receipts(home: Path) -> Receipts:
     return found
 
 
-def _removed(record: journal.Record) -> Iterator[Removal]:
+def _removed(record: journal.FileRecord) -> Iterator[Removal]:
     for number, outcome in record.outcomes.items():
         if outcome.result is Result.REMOVED:
             yield record.intended[number]
 
 
-def _in_trash(records: Mapping[str, journal.Record], item: PlanItem) -> PlanItem:
+def _in_trash(records: Mapping[str, journal.FileRecord], item: PlanItem) -> PlanItem:
     operation, number, _ = item.id.split("/", 2)
     return records[operation].intended[int(number)].item

@@ -126,6 +126,7 @@ def test_default_entries() -> None:
         ("checkpoints.hash_all", False, "default"),
         ("maintenance.min_interval_hours", 24, "default"),
         ("store.url", "", "default"),
+        ("store.machine_silence_days", 30, "default"),
         ("archive.folder", "", "default"),
         ("archive.url", "", "default"),
         ("archive.endpoint", "", "default"),

@@ -18,7 +18,6 @@ from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports import Clock
 from holdfast.services.maintain import failed
-from holdfast.stores.maintenance_marker import FileMaintenanceGate
 
 #: The longest single sleep: a suspended machine does not count the time, and a user who
 #: edits the configuration does not want to wait until tomorrow.
@@ -59,7 +58,7 @@ def maintain_until_stopped(
     failed run does not end it.
     """
     place = open_place(home, clock=clock, environ=environ)  # raises for a bad configuration
-    gate, watched = FileMaintenanceGate(place.home.state), ConfigWatch(place.root)
+    gate, watched = place.home.maintenance_gate, ConfigWatch(place.root)
     place.close()
     with gate.watching("maintain --watch"):
         on_start()

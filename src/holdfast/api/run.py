@@ -21,6 +21,7 @@ from holdfast.api.place import Place
 from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
+from holdfast.homes.bounds_worker import workers
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.text import one_line
@@ -120,6 +121,7 @@ class Runner:
                     terminal=foreground_terminal(),
                     stdout=stdout,
                     started=started,
+                    not_of_it=workers,
                 )
                 stack.callback(group.close)
                 with _Watching(

@@ -189,6 +189,17 @@ class StoreSettings:
         '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
         '"" is the file sessions.db of the home.',
     )
+    machine_silence_days: float = key(
+        _DAYS,
+        30,
+        "A machine that shares the store, and that nobody has heard of for so many days, counts",
+        "as gone: sessions that its processes hold can then end as abandoned. 0 means never.",
+    )
+
+    @property
+    def machine_silence(self) -> float:
+        """In seconds; 0 for never."""
+        return self.machine_silence_days * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

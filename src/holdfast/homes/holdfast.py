@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from holdfast.homes.home import Home
 from holdfast.homes.kind import KIND
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.own_store import OwnStore, own_store
+from holdfast.homes.own_store import OwnStore, PostgresOwn, own_store
 from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.value import replace
@@ -31,8 +31,10 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.home import Ground
     from holdfast.homes.own_store import OwnEngine
     from holdfast.model.item import Item
-    from holdfast.ports import Archive, Clock, SessionStore
+    from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
+    from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.trash_folder import TrashFolder
 
 
 class HoldfastContents(StoredContents):
@@ -96,6 +98,29 @@ class HoldfastHome(Home):
         if idle is not None:
             options = replace(options, idle=idle)
         super().__init__(root, HoldfastContents, clock=clock, options=options)
+
+    def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
+        """A home that shares its store shares the log: what one machine removed from the store,
+        any can bring back."""
+        if not options.store:
+            return super()._own_log(trash, options)
+        from holdfast.stores.postgres.operation_log import PostgresOperationLog
+
+        return PostgresOperationLog(self._database, self.state, finish=self._finish)
+
+    @property
+    def maintenance_gate(self) -> MaintenanceGate:
+        if not self.ground.options.store:
+            return super().maintenance_gate
+        from holdfast.stores.postgres.maintenance_gate import PostgresMaintenanceGate
+
+        return PostgresMaintenanceGate(self._database, self.state)
+
+    def _database(self) -> Database:
+        """The one that homes share."""
+        own = self.own
+        assert isinstance(own, PostgresOwn)  # noqa: S101 - for the type checker
+        return own.store().database
 
     @property
     def own(self) -> OwnStore:

@@ -23,10 +23,13 @@ from holdfast.ports import (
     CheckpointUpkeep,
     Clock,
     Doer,
+    MaintenanceGate,
+    OperationLog,
     Progress,
     SessionStore,
     Space,
 )
+from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
@@ -49,7 +52,7 @@ class Ground:
     state: Path
     clock: Clock
     options: HomeOptions
-    log: FileOperationLog
+    log: OperationLog
     trash: TrashFolder
 
     @property
@@ -158,7 +161,7 @@ class Home:
             )
         trash = TrashFolder(self.state / "trash")
         #: What was removed and brought back here.
-        self.log = FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
+        self.log: OperationLog = self._own_log(trash, options)
         self.ground = Ground(
             root=root, state=self.state, clock=clock, options=options, log=self.log, trash=trash
         )
@@ -217,6 +220,10 @@ class Home:
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
+
+    @property
+    def maintenance_gate(self) -> MaintenanceGate:
+        return FileMaintenanceGate(self.state)
 
     def checkup(self) -> HomeCheckup:
         """How to check this home, and repair it."""
@@ -279,6 +286,10 @@ class Home:
     def archive(self) -> Archive:
         """The sessions that left the home for the archive."""
         return self.changes.archive.reader
+
+    def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
+        """The log of this home alone, unless its kind has another."""
+        return FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
 
     def _finish(self) -> None:
         self._contents.finish()

@@ -23,7 +23,6 @@ from holdfast.ports import Clock, Home, Notifier, Progress
 from holdfast.services import maintain as service
 from holdfast.services.events import session_event, tell_shortfalls
 from holdfast.stores.hook import Hook
-from holdfast.stores.maintenance_marker import FileMaintenanceGate
 
 _log = logging.getLogger("holdfast")
 
@@ -100,7 +99,7 @@ def maintain_opened(
     return service.maintain(
         home,
         settings,
-        gate=FileMaintenanceGate(home.state),
+        gate=home.maintenance_gate,
         clock=clock,
         force=force,
         early=early,
@@ -116,7 +115,7 @@ def tell_unreached(
     tell_shortfalls(
         str(home.root),
         shortfalls,
-        gate=FileMaintenanceGate(home.state),
+        gate=home.maintenance_gate,
         notifier=notifier(home.root, settings),
         now=now,
         interval=settings.maintenance.interval,

@@ -50,6 +50,8 @@ class HomeOptions:
     checkpoint_bytes: int | None = None
     #: The address of a store that machines share; "" for the file in the home.
     store: str = ""
+    #: How long another machine may be silent before its processes count as gone; 0 for any time.
+    machine_silence: float = 30 * _DAY
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
@@ -64,6 +66,7 @@ class HomeOptions:
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
             store=settings.store.url,
+            machine_silence=settings.store.machine_silence,
             archive=ArchiveOptions(
                 folder=settings.archive.folder,
                 url=settings.archive.url,

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.homes.kind import DATABASE
 from holdfast.model.session import SessionFilter
 from holdfast.ports import SessionEngine, SessionStore
-from holdfast.stores.processes import is_dead, this_process
+from holdfast.stores.processes import is_dead
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item
     from holdfast.model.session import Message, Session
+    from holdfast.model.stored_session import Holder
     from holdfast.ports import Archive, GuardBook
     from holdfast.services.exchange.session_import import ImportStore
     from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -29,6 +31,10 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
     #: Keeps a session, and its messages, that an import replaces.
     KeepReplaced = Callable[[Session, Iterable[Message]], None]
+
+
+#: What the trash of the store calls the log that all its homes share.
+_SHARED_LOG = ""
 
 
 class OwnEngine(SessionEngine, Protocol):
@@ -161,6 +167,13 @@ class PostgresOwn(OwnStore):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._store: PostgresSessionStore | None = None
+        self._signs = replace(self._signs, is_dead=self._is_dead)
+
+    def _is_dead(self, holder: Holder) -> bool:
+        from holdfast.stores.postgres.machines import Machines
+
+        silence = self._ground.options.machine_silence
+        return Machines(self.store().database, silence).is_dead(holder)
 
     def store(self) -> PostgresSessionStore:
         """There is always one: what is not there yet is an error, and no empty home."""
@@ -179,13 +192,7 @@ class PostgresOwn(OwnStore):
     def engine(self) -> OwnEngine:
         from holdfast.stores.postgres.moves import PostgresEngine
 
-        return PostgresEngine(
-            self.store(), self._ground.clock, self._signs, origin=self._log_name()
-        )
-
-    def _log_name(self) -> str:
-        """Operations are counted in the log of this home, which other machines do not have."""
-        return f"{this_process().host}:{self._ground.state}"
+        return PostgresEngine(self.store(), self._ground.clock, self._signs, origin=_SHARED_LOG)
 
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
@@ -212,7 +219,7 @@ class PostgresOwn(OwnStore):
     def trash_bytes(self) -> int:
         from holdfast.stores.postgres.trash import bytes_of
 
-        return bytes_of(self.store().database, self._log_name())
+        return bytes_of(self.store().database, _SHARED_LOG)
 
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import PostgresCheckup

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
 
-from holdfast.model.item import TRASH, Item, Problem
+from holdfast.model.item import SESSION, TRASH, Item, Problem
 from holdfast.model.json_value import fields_to_json
-from holdfast.model.plan import PlanItem
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass
 
@@ -122,6 +122,9 @@ class Operation:
     it got its old name or pin. `redoes` is the operation that this one did again, `redone_by` names
     those that did this one again. `run` is the same in all operations that one command did in
     several homes.
+
+    In a log that homes share, `machine` is what people call the machine that did it, `own` says
+    whether this home did, and `elsewhere` is what only the home that did it can bring back.
     """
 
     id: str
@@ -155,6 +158,9 @@ class Operation:
     removed_to_trash: int = 0
     removed_for_good: int = 0
     undone: int = 0
+    machine: str = ""
+    own: bool = True
+    elsewhere: int = 0
 
     @property
     def state(self) -> OperationState:
@@ -169,7 +175,7 @@ class Operation:
     def to_undo(self) -> bool:
         """Whether it removed something that has not been brought back."""
         return (
-            self.removed_to_trash > self.undone
+            self.removed_to_trash > self.undone + self.elsewhere
             # What was removed for good with something that came back since does not block the one
             # before.
             or (self.removed_for_good > 0 and not self.undone_by)
@@ -178,7 +184,18 @@ class Operation:
 
     def to_json(self) -> dict[str, Any]:
         sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run", "changed_back")
-        return fields_to_json(self, "state", without=sums) | {"can_bring_back": self.in_trash}
+        shared = ("machine", "own", "elsewhere")
+        return (
+            fields_to_json(self, "state", without=(*sums, *shared))
+            | {"can_bring_back": self.in_trash}
+            | ({name: getattr(self, name) for name in shared} if self.machine else {})
+        )
+
+
+def in_store(item: PlanItem) -> bool:
+    """Whether it is in the session store alone, with its undo copy, so that every machine which
+    shares the store can bring it back. Everything else is a file of one machine."""
+    return item.kind == SESSION and item.action is not Action.ARCHIVE
 
 
 def in_words(operations: Sequence[str]) -> str:
@@ -202,6 +219,7 @@ class LogView:
     roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
     as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
     no redo has taken away again, with the space that its operation gave back: what a redo does.
+    `elsewhere` is what undo could bring back in another home of those that share the log.
     """
 
     operations: tuple[Operation, ...]
@@ -212,3 +230,4 @@ class LogView:
     changed: tuple[TrashEntry, ...]
     undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]
+    elsewhere: tuple[TrashEntry, ...] = ()

@@ -192,10 +192,8 @@ class _Run:
         return steps
 
     def _settle(self) -> StepResult:
-        log = self.home.log.read()
-        left = [each.id for each in log.operations if each.finished_at is None]
-        settle_if_needed(self.home, clock=self.clock)
-        note = f"settled: operation {', '.join(left)}" if left else ""
+        settled = settle_if_needed(self.home, clock=self.clock)
+        note = f"settled: operation {', '.join(settled)}" if settled else ""
         if self.home.archive.leftovers():
             with self.home.log.writing(COMMAND):
                 self.home.doer(ARCHIVED).prepare(())

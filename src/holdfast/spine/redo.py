@@ -91,13 +91,15 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 
 def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
-    """Undos that nobody has redone, each with the operation that it undid; the latest last."""
+    """Undos of this home that nobody has redone, each with the operation that it undid; the latest
+    last."""
     by_id = {each.id: each for each in log.operations}
     left = {each.operation for each in log.undone}
     return [
         (undo, target)
         for undo in log.operations
         if undo.action is OperationAction.UNDO
+        and undo.own
         and (target := by_id.get(undo.undoes or "")) is not None
         and target.id in left
         and all(int(redo) < int(undo.id) for redo in target.redone_by)

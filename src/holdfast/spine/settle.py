@@ -38,9 +38,11 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
     for unfinished in log.unfinished():
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
-            whole = True
+            # What lies on another machine, only that one can look at.
+            mine = [each for each in unfinished.pending if not log.elsewhere(each)]
+            whole = len(mine) == len(unfinished.pending)
             sides = _Sides(set(unfinished.removed))
-            for batch in batches(unfinished.pending):
+            for batch in batches(mine):
                 doer = doer_of(home, batch)
                 outcomes = _settled(doer.undo, batch) if returning else sides.settled(doer, batch)
                 whole &= record_settled(journal, batch, outcomes)

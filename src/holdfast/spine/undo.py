@@ -23,11 +23,11 @@ from holdfast.model.operation import (
     Removal,
 )
 from holdfast.model.plan import Action
-from holdfast.model.report import Report
+from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
 from holdfast.spine.settle import settle
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Preview
@@ -70,6 +70,7 @@ def _undo(
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)
         target, removals = preview(home, operation_id)
+        far = elsewhere(home.log.read(), target)
         for batch in batches(removals):
             doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
@@ -85,7 +86,7 @@ def _undo(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return target, report
+    return target, replace(report, outcomes=(*report.outcomes, *far))
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
@@ -96,6 +97,13 @@ def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[R
     entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.changed]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
     return target, sorted(mine, key=lambda removal: -removal.number)
+
+
+def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
+    """What an undo leaves alone, because it lies on the machine that removed it."""
+    mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
+    reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
+    return [each.end(Result.SKIPPED, reason) for each in mine]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
@@ -125,7 +133,8 @@ def done_since(log: LogView, target: Operation) -> Sequence[Operation]:
     return [
         each
         for each in later[::-1]
-        if each.command not in UNASKED
+        if each.own
+        and each.command not in UNASKED
         and each.command != MAINTAIN
         and each.undoes != target.id
         and (each.removed or each.brought_back or each.rolled_back or each.ended or each.changed)
@@ -136,7 +145,8 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the latest that removed something and is not yet undone.
 
     The latest is not skipped when it cannot be undone: silently undoing the one before
-    is not what was asked for. What agents and hosts do on their own is skipped: an agent
+    is not what was asked for. What other machines did to a store that they share is taken only by
+    its number. What agents and hosts do on their own is skipped: an agent
     that resets a chat right after your prune must not have its reset undone in place of your prune.
     """
     chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
@@ -145,7 +155,8 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 
 def _latest(log: LogView) -> Operation:
-    found = [each for each in log.operations if each.to_undo]
+    there = [each for each in log.operations if each.to_undo]
+    found = [each for each in there if each.own]
     asked = [each for each in found if each.command not in UNASKED]
     if asked:
         return asked[-1]
@@ -155,6 +166,13 @@ def _latest(log: LogView) -> Operation:
             "There is nothing to undo in this home, apart from what agents did on their own.",
             hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
             f"{own.id}. `holdfast log` lists the others.",
+        )
+    if there:
+        other = there[-1]
+        raise NothingToUndoError(
+            "There is nothing to undo that was done in this home.",
+            hint=f"The latest of another is operation {other.id} ({other.command}, on "
+            f"{other.machine}): holdfast undo {other.id}. `holdfast log` lists the others.",
         )
     undone = [each for each in log.operations if each.undone_by]
     if undone:
@@ -208,6 +226,12 @@ def _check(operation: Operation, log: LogView) -> None:
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
         return
+    if operation.elsewhere:
+        raise CannotUndoError(
+            f"What operation {operation.id} removed, or what is left of it, is on "
+            f"{operation.machine}.",
+            hint=f"`holdfast undo {operation.id}` there brings it back.",
+        )
     if operation.undone_by:
         by = " and ".join(operation.undone_by)
         raise CannotUndoError(f"Operation {operation.id} was already undone, by operation {by}.")

@@ -19,15 +19,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import RUN, OperationAction, Removal
-from holdfast.model.plan import PlanItem
-from holdfast.model.report import Outcome, Result
+from holdfast.model.report import Outcome
+from holdfast.stores import log_record
 from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,
@@ -36,38 +36,18 @@ from holdfast.stores.files import (
     sync_dir,
     write_all,
 )
-from holdfast.value import dataclass, field
+from holdfast.stores.log_record import Record
+from holdfast.value import dataclass
 
 FORMAT = 1
 
 
-@dataclass(slots=True)
-class Record:
+@dataclass(slots=True, kw_only=True)
+class FileRecord(Record):
     """A journal read back."""
 
     path: Path
-    operation: str
-    action: OperationAction
-    command: str
-    started_at: float
-    undoes: str | None
-    redoes: str | None = None
-    run: str | None = None
-    intended: dict[int, Removal] = field(default_factory=dict)
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
-    finished_at: float | None = None
-    stopped: str | None = None
     whole_bytes: int = 0
-
-    @property
-    def pending(self) -> Sequence[Removal]:
-        return tuple(
-            removal for number, removal in self.intended.items() if number not in self.outcomes
-        )
-
-    @property
-    def removed(self) -> Collection[str]:
-        return {each.id for each in self.outcomes.values() if each.result is Result.REMOVED}
 
     @contextlib.contextmanager
     def resume(self) -> Iterator[FileJournal]:
@@ -91,36 +71,16 @@ class FileJournal:
         self.operation = operation
 
     def intend(self, batch: Sequence[Removal]) -> None:
-        self.append({"intent": [self._intent(removal) for removal in batch]})
+        self.append(log_record.intent(self.operation, batch))
 
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
-        self.append(
-            {
-                "outcome": [
-                    {
-                        "n": removal.number,
-                        "result": outcome.result.value,
-                        "reason": outcome.reason,
-                        "freed": outcome.bytes_freed,
-                        "in_trash": outcome.bytes_in_trash,
-                        **({"paths": outcome.paths} if outcome.paths else {}),
-                        **({"in_part": True} if outcome.in_part else {}),
-                    }
-                    for removal, outcome in zip(batch, outcomes, strict=True)
-                ]
-            }
-        )
+        self.append(log_record.outcome(batch, outcomes))
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
         self.append({"finished_at": at, "stopped": stopped})
 
     def bytes(self) -> int:
         return allocated_bytes(os.fstat(self._fd))
-
-    def _intent(self, removal: Removal) -> dict[str, Any]:
-        if removal.operation != self.operation:
-            return {"n": removal.number}
-        return {"n": removal.number, "item": removal.item.to_json()}
 
     def append(self, line: dict[str, Any]) -> None:
         with storage_errors(f"write the operation log {self._path}"):
@@ -163,12 +123,12 @@ def create(
         os.close(fd)
 
 
-def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
+def read(path: Path, earlier: Mapping[str, Record]) -> FileRecord | None:
     """Read a journal; None when not even its first line is complete.
 
     Reading an undo needs the `earlier` record of the operation that it undoes.
     """
-    record: Record | None = None
+    record: FileRecord | None = None
     with os.fdopen(open_regular(path), "rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):
@@ -178,7 +138,7 @@ def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
                 if record is None:
                     record = _header(value, path)
                 else:
-                    _take(record, Reader(value, "log line", DamageError), earlier)
+                    record.take(Reader(value, "log line", DamageError), earlier)
             except (ValueError, RecursionError, HoldfastError) as error:
                 raise DamageError(
                     f"{path}:{number}: not a line of an operation log: {error}",
@@ -188,7 +148,7 @@ def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
     return record
 
 
-def _header(value: object, path: Path) -> Record:
+def _header(value: object, path: Path) -> FileRecord:
     read = Reader(value, "log header", DamageError)
     if read.whole("format") != FORMAT:
         raise DamageError(f"format {read.whole('format')} is not one this version knows")
@@ -197,7 +157,7 @@ def _header(value: object, path: Path) -> Record:
     undoes = read.value("undoes")
     redoes = read.value("redoes") if "redoes" in read else None
     run = read.value("run") if "run" in read else None
-    return Record(
+    return FileRecord(
         path=path,
         operation=path.stem,
         action=read.choice("action", OperationAction),
@@ -206,47 +166,4 @@ def _header(value: object, path: Path) -> Record:
         undoes=undoes if isinstance(undoes, str) else None,
         redoes=redoes if isinstance(redoes, str) else None,
         run=run if isinstance(run, str) else None,
-    )
-
-
-def _take(record: Record, line: Reader, earlier: Mapping[str, Record]) -> None:
-    if "intent" in line:
-        for entry in line.array("intent"):
-            read = Reader(entry, "intent", DamageError)
-            removal = _removal(record, read, earlier)
-            record.intended[removal.number] = removal
-    elif "outcome" in line:
-        for entry in line.array("outcome"):
-            read = Reader(entry, "outcome", DamageError)
-            number = read.whole("n")
-            record.outcomes[number] = _outcome(read, record.intended, number)
-    else:
-        record.finished_at = line.number("finished_at")
-        stopped = line.value("stopped")
-        record.stopped = stopped if isinstance(stopped, str) else None
-
-
-def _removal(record: Record, read: Reader, earlier: Mapping[str, Record]) -> Removal:
-    number = read.whole("n")
-    if record.undoes is None:
-        item = PlanItem.from_json(read.value("item"))
-        return Removal(operation=record.operation, number=number, item=item)
-    undone = earlier.get(record.undoes)
-    if undone is None or number not in undone.intended:
-        raise DamageError(f"operation {record.undoes} has no item {number}")
-    return undone.intended[number]
-
-
-def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outcome:
-    if number not in intended:
-        raise DamageError(f"an outcome for item {number}, which was never planned")
-    return Outcome(
-        kind=intended[number].item.kind,
-        id=intended[number].item.id,
-        result=read.choice("result", Result),
-        reason=read.text("reason"),
-        bytes_freed=read.whole("freed"),
-        bytes_in_trash=read.whole("in_trash"),
-        paths=read.whole("paths") if "paths" in read else 0,
-        in_part="in_part" in read,
     )

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
-from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
+from holdfast.model.operation import (
+    LogView,
+    Operation,
+    OperationAction,
+    Removal,
+    TrashEntry,
+    in_store,
+)
 from holdfast.model.plan import EDITS, Action, PlanItem
 from holdfast.model.report import Report, Result
-from holdfast.stores import journal
+from holdfast.stores.log_record import Record
 
+_R = TypeVar("_R", bound=Record)
+#: Kind, id, what was changed, and the home whose file it is.
+_What = tuple[str, str, str, str]
 #: What undo can reverse.
 _DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED, Result.CHANGED)
 
 
-def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
+def view_of(
+    records: Sequence[Record],
+    problems: Sequence[Problem],
+    *,
+    own: Collection[str] | None = None,
+) -> LogView:
+    """`own` are the names of this home, in a log that homes share."""
     undone = _undone(records) | _restored(records)
     emptied = _emptied(records)
     in_part = _in_part(records)
@@ -25,6 +42,13 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
     ended = _undoable(records, Action.END, gone=gone)
     changed = _undoable(records, *EDITS, gone=gone)
+    far: list[TrashEntry] = []
+    is_far = Whereabouts(records, own).elsewhere
+    if own is not None:
+        for entries in (trash, archived, rolled_back, changed):
+            far += [entry for entry in entries if is_far(entry.removal)]
+            entries[:] = [entry for entry in entries if not is_far(entry.removal)]
+    far_of = Counter(entry.removal.operation for entry in far)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
     for entry in (*trash, *archived, *rolled_back, *ended, *changed):
         copies_of[entry.removal.operation].append(entry)
@@ -42,6 +66,8 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
                 sum(key.partition("/")[0] == record.operation for key in in_part),
                 emptiers_of[record.operation],
                 redoers_of[record.operation],
+                elsewhere=far_of[record.operation],
+                own=own is None or record.member in own,
             )
             for record in records
         ),
@@ -50,9 +76,59 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
         rolled_back=tuple(rolled_back),
         ended=tuple(ended),
         changed=tuple(changed),
-        undone=tuple(_to_redo(records)),
+        undone=tuple(each for each in _to_redo(records) if not is_far(each)),
         problems=tuple(problems),
+        elsewhere=tuple(far),
     )
+
+
+class Whereabouts:
+    """Where removals can be dealt with. `own` are the names of this home in a log that homes share;
+    None for a log of one home."""
+
+    def __init__(self, records: Sequence[Record], own: Collection[str] | None) -> None:
+        self._own = own
+        self._records = {record.operation: record for record in records}
+
+    def elsewhere(self, removal: Removal) -> bool:
+        """Whether only another home can deal with it: files lie on the machine that removed them.
+        Rows of the shared store any machine can bring back."""
+        if self._own is None:
+            return False
+        record, item = self._records.get(removal.operation), removal.item
+        if item.kind == TRASH:  # where that is which it takes out of the trash
+            operation, number = item.id.split("/")[:2]
+            record = self._records.get(operation)
+            emptied = None if record is None else record.intended.get(int(number))
+            item = item if emptied is None else emptied.item
+        return record is not None and record.member not in self._own and not in_store(item)
+
+
+def droppable(view: LogView, records: Sequence[_R], before: float) -> Sequence[_R]:
+    """The oldest records that ended before a time, and that nobody needs any more."""
+    # Undo can reverse only the latest rollback of a project.
+    latest = {entry.removal.item.id: entry for entry in view.rolled_back}
+    entries = (*view.trash, *view.archived, *latest.values(), *view.elsewhere)
+    return _old(records, {entry.removal.operation for entry in entries}, before)
+
+
+def _old(records: Sequence[_R], needed: Collection[str], before: float) -> Sequence[_R]:
+    """The oldest records that may go, without gaps, and never the last, which holds the count.
+
+    The record that emptied a trash is later than the one that filled it, and an undo can be read
+    only with the record that it undoes: no journal may outlive one that explains it.
+    """
+    count = 0
+    for record in records[:-1]:
+        ended = record.finished_at
+        if ended is None or ended >= before or record.operation in needed:
+            break
+        count += 1
+    places = {record.operation: place for place, record in enumerate(records)}
+    pairs = [(places.get(each.undoes or "", -1), place) for place, each in enumerate(records)]
+    while broken := [undone for undone, undo in pairs if 0 <= undone < count <= undo]:
+        count = min(broken)
+    return records[:count]
 
 
 def _by_operation(doers: Mapping[str, str]) -> dict[str, list[str]]:
@@ -64,12 +140,15 @@ def _by_operation(doers: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _summary(
-    record: journal.Record,
+    record: Record,
     entries: Sequence[TrashEntry],
     undoers: Sequence[str],
     in_part: int,
     emptiers: Sequence[str],
     redoers: Sequence[str],
+    *,
+    elsewhere: int,
+    own: bool,
 ) -> Operation:
     report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
     removed = [
@@ -120,10 +199,13 @@ def _summary(
             for removal in removed
         ),
         undone=len(undoers) - in_part,
+        elsewhere=elsewhere,
+        machine=record.machine,
+        own=own,
     )
 
 
-def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
+def _undone(records: Sequence[Record]) -> dict[str, str]:
     """What was brought back, `operation/number`, and by which operation."""
     return {
         f"{record.undoes}/{number}": record.operation
@@ -134,7 +216,7 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
     }
 
 
-def _in_part(records: Sequence[journal.Record]) -> set[str]:
+def _in_part(records: Sequence[Record]) -> set[str]:
     """What undos have brought back only in part, `operation/number`."""
     found: set[str] = set()
     for record in records:
@@ -147,7 +229,7 @@ def _in_part(records: Sequence[journal.Record]) -> set[str]:
     return found
 
 
-def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
+def _to_redo(records: Sequence[Record]) -> Iterator[Removal]:
     """What is back in its place through an undo, operation by operation in the order in which it
     had left. What left again since belongs to that later operation. A redo takes over what it did
     again, and nothing else: of two renames that were undone, the second is still to be redone after
@@ -156,20 +238,20 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
     undone = _undone(records)
     if not undone:
         return
-    left: dict[tuple[str, str, str], int] = {}
-    redone: dict[tuple[str, tuple[str, str, str]], int] = {}
+    left: dict[_What, int] = {}
+    redone: dict[tuple[str, _What], int] = {}
     for record in records:
         for number, outcome in record.outcomes.items():
             if outcome.result not in _DONE:
                 continue
-            what = _what(record.intended[number].item)
+            what = _what(record, record.intended[number].item)
             if record.redoes is None:
                 left[what] = int(record.operation)
             else:
                 redone[record.redoes, what] = int(record.operation)
 
-    def is_back(record: journal.Record, item: PlanItem, undoer: str) -> bool:
-        what = _what(item)
+    def is_back(record: Record, item: PlanItem, undoer: str) -> bool:
+        what = _what(record, item)
         return int(undoer) > max(left.get(what, 0), redone.get((record.operation, what), 0))
 
     for record in records:
@@ -202,12 +284,14 @@ def _to_redo(records: Sequence[journal.Record]) -> Iterator[Removal]:
                 yield removal
 
 
-def _what(item: PlanItem) -> tuple[str, str, str]:
-    """What a later operation may have done again: an item that left, or one value of it."""
-    return item.kind, item.id, item.action.value if item.action in EDITS else ""
+def _what(record: Record, item: PlanItem) -> _What:
+    """What a later operation may have done again: an item that left, or one value of it. A file of
+    the same name in another home is not the same."""
+    changed = item.action.value if item.action in EDITS else ""
+    return item.kind, item.id, changed, "" if in_store(item) else record.member
 
 
-def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
+def _restored(records: Sequence[Record]) -> dict[str, str]:
     """What was archived and restored since, `operation/number`, and by which operation."""
     archived = _Archived()
     found: dict[str, str] = {}
@@ -217,13 +301,13 @@ def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
             if item.action is not Action.ARCHIVE:
                 continue
             if outcome.result is Result.REMOVED:
-                archived.add(item, f"{record.operation}/{number}")
-            elif outcome.result is Result.BROUGHT_BACK and (key := archived.pop(item)):
+                archived.add(record, item, f"{record.operation}/{number}")
+            elif outcome.result is Result.BROUGHT_BACK and (key := archived.pop(record, item)):
                 found[key] = record.operation
     return found
 
 
-def _dropped(records: Sequence[journal.Record]) -> set[str]:
+def _dropped(records: Sequence[Record]) -> set[str]:
     """What was archived and lost its bundle since, `operation/number`. Another operation removed
     the bundle, and undoing that one brings it back."""
     archived = _Archived()
@@ -233,35 +317,36 @@ def _dropped(records: Sequence[journal.Record]) -> set[str]:
             removal = record.intended[number]
             item, result = removal.item, outcome.result
             if item.action is Action.ARCHIVE and result is Result.REMOVED:
-                archived.add(item, removal.key)
+                archived.add(record, item, removal.key)
             elif item.kind in ARCHIVED_KINDS and item.action is Action.REMOVE:
-                if result is Result.REMOVED and (key := archived.pop(item)):
+                if result is Result.REMOVED and (key := archived.pop(record, item)):
                     dropped[removal.key] = key
                 elif result is Result.BROUGHT_BACK and removal.key in dropped:
-                    archived.add(item, dropped.pop(removal.key))
+                    archived.add(record, item, dropped.pop(removal.key))
     return set(dropped.values())
 
 
 class _Archived:
-    """What the archive holds of each session, `operation/number`: the session, or its files."""
+    """What the archive of a home holds of each session, `operation/number`: the session, or its
+    files."""
 
     def __init__(self) -> None:
-        self._keys: dict[tuple[bool, str], list[str]] = defaultdict(list)
+        self._keys: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
 
-    def add(self, item: PlanItem, key: str) -> None:
-        self._keys[_place(item)].append(key)
+    def add(self, record: Record, item: PlanItem, key: str) -> None:
+        self._keys[_place(record, item)].append(key)
 
-    def pop(self, item: PlanItem) -> str | None:
+    def pop(self, record: Record, item: PlanItem) -> str | None:
         """The last of the same kind, because it leaves first."""
-        keys = self._keys[_place(item)]
+        keys = self._keys[_place(record, item)]
         return keys.pop() if keys else None
 
 
-def _place(item: PlanItem) -> tuple[bool, str]:
-    return item.kind in (FILES, ARCHIVED_FILES), item.session
+def _place(record: Record, item: PlanItem) -> tuple[str, bool, str]:
+    return record.member, item.kind in (FILES, ARCHIVED_FILES), item.session
 
 
-def _emptied(records: Sequence[journal.Record]) -> dict[str, str]:
+def _emptied(records: Sequence[Record]) -> dict[str, str]:
     """What left the trash for good, `operation/number`: the start of a trash item's id. And through
     which operation."""
     return {
@@ -272,9 +357,7 @@ def _emptied(records: Sequence[journal.Record]) -> dict[str, str]:
     }
 
 
-def _undoable(
-    records: Sequence[journal.Record], *actions: Action, gone: set[str]
-) -> list[TrashEntry]:
+def _undoable(records: Sequence[Record], *actions: Action, gone: set[str]) -> list[TrashEntry]:
     """Removals with an undo copy that nobody has brought back or emptied since."""
     return [
         TrashEntry(

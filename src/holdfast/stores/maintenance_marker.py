@@ -22,7 +22,7 @@ _FORMAT = 1
 #: A larger file is not ours; what is read of it is not JSON.
 _LARGEST = 1_000_000
 #: What reading raises when the file is inaccessible, is not JSON, or is not what we write.
-_NO_MARKER = (
+NO_MARKER = (
     OSError,
     ValueError,
     TypeError,
@@ -52,10 +52,10 @@ class FileMaintenanceGate:
         """The marker. Without a readable file, maintenance was never done."""
         path = self._folder / MARKER
         try:
-            return _marker(json.loads(read_file(path, _LARGEST)))
+            return marker_of(json.loads(read_file(path, _LARGEST)))
         except FileNotFoundError:
             return Marker()
-        except _NO_MARKER as error:
+        except NO_MARKER as error:
             _log.warning("%s cannot be read and counts as never: %s", path, error)
             return Marker()
 
@@ -64,7 +64,7 @@ class FileMaintenanceGate:
         with storage_errors(f"write {path}"):
             if path.is_dir() and not path.is_symlink():
                 path.rmdir()  # never ours; rmdir refuses a folder that is not empty
-            replace(path, json.dumps(_document(marker)).encode())
+            replace(path, json.dumps(document(marker)).encode())
 
     @contextlib.contextmanager
     def _locked(self, name: str, holder: str) -> Iterator[None]:
@@ -76,7 +76,8 @@ class FileMaintenanceGate:
             yield
 
 
-def _document(marker: Marker) -> dict[str, Any]:
+def document(marker: Marker) -> dict[str, Any]:
+    """A marker as JSON."""
     return {
         "format": _FORMAT,
         "finished_at": marker.finished_at,
@@ -86,7 +87,8 @@ def _document(marker: Marker) -> dict[str, Any]:
     }
 
 
-def _marker(document: Any) -> Marker:
+def marker_of(document: Any) -> Marker:
+    """Raises one of `NO_MARKER` for what is none."""
     if document["format"] != _FORMAT:
         raise ValueError(f"its format is {document['format']!r}")
     finished_at = document["finished_at"]

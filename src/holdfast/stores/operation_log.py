@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.model.item import Problem
-from holdfast.model.operation import LogView, OperationAction
+from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
-from holdfast.stores.log_view import view_of
+from holdfast.stores.log_view import droppable, view_of
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
@@ -41,7 +41,7 @@ class FileOperationLog:
         self._lock_wait = lock_wait
         #: Finished journals as they were last read: one command reads the log several times, and
         #: nobody writes to these any more. A changed file is read again all the same.
-        self._finished: dict[Path, tuple[_Stamp, journal.Record]] = {}
+        self._finished: dict[Path, tuple[_Stamp, journal.FileRecord]] = {}
 
     def read(self) -> LogView:
         return view_of(*self._read_all())
@@ -50,11 +50,7 @@ class FileOperationLog:
     def writing(self, command: str) -> Iterator[FileLogWriter]:
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)
-        if self._trash.is_symlink() or (self._trash.exists() and not self._trash.is_dir()):
-            raise StorageError(
-                f"{self._trash} is not a folder of this home; nothing was done.",
-                hint="Move it away: removed things stay in the home until the trash is emptied.",
-            )
+        check_trash(self._trash)
         with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
             self._finish_if_possible()
             try:
@@ -67,9 +63,9 @@ class FileOperationLog:
         with contextlib.suppress(HoldfastError):
             self._finish()
 
-    def _read_all(self) -> tuple[list[journal.Record], list[Problem]]:
+    def _read_all(self) -> tuple[list[journal.FileRecord], list[Problem]]:
         """Every journal that can be read, in order; the others become problems."""
-        records: dict[str, journal.Record] = {}
+        records: dict[str, journal.FileRecord] = {}
         problems: list[Problem] = []
         known, self._finished = self._finished, {}
         for path in _journals(self._folder):
@@ -97,7 +93,7 @@ class FileLogWriter:
         self,
         folder: Path,
         trash: Path,
-        records: list[journal.Record],
+        records: list[journal.FileRecord],
         problems: Sequence[Problem],
     ) -> None:
         self._folder = folder
@@ -109,7 +105,10 @@ class FileLogWriter:
         """The log as it was when the lock was taken."""
         return view_of(self._records, self._problems)
 
-    def unfinished(self) -> Sequence[journal.Record]:
+    def elsewhere(self, removal: Removal) -> bool:
+        return False
+
+    def unfinished(self) -> Sequence[journal.FileRecord]:
         """Operations that a killed process left open."""
         return tuple(record for record in self._records if record.finished_at is None)
 
@@ -128,12 +127,7 @@ class FileLogWriter:
         )
 
     def forget(self, *, before: float) -> int:
-        view = self.read()
-        # Undo can reverse only the latest rollback of a project.
-        latest = {entry.removal.item.id: entry for entry in view.rolled_back}
-        entries = (*view.trash, *view.archived, *latest.values())
-        needed = {entry.removal.operation for entry in entries}
-        old = _old(self._records, needed, before)
+        old = droppable(self.read(), self._records, before)
         for record in old:
             with storage_errors(f"drop operation {record.operation} from the log"):
                 record.path.unlink()
@@ -151,31 +145,24 @@ class FileLogWriter:
                 if path.stat().st_size == 0 or _torn_header(path):
                     path.unlink()
                     sync_dir(self._folder)
-        used = [path.stem for path in _journals(self._folder)]
-        if self._trash.is_dir():
-            used += [path.name for path in self._trash.iterdir() if _is_number(path.name)]
-        return max(map(int, used), default=0) + 1
+        return max(numbers_in(self._folder, self._trash), default=0) + 1
 
 
-def _old(
-    records: Sequence[journal.Record], needed: Collection[str], before: float
-) -> Sequence[journal.Record]:
-    """The oldest records that may go, without gaps, and never the last, which holds the count.
+def numbers_in(folder: Path, trash: Path) -> Sequence[int]:
+    """The numbers of operations that the disk knows, by their journals or their trash."""
+    used = [path.stem for path in _journals(folder)]
+    if trash.is_dir():
+        used += [path.name for path in trash.iterdir() if _is_number(path.name)]
+    return [int(number) for number in used]
 
-    The record that emptied a trash is later than the one that filled it, and an undo can be read
-    only with the record that it undoes: no journal may outlive one that explains it.
-    """
-    count = 0
-    for record in records[:-1]:
-        ended = record.finished_at
-        if ended is None or ended >= before or record.operation in needed:
-            break
-        count += 1
-    places = {record.operation: place for place, record in enumerate(records)}
-    pairs = [(places.get(each.undoes or "", -1), place) for place, each in enumerate(records)]
-    while broken := [undone for undone, undo in pairs if 0 <= undone < count <= undo]:
-        count = min(broken)
-    return records[:count]
+
+def check_trash(trash: Path) -> None:
+    """Raise unless undo copies can be in that folder."""
+    if trash.is_symlink() or (trash.exists() and not trash.is_dir()):
+        raise StorageError(
+            f"{trash} is not a folder of this home; nothing was done.",
+            hint="Move it away: removed things stay in the home until the trash is emptied.",
+        )
 
 
 def _journals(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,10 @@ class ProcessGroup:
         terminal: int | None,
         stdout: int | None = None,
         started: Callable[[ProcessGroup], None] = lambda _: None,
+        not_of_it: Callable[[], Collection[int]] = frozenset,
     ) -> None:
+        """`not_of_it` are processes that we started ourselves, in groups of their own."""
+        self._not_of_it = not_of_it
         self._terminal = terminal
         self._modes = _modes(terminal)
         self._signalled = False
@@ -177,10 +180,11 @@ class ProcessGroup:
         Before it ended, what descends from it; afterwards also the orphans that came to us. Other
         children of ours, such as git, are in our own group.
         """
+        own = self._not_of_it()
         parents, groups = _processes()
         below = {self._child.pid}
         for process, parent in parents.items():
-            if parent == os.getpid() and groups[process] != self._ours:
+            if parent == os.getpid() and groups[process] != self._ours and process not in own:
                 below.add(process)
         grown = True
         while grown:

@@ -180,9 +180,11 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
     if not view.operations:
         say("The log is empty: nothing was removed or changed here that could be undone.")
     else:
+        machines = ("machine",) if any(each.machine for each in view.operations) else ()
         rows = table(
             "id",
             "when",
+            *machines,
             "command",
             "did",
             "in trash",
@@ -194,6 +196,7 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
             rows.add_row(
                 operation.id,
                 when(operation.started_at),
+                *(name(operation.machine) for _ in machines),
                 name(operation.command),
                 _did(operation),
                 format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
@@ -288,7 +291,8 @@ def undo(
 def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
     target = planned.operation
     ago = format_duration(max(0.0, now - target.started_at))
-    facts = [f"Operation {target.id} was done {ago} ago."]
+    where = "" if target.own else f" on {target.machine}"
+    facts = [f"Operation {target.id} was done {ago} ago{where}."]
     for project in planned.foreseen.values():
         if project.preview is not None:
             paths = len(project.preview.written) + len(project.preview.deleted)
@@ -381,7 +385,15 @@ def _show_effects(
         if listed:
             show_items(items, invocation.now, all_items=all_items)
     target = planned.operation
-    if target.emptied_by and (gone := target.removed_to_trash - target.undone - target.in_trash):
+    if target.elsewhere:
+        say(
+            name(
+                f"{format_count(target.elsewhere, 'other item')} of it lie on {target.machine}: "
+                f"`holdfast undo {target.id}` there brings them back."
+            )
+        )
+    known = target.undone + target.in_trash + target.elsewhere
+    if target.emptied_by and (gone := target.removed_to_trash - known):
         by = ", ".join(target.emptied_by)
         say(f"{format_count(gone, 'other item')} of it left the trash for good (operation {by}).")
     if final := target.removed_for_good:

@@ -27,11 +27,12 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 
-from holdfast.errors import HoldfastError, StorageError
+from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.stores.postgres import address
 from holdfast.stores.postgres.failure import (
     CollisionError,
     ConnectionLostError,
+    LockLostError,
     OutcomeUnknownError,
     is_lost,
     translated,
@@ -163,6 +164,14 @@ class _State:
     inherited: list[Wire] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Hold:
+    """A lock of this process: the thread that took it, and the connection that it ends with."""
+
+    thread: int
+    wire: Wire | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     """What a call stored whose result was lost."""
@@ -186,6 +195,7 @@ class Database:
         self._loop: Loop | None = None
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
+        self._holds: list[_Hold] = []
         self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
         self._finalizer.atexit = False  # another thread may still be using the connection
 
@@ -318,6 +328,47 @@ class Database:
                     return self._db().execute(statement, values)
             return self._until_connected(lambda wire: wire.execute(statement, values))
 
+    @contextlib.contextmanager
+    def alone(self, lock: int, *, wait: float, busy: Callable[[], str]) -> Iterator[None]:
+        """Hold a lock that one connection of all machines can have, or raise `BusyError` with what
+        `busy` says after `wait` seconds. It is for one process at a time: threads of one process
+        must not come here at once.
+
+        The lock ends with the connection, so also when the machine dies. Therefore this thread
+        works over that one connection until it gives the lock back: when the connection is lost,
+        somebody else may have the lock, and whatever this thread asks for then is refused.
+        """
+        deadline = time.monotonic() + wait
+        while (hold := self._taken(lock)) is None:
+            if time.monotonic() >= deadline:
+                raise BusyError(busy(), hint="Wait until it has finished, then try again.")
+            self._pause(_PAUSE)
+        try:
+            yield
+        finally:
+            self._holds.remove(hold)
+            with self._turn():
+                if self._state.wire is not None and self._state.wire is hold.wire:
+                    self._end(f"SELECT pg_advisory_unlock({lock})")
+
+    def _taken(self, lock: int) -> _Hold | None:
+        with self._turn():
+            if not self.query("SELECT pg_try_advisory_lock(%s)", [lock]).rows[0][0]:
+                return None
+            hold = _Hold(threading.get_ident(), self._state.wire)
+            self._holds.append(hold)
+            return hold
+
+    def _check_holds(self) -> None:
+        """Before a statement that would go over another connection than the one with the lock."""
+        mine = [each for each in self._holds if each.thread == threading.get_ident()]
+        if any(each.wire is not self._state.wire or not _is_open(each.wire) for each in mine):
+            raise LockLostError(
+                f"The connection to {self.place} was lost, and with it the lock of this run; it "
+                "stopped.",
+                hint="The next command that changes this home settles what was begun.",
+            )
+
     @property
     def is_writing(self) -> bool:
         return self._is_inside() and self._state.writing
@@ -364,6 +415,7 @@ class Database:
     def _connected(self) -> Wire:
         if self._closed:
             raise StorageError(f"The store in {self.place} was closed.")
+        self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()
             on_loop = self._loop is not None and self._loop.is_on_loop()
@@ -431,6 +483,7 @@ class Database:
         """What became of a commit without an answer. Returns if it happened, with the messages
         that it stored if it was one append; raises if it did not and never will."""
         self._state.begun += 1  # its number is used up by the question
+        holds, self._holds = self._holds, []  # asking does not need the lock
         try:
             found = self._until_connected(
                 lambda wire: wire.execute(_SETTLE, [self._state.client, number])
@@ -441,6 +494,8 @@ class Database:
                 "whether the last change was stored.",
                 hint="Look before you repeat it.",
             ) from error
+        finally:
+            self._holds = holds
         happened, stored = found.first or (False, None)
         if not happened:
             raise translated(error, self.place) from error
@@ -454,6 +509,10 @@ class Database:
             if is_lost(error):
                 self._drop()
             raise translated(error, self.place) from error
+
+
+def _is_open(wire: Wire | None) -> bool:
+    return wire is not None and wire.is_open
 
 
 def _close(*states: _State) -> None:

@@ -30,6 +30,10 @@ class OutcomeUnknownError(StorageError):
     """The connection was lost while a commit was on its way, and nobody could be asked since."""
 
 
+class LockLostError(StorageError):
+    """The connection that held a lock was lost, and with it the lock. Nothing may be done again."""
+
+
 class CollisionError(BusyError):
     """Two transactions got in each other's way, and this one was rolled back as a whole."""
 

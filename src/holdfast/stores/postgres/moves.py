@@ -6,6 +6,7 @@ Lineage is kept as the SQLite store does it: a child that stays notes the parent
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from holdfast.stores.sqlite.bundle import SESSION_COLUMNS
 from holdfast.stores.sqlite.content import dump_extra, load_extra, storable
 from holdfast.stores.sqlite.moves import key_stays
 from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.value import replace
 
 #: Other writers wait for a session at most, not for a whole transaction, so it may be larger.
 _MOST = 10 * MOST_MESSAGES
@@ -78,10 +80,12 @@ class PostgresEngine:
             # After the lock, in a statement of its own: it sees a lease that was taken meanwhile.
             held = survey.leases(db, "session = ANY(%s::bigint[])", [row[0] for row in rows])
         now = self._clock()
+        # A few processes hold many sessions.
+        judging = replace(self._life, is_dead=functools.cache(self._life.is_dead))
         found = {}
         for number, name, messages, active, ended_at, pinned, size, *texts in rows:
             title, cwd, model = texts
-            life = self._life.judge(
+            life = judging.judge(
                 ended=ended_at is not None, idle=now - active, leases=held.get(number, ())
             )
             found[name] = Found(

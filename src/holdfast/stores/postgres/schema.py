@@ -15,7 +15,7 @@ from holdfast.stores.postgres import address
 from holdfast.stores.postgres.database import Database, SyncWire, Wire
 from holdfast.stores.postgres.failure import as_ours
 
-LATEST = 1
+LATEST = 2
 SCHEMA = "holdfast"
 #: The oldest release that is still maintained anywhere.
 OLDEST_SERVER = 130_000

@@ -44,6 +44,7 @@ from holdfast.ports import LoopRunner
 from holdfast.stores.postgres import ledger, schema, search_index, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, Result, SyncWire
+from holdfast.stores.postgres.machines import Heard
 from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
 from holdfast.stores.postgres.rows import SPELLED as _SPELLED
 from holdfast.stores.sqlite import content
@@ -83,6 +84,7 @@ class PostgresSessionStore:
 
     def __init__(self, url: str, *, connect: Connect = SyncWire) -> None:
         self.database = Database(url, connect=connect)
+        self._heard = Heard(self.database)
         self._written = 0
         try:
             schema.check(self.database)
@@ -180,6 +182,7 @@ class PostgresSessionStore:
         added = self.database.call(
             message_rows.APPEND, lambda *who: (*who, *given), recover=recover, read=read
         )
+        self._heard.note()
         self._count(len(added.numbers))
         return added
 
@@ -305,6 +308,7 @@ class PostgresSessionStore:
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         """Take a lease on an open session, or renew one; False when there is no such session, or
         it has ended. Several processes may hold the same."""
+        self._heard.note()
         # The row is locked first: whoever removes the session sees the lease, or this sees that it
         # is gone.
         return self.database.run(

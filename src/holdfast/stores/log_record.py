@@ -1,0 +1,132 @@
+"""What a log knows of one operation, and the lines that say it: as JSON, in a file of its own or in
+the rows of a database.
+
+    {"intent": [{"n": 0, "item": {…}}, …]}                       about to touch these items
+    {"outcome": [{"n": 0, "result": "removed", …}, …]}           the result of each
+    {"finished_at": …, "stopped": null}                           the operation is complete
+
+An undo refers to items by their number in the operation that it undoes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from holdfast.errors import DamageError
+from holdfast.model.json_value import Reader
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import Journal
+from holdfast.value import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class Record(ABC):
+    """The record of an operation read back. In a log that homes share, `member` is the home that
+    did it, and `machine` what people call its machine."""
+
+    operation: str
+    action: OperationAction
+    command: str
+    started_at: float
+    undoes: str | None
+    redoes: str | None = None
+    run: str | None = None
+    intended: dict[int, Removal] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    finished_at: float | None = None
+    stopped: str | None = None
+    member: str = ""
+    machine: str = ""
+
+    @property
+    def pending(self) -> Sequence[Removal]:
+        return tuple(
+            removal for number, removal in self.intended.items() if number not in self.outcomes
+        )
+
+    @property
+    def removed(self) -> Collection[str]:
+        return {each.id for each in self.outcomes.values() if each.result is Result.REMOVED}
+
+    @abstractmethod
+    def resume(self) -> AbstractContextManager[Journal]:
+        """Go on with a record that a killed process left."""
+
+    def take(self, line: Reader, earlier: Mapping[str, Record]) -> None:
+        """Add a line that was read back. That of an undo needs the `earlier` record of the
+        operation that it undoes."""
+        if "intent" in line:
+            for entry in line.array("intent"):
+                read = Reader(entry, "intent", DamageError)
+                removal = _removal(self, read, earlier)
+                self.intended[removal.number] = removal
+        elif "outcome" in line:
+            for entry in line.array("outcome"):
+                read = Reader(entry, "outcome", DamageError)
+                number = read.whole("n")
+                self.outcomes[number] = _outcome(read, self.intended, number)
+        else:
+            self.finished_at = line.number("finished_at")
+            stopped = line.value("stopped")
+            self.stopped = stopped if isinstance(stopped, str) else None
+
+
+# --- Lines ----------------------------------------------------------------------------------------
+
+
+def intent(operation: str, batch: Sequence[Removal]) -> dict[str, Any]:
+    return {"intent": [_intent(operation, removal) for removal in batch]}
+
+
+def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    return {
+        "outcome": [
+            {
+                "n": removal.number,
+                "result": outcome.result.value,
+                "reason": outcome.reason,
+                "freed": outcome.bytes_freed,
+                "in_trash": outcome.bytes_in_trash,
+                **({"paths": outcome.paths} if outcome.paths else {}),
+                **({"in_part": True} if outcome.in_part else {}),
+            }
+            for removal, outcome in zip(batch, outcomes, strict=True)
+        ]
+    }
+
+
+def _intent(operation: str, removal: Removal) -> dict[str, Any]:
+    if removal.operation != operation:
+        return {"n": removal.number}
+    return {"n": removal.number, "item": removal.item.to_json()}
+
+
+def _removal(record: Record, read: Reader, earlier: Mapping[str, Record]) -> Removal:
+    number = read.whole("n")
+    if record.undoes is None:
+        item = PlanItem.from_json(read.value("item"))
+        return Removal(operation=record.operation, number=number, item=item)
+    undone = earlier.get(record.undoes)
+    if undone is None or number not in undone.intended:
+        raise DamageError(f"operation {record.undoes} has no item {number}")
+    return undone.intended[number]
+
+
+def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outcome:
+    if number not in intended:
+        raise DamageError(f"an outcome for item {number}, which was never planned")
+    return Outcome(
+        kind=intended[number].item.kind,
+        id=intended[number].item.id,
+        result=read.choice("result", Result),
+        reason=read.text("reason"),
+        bytes_freed=read.whole("freed"),
+        bytes_in_trash=read.whole("in_trash"),
+        paths=read.whole("paths") if "paths" in read else 0,
+        in_part="in_part" in read,
+    )

@@ -1,0 +1,80 @@
+"""Maintenance of homes that share a store: one machine at a time, and what each did is in the
+store, for the others to see."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.model.maintenance import Marker
+from holdfast.stores import member
+from holdfast.stores.maintenance_marker import NO_MARKER, FileMaintenanceGate, document, marker_of
+from holdfast.stores.postgres.operation_log import alone, join
+from holdfast.value import replace
+
+if TYPE_CHECKING:  # psycopg is an extra
+    from holdfast.stores.postgres.database import Database, Db
+
+LOCK = 0x686F6C66
+#: Another machine may be just about to finish; a host must not wait for a whole run.
+_WAIT = 2.0
+_log = logging.getLogger("holdfast")
+
+
+class PostgresMaintenanceGate:
+    """Each home has a marker of its own, because each has files of its own to maintain. What was
+    told of the store was told for all."""
+
+    def __init__(self, database: Callable[[], Database], state: Path) -> None:
+        self._database = database
+        self._state = state
+        self._here = FileMaintenanceGate(state)
+
+    @contextlib.contextmanager
+    def entered(self, holder: str) -> Iterator[None]:
+        with (
+            self._here.entered(holder),
+            alone(self._database(), LOCK, "maintenance", holder, wait=_WAIT),
+        ):
+            yield
+
+    def watching(self, holder: str) -> AbstractContextManager[None]:
+        return self._here.watching(holder)
+
+    def read(self) -> Marker:
+        own, others = Marker(), Marker()
+        names = member.names(self._state)
+        rows = self._database().query("SELECT id, marker FROM members WHERE marker IS NOT NULL")
+        for name, text in rows:
+            found = _parsed(name, text)
+            if name in names:
+                own = max(own, found, key=lambda each: each.finished_at or 0.0)
+            others = replace(others, told={**others.told, **found.told})
+        return replace(own, told={**others.told, **own.told})
+
+    def write(self, marker: Marker) -> None:
+        database, names = self._database(), member.joined(self._state)
+        join(database, names[0], self._state)
+
+        def note(db: Db) -> None:
+            db.execute(
+                "UPDATE members SET marker = %s, maintained_at = now() WHERE id = %s",
+                (json.dumps(document(marker)), names[0]),
+            )
+            # What killed processes left: nobody asks about their last commit any more.
+            db.execute("DELETE FROM commits WHERE at < now() - interval '7 days'")
+
+        database.run(note)
+
+
+def _parsed(name: str, text: str) -> Marker:
+    try:
+        return marker_of(json.loads(text))
+    except NO_MARKER as error:
+        _log.warning("the maintenance of %s cannot be read and counts as never: %s", name, error)
+        return Marker()

@@ -1,0 +1,300 @@
+"""The operation log of a store that machines share: rows, and one lock for all of them.
+
+A line is committed before the step that it announces starts, as a journal on a disk has it. The
+lock of `writing` ends with the connection that took it, and everything that is done under it goes
+over that connection: a machine that lost it can do nothing more, so whoever has it then is alone.
+
+What an operation did to rows, any machine can settle and undo. Files lie on the machine of the
+operation, so that is left to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import __version__
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.model.item import Problem
+from holdfast.model.json_value import Reader
+from holdfast.model.operation import RUN, LogView, OperationAction, Removal
+from holdfast.model.report import Outcome
+from holdfast.stores import log_record, member
+from holdfast.stores.files import make_private_dir, storage_errors
+from holdfast.stores.lock import exclusive
+from holdfast.stores.log_record import Record
+from holdfast.stores.log_view import Whereabouts, droppable, view_of
+from holdfast.stores.operation_log import LOCK_WAIT, check_trash, numbers_in
+from holdfast.stores.processes import host_name
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:  # psycopg is an extra
+    from holdfast.stores.postgres.database import Database, Db
+
+#: The lock for changing what the machines share.
+LOCK = 0x686F6C65
+_HEADS = """
+    SELECT o.number, o.action, o.command, o.started_at, o.undoes, o.redoes, o.run, o.finished_at,
+           o.stopped, o.member, m.name
+    FROM operations o JOIN members m ON m.id = o.member ORDER BY o.number
+"""
+
+
+class PostgresOperationLog:
+    """`state` is where this home keeps its own; `finish` is as in `FileOperationLog`."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        state: Path,
+        finish: Callable[[], None] = lambda: None,
+        *,
+        lock_wait: float = LOCK_WAIT,
+    ) -> None:
+        self._database = database
+        self._state = state
+        self._finish = finish
+        self._lock_wait = lock_wait
+        #: Finished operations as they were read: nobody writes to these any more.
+        self._finished: dict[int, SharedRecord] = {}
+
+    def read(self) -> LogView:
+        return view_of(*self._read_all(), own=member.names(self._state))
+
+    @contextlib.contextmanager
+    def writing(self, command: str) -> Iterator[SharedLogWriter]:
+        folder = self._state / "operations"
+        with storage_errors(f"create the lock folder {folder}"):
+            make_private_dir(folder)
+        check_trash(self._state / "trash")
+        # Other processes here, and what a killed one left running, are kept out by the disk.
+        with exclusive(folder / "lock", holder=command, wait=self._lock_wait):
+            database, own = self._database(), member.joined(self._state)
+            with alone(database, LOCK, "log", command, wait=self._lock_wait):
+                join(database, own[0], self._state)
+                self._finish_if_possible()
+                try:
+                    yield SharedLogWriter(database, self._state, own, *self._read_all())
+                finally:
+                    self._finish_if_possible()
+
+    def _finish_if_possible(self) -> None:
+        """What cannot be done now, the next run does."""
+        with contextlib.suppress(HoldfastError):
+            self._finish()
+
+    def _read_all(self) -> tuple[list[SharedRecord], list[Problem]]:
+        """Every operation that can be read, in order; the others become problems."""
+        database = self._database()
+        known, self._finished = self._finished, {}
+        with database.read() as db:
+            heads = db.execute(_HEADS).rows
+            wanted = [number for number, *_ in heads if number not in known]
+            lines: dict[int, list[str]] = {number: [] for number in wanted}
+            for number, line in db.execute(
+                "SELECT operation, body FROM operation_lines WHERE operation = ANY(%s::bigint[]) "
+                "ORDER BY operation, line",
+                (wanted,),
+            ):
+                lines[number].append(line)
+        records: dict[str, SharedRecord] = {}
+        problems: list[Problem] = []
+        for head in heads:
+            number = head[0]
+            try:
+                record = known.get(number) or _record(database, head, lines[number], records)
+            except (ValueError, RecursionError, HoldfastError) as error:
+                reason = f"operation {number} cannot be read: {error}"
+                problems.append(Problem(path=f"{database.place}/{number}", reason=reason))
+                continue
+            records[record.operation] = record
+            if record.finished_at is not None:
+                self._finished[number] = record
+        return list(records.values()), problems
+
+
+@contextlib.contextmanager
+def alone(database: Database, lock: int, name: str, command: str, *, wait: float) -> Iterator[None]:
+    """Hold a lock of the store, and say who does."""
+
+    def holder() -> str:
+        found = database.query("SELECT holder FROM lock_holders WHERE name = %s", (name,)).first
+        who = "it did not say who it is" if found is None else found[0]
+        return f"Another process is changing {database.place}: {who}."
+
+    with database.alone(lock, wait=wait, busy=holder):
+        text = f"process {os.getpid()} on {host_name()}, `holdfast {_text(command)}`"
+        database.run(
+            lambda db: db.execute(
+                "INSERT INTO lock_holders (name, holder) VALUES (%s, %s) ON CONFLICT (name) "
+                "DO UPDATE SET holder = excluded.holder, since = now()",
+                (name, text),
+            )
+        )
+        yield
+
+
+def join(database: Database, name: str, state: Path) -> None:
+    """Say who a home is that writes to the store."""
+    from holdfast.stores.postgres import machines  # noqa: PLC0415 - psycopg is an extra
+
+    machine, boot = machines.here()
+
+    def write(db: Db) -> None:
+        db.execute(machines.NOTE, (machine, boot))
+        db.execute(
+            """
+            INSERT INTO members (id, machine, name, home, version) VALUES (%s, %s, %s, %s, %s)
+            ON CONFLICT (id) DO UPDATE SET machine = excluded.machine, name = excluded.name,
+                home = excluded.home, version = excluded.version, seen_at = now()
+            """,
+            (name, machine, host_name(), _text(str(state)), __version__),
+        )
+
+    database.run(write)
+
+
+class SharedLogWriter:
+    """The log while the lock is held."""
+
+    def __init__(
+        self,
+        database: Database,
+        state: Path,
+        own: Sequence[str],
+        records: Sequence[SharedRecord],
+        problems: Sequence[Problem],
+    ) -> None:
+        self._database = database
+        self._state = state
+        self._own = own
+        self._records = records
+        self._problems = problems
+        self._where = Whereabouts(records, own)
+
+    def read(self) -> LogView:
+        """The log as it was when the lock was taken."""
+        return view_of(self._records, self._problems, own=self._own)
+
+    def elsewhere(self, removal: Removal) -> bool:
+        return self._where.elsewhere(removal)
+
+    def unfinished(self) -> Sequence[SharedRecord]:
+        return tuple(record for record in self._records if record.finished_at is None)
+
+    @contextlib.contextmanager
+    def begin(
+        self,
+        *,
+        action: OperationAction,
+        command: str,
+        at: float,
+        undoes: str | None = None,
+        redoes: str | None = None,
+    ) -> Iterator[SharedJournal]:
+        # Neither a journal nor trash of the time before this home shared a log is used again.
+        least = max(numbers_in(self._state / "operations", self._state / "trash"), default=0)
+
+        def insert(db: Db) -> int:
+            [[number]] = db.execute(
+                """
+                INSERT INTO operations
+                    (number, member, action, command, started_at, undoes, redoes, run)
+                SELECT greatest(coalesce(max(number), 0), %s::bigint) + 1, %s, %s, %s, %s, %s, %s,
+                       %s
+                FROM operations RETURNING number
+                """,
+                (least, self._own[0], action.value, _text(command), at, undoes, redoes, RUN.get()),
+            ).rows
+            return int(number)
+
+        yield SharedJournal(self._database, str(self._database.run(insert)))
+
+    def forget(self, *, before: float) -> int:
+        old = droppable(self.read(), self._records, before)
+        numbers = [int(record.operation) for record in old]
+        if numbers:
+            self._database.run(
+                lambda db: db.execute(
+                    "DELETE FROM operations WHERE number = ANY(%s::bigint[])", (numbers,)
+                )
+            )
+        return len(numbers)
+
+
+class SharedJournal:
+    """The record of a running operation. Every call returns after the commit."""
+
+    def __init__(self, database: Database, operation: str) -> None:
+        self._database = database
+        self.operation = operation
+        self._bytes = 0
+
+    def intend(self, batch: Sequence[Removal]) -> None:
+        self._append(log_record.intent(self.operation, batch))
+
+    def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
+        self._append(log_record.outcome(batch, outcomes))
+
+    def finish(self, *, at: float, stopped: str | None = None) -> None:
+        self._database.run(
+            lambda db: db.execute(
+                "UPDATE operations SET finished_at = %s, stopped = %s WHERE number = %s",
+                (at, stopped, int(self.operation)),
+            )
+        )
+
+    def bytes(self) -> int:
+        """Nothing here: it takes the server's disk."""
+        return 0
+
+    def _append(self, line: dict[str, Any]) -> None:
+        body = json.dumps(line, separators=(",", ":"))
+        self._database.run(
+            lambda db: db.execute(
+                "INSERT INTO operation_lines (operation, body) VALUES (%s, %s)",
+                (int(self.operation), body),
+            )
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedRecord(Record):
+    """An operation read back."""
+
+    database: Database
+
+    def resume(self) -> AbstractContextManager[SharedJournal]:
+        return contextlib.nullcontext(SharedJournal(self.database, self.operation))
+
+
+def _record(
+    database: Database, head: Sequence[Any], lines: Sequence[str], earlier: dict[str, SharedRecord]
+) -> SharedRecord:
+    number, action, command, started_at, undoes, redoes, run, finished_at, stopped, by, name = head
+    record = SharedRecord(
+        database=database,
+        operation=str(number),
+        action=OperationAction(action),
+        command=command,
+        started_at=started_at,
+        undoes=undoes,
+        redoes=redoes,
+        run=run,
+        member=by,
+        machine=name,
+    )
+    for line in lines:
+        record.take(Reader(json.loads(line), "log line", DamageError), earlier)
+    record.finished_at, record.stopped = finished_at, stopped
+    return record
+
+
+def _text(text: str) -> str:
+    """As PostgreSQL can hold it: a command line may have any bytes in it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
