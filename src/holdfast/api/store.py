@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError
 from holdfast.homes.kind import DATABASE
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from holdfast.api.place import Place
+    from holdfast.model.fleet import Fleet
     from holdfast.ports import Progress
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
@@ -87,9 +88,25 @@ def copy_store(
     )
 
 
+def fleet_status(place: Place) -> Fleet:
+    """Every home that shares the store of this one, as the store knows it."""
+    _url(place)
+    store = place.home.session_store()
+    _schema()
+    from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
+    from holdfast.stores.postgres.sessions import PostgresSessionStore  # noqa: PLC0415 - an extra
+
+    if not isinstance(store, PostgresSessionStore):
+        raise UsageError(f"The sessions of {place.root} are not in a database that can be shared.")
+    return fleet.look(store.database, silence=place.settings.store.machine_silence)
+
+
 def _source(where: str) -> PostgresSource | SqliteSource:
     if "://" in where:
-        return _copy_ends().PostgresSource(where)
+        _schema()  # says what is missing
+        from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
+
+        return PostgresSource(where)
     from holdfast.stores.sqlite.copy_end import SqliteSource  # noqa: PLC0415 - for this alone
 
     return SqliteSource(_file(where))
@@ -97,7 +114,10 @@ def _source(where: str) -> PostgresSource | SqliteSource:
 
 def _target(where: str) -> PostgresTarget | SqliteTarget:
     if "://" in where:
-        return _copy_ends().PostgresTarget(where)
+        _schema()
+        from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
+
+        return PostgresTarget(where)
     from holdfast.stores.sqlite.copy_end import SqliteTarget  # noqa: PLC0415 - for this alone
 
     return SqliteTarget(_file(where))
@@ -106,13 +126,6 @@ def _target(where: str) -> PostgresTarget | SqliteTarget:
 def _file(where: str) -> Path:
     path = Path(where).expanduser()
     return path / DATABASE if path.is_dir() else path
-
-
-def _copy_ends() -> Any:
-    _schema()  # says what is missing
-    from holdfast.stores.postgres import copy_end  # noqa: PLC0415 - an extra
-
-    return copy_end
 
 
 def _url(place: Place) -> str:
