@@ -612,7 +612,9 @@ class Archive(Protocol):
         limit: int | None = None,
         offset: int = 0,
         prices: Prices | None = None,
-    ) -> Sequence[ArchivedSession]: ...
+        everywhere: bool = True,
+    ) -> Sequence[ArchivedSession]:
+        """`everywhere` finds what other homes archived too that share it."""
 
     def count(self, wanted: SessionFilter) -> int: ...
 

@@ -27,6 +27,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "sessions show": ("{session}", "{session} --last 1"),
     "sessions search": ("word", "word --archived"),
     "sessions stats": ("",),
+    "store init": ("--print-sql",),
     "sessions export": ("{session} --format markdown", "--all --output {new}"),
     "sessions import": ("{exported} --dry-run", "{exported}", "{exported} --replace"),
     "sessions rename": ("{session} another",),

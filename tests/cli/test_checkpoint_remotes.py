@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.git_remotes import bare, checkpoints, refs
@@ -63,10 +65,15 @@ def test_checkpoints_go_to_a_remote_and_come_back_elsewhere(
     assert (tmp_path / "here" / "a.txt").read_text() == "2\n"
 
 
-def test_a_remote_that_refuses_is_a_failure_that_says_why(inside: Inside, tmp_path: Path) -> None:
+def test_a_remote_that_refuses_is_a_failure_that_says_why(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remote, project = bare(tmp_path / "remote.git"), tmp_path / "project"
     project.mkdir()
-    inside.ok("checkpoints", "remote", "add", "backup", str(remote))
+    monkeypatch.chdir(project)
+    inside.ok("checkpoints", "remote", "add", "backup", "../remote.git")
+    listed: Any = inside.json("checkpoints", "remote", "list")
+    assert [each["url"] for each in listed["remotes"]] == [str(remote)]
     hook = remote / "hooks" / "update"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 1\n")

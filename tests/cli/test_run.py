@@ -216,10 +216,13 @@ def test_what_was_used_before_does_not_count(machine: Machine, project: Path) ->
         (("--budget", "0USD"), "A budget must be more than 0."),
         (("--budget", "much"), "'much' is not a budget."),
         (("--max-time", "0s"), "A time limit must be more than 0."),
+        (("--max-time", "0"), "A time limit must be more than 0."),
+        (("--budget", "1USD", "--budget", "$9"), "Two budgets in money: '1USD' and '$9'."),
+        (("--budget", "9tok", "--budget", "1ktokens"), "Two budgets in tokens: '9tok' and"),
     ],
 )
 def test_limits_that_make_no_sense(
-    machine: Machine, project: Path, args: tuple[str, str], words: str
+    machine: Machine, project: Path, args: tuple[str, ...], words: str
 ) -> None:
     result = machine.run("run", *args, "--", "true", cwd=project)
     assert result.code == 2
@@ -281,6 +284,31 @@ def test_a_signal_goes_to_the_command(machine: Machine, project: Path) -> None:
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (5, "told\n")
+
+
+def state_of(process: int) -> str:
+    return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_command_that_somebody_paused_stays_paused(machine: Machine, project: Path) -> None:
+    """Without a terminal there is no shell that would continue it. It can still be ended."""
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--no-checkpoints", *sh("echo $$; while :; do sleep 0.05; done")],
+        env=machine.env(),
+        cwd=project,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    os.kill(child, signal.SIGSTOP)
+    time.sleep(0.8)  # it looks five times in a second
+    state = state_of(child)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert state == "T"
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_a_killed_run_leaves_a_session_that_can_be_ended(machine: Machine, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND
 from tests.cli.test_run import run, sh
+from tests.small_disk import with_a_disk
 
 _TAKE = shlex.join([*COMMAND, "checkpoints", "take"])
 _PRUNE = shlex.join([*COMMAND, "checkpoints", "prune", "--keep-last", "1", "--yes"])
@@ -85,3 +87,39 @@ def test_the_code_and_the_summary_come_when_nothing_can_be_compared(
     assert said["changes_unknown"]
     assert (said["before"] is not None) == way_back
     assert ("Go back:" in err) == way_back
+
+
+_FILLED = """
+import json, os, subprocess, sys
+from pathlib import Path
+
+disk = Path(sys.argv[1])
+project, user, home = disk.parent / "site", disk.parent / "user", disk / "home"
+project.mkdir()
+user.mkdir()
+(project / "a.txt").write_text("one")
+
+def holdfast(*args):
+    command = [sys.executable, "-m", "holdfast", "--json", "--home", str(home), *args]
+    env = {**os.environ, "HOME": str(user)}
+    return subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
+
+fill = f"cat /dev/zero > {disk}/fill; echo two > a.txt; sleep 1.2; exit 7"
+ran = holdfast("run", "--budget", "1ktokens", "--", "sh", "-c", fill)
+(disk / "fill").unlink()
+said = json.loads(ran.stdout)
+back = holdfast("checkpoints", "restore", said["before"], "--yes")
+ended = holdfast("sessions", "end", said["session"])
+text = (project / "a.txt").read_text()
+print(json.dumps([ran.returncode, said, ran.stderr, back.returncode, text, ended.returncode]))
+"""
+
+
+def test_a_disk_that_becomes_full_while_the_command_works(tmp_path: Path) -> None:
+    code, said, err, restored, text, ended = json.loads(with_a_disk(tmp_path, _FILLED, megabytes=8))
+    assert (code, said["stopped"]) == (7, None)
+    assert "sh ended with 7" in err
+    assert "the session of the run is not marked as ended: The disk is full" in err
+    assert f"checkpoints restore {said['before'][:12]}" in err
+    assert (restored, text) == (0, "one")
+    assert ended == 0, "nobody holds it any more"

@@ -370,6 +370,23 @@ def test_a_killed_prune_is_settled_by_asking_the_remote(one: Machine, remote: Pa
 
 
 @pytest.mark.deep
+def test_the_copy_of_a_home_is_another_machine(one: Machine, remote: Path, tmp_path: Path) -> None:
+    one.checkpoints.push("backup", one.project)
+    shutil.copytree(one.root / "home", tmp_path / "copy")
+    one.write("later.txt")
+    one.take("later")
+    pushed = one.checkpoints.push("backup", one.project)
+    assert one.checkpoints.machine == pushed.machine
+    with holdfast.open(tmp_path / "copy", clock=one.clock) as copy:
+        assert copy.checkpoints.machine != pushed.machine
+        # It does not have the later one, and would take it for one that was removed here.
+        assert copy.checkpoints.plan_prune_remote("backup").removals == ()
+        found = copy.checkpoints.fetch("backup", paths=one.project, dry_run=True)
+        assert [each[2] for each in found.waiting] == [2]
+        assert copy.checkpoints.fetch("backup", paths="/elsewhere", dry_run=True).waiting == ()
+
+
+@pytest.mark.deep
 def test_two_machines_push_at_once(one: Machine, two: Machine, remote: Path) -> None:
     for number in range(3):
         for each in (one, two):

@@ -13,6 +13,7 @@ import pytest
 from holdfast.errors import QueryError, UsageError
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter
 from holdfast.ports import SessionStore
+from holdfast.stores.postgres import search as shared_search
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -75,6 +76,8 @@ def library(
 ) -> Iterator[Library]:
     """Every test runs twice: on messages in the index, and on messages not yet in it."""
     monkeypatch.setattr(search_module, "_READ_FIRST", 0)
+    monkeypatch.setattr(shared_search, "_READ_FIRST", 0)
+    monkeypatch.setattr(shared_search, "_RECENT", 2)
     kind, state = request.param
     made = Library(kind, tmp_path, settled=state == "indexed")
     yield made

@@ -198,3 +198,25 @@ def test_a_server_that_is_killed(
             own_server.start()
         proxy.spoil = times(0, "", "")
         check_whole(opened(root, place), original)
+
+
+# --- Two machines ---------------------------------------------------------------------------------
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("again", range(5))
+def test_two_machines_at_once(tmp_path: Path, again: int) -> None:
+    """Both archive the same sessions to one address at the same moment, and both undo it."""
+    place = ArchiveOptions(url=an_address("").url, endpoint=rclone().endpoint)
+    roots = [tmp_path / name for name in ("a", "b")]
+    originals = [a_home(root, place, "archive") for root in roots]
+    for step in ("archive", "undo" if again % 2 else "restore"):
+        running = [a_worker(step, root, place) for root in roots]
+        assert [each.wait() for each in running] == [0, 0]
+    for root, original in zip(roots, originals, strict=True):
+        home = opened(root, place)
+        assert (everything(home), files(home)) == original
+        assert not home.archive.find(SessionFilter())
+        home.close()
+    tally.injected()
+    tally.verified()

@@ -21,7 +21,7 @@ from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.unindexed_search import parse_part
-from tests.session_stores import KINDS, a_store, kind_of, over_all, over_all_deep
+from tests.session_stores import KINDS, a_store, kind_of, over_all_deep
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
 CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))
@@ -32,6 +32,8 @@ ANY_TEXT = st.text(alphabet=CHARACTERS, max_size=60)
 def index_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small stores would otherwise be read without asking the index."""
     monkeypatch.setattr(search_module, "_READ_FIRST", 0)
+    monkeypatch.setattr(shared_search, "_READ_FIRST", 0)
+    monkeypatch.setattr(shared_search, "_RECENT", 2)
 
 
 @contextlib.contextmanager
@@ -132,7 +134,7 @@ QUERIES: st.SearchStrategy[Model] = st.recursive(
 )
 
 
-@over_all
+@over_all_deep
 @settings(max_examples=40)
 @given(documents=DOCUMENTS, queries=st.lists(QUERIES, min_size=1, max_size=8), data=st.data())
 def test_queries_find_what_the_model_finds(

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from holdfast.api.run import _Used
+from holdfast.api.run_meter import _Used
+from holdfast.errors import StorageError
 from holdfast.services.attend import Ending, RunLimits, Spent, attend
 
 
@@ -80,3 +81,19 @@ def test_what_was_used_stays_used(totals: tuple[int, ...], used: int) -> None:
     for each in totals:
         meter.see(each)
     assert meter.amount == used
+
+
+def test_a_look_that_fails_does_not_leave_the_command_alone() -> None:
+    """What was used by then is not forgotten, and the budget cannot be checked."""
+    group, looks = Stubborn(signal.SIGINT), [Spent(tokens=5, known=1.0)]
+
+    def spent() -> Spent:
+        if looks:
+            return looks.pop()
+        raise StorageError("The disk is full.")
+
+    ending = attend(group, RunLimits(tokens=10), spent, monotonic=group.clock)
+    assert ending.stopped == (
+        "its budget cannot be checked: what it used (The disk is full.) cannot be read"
+    )
+    assert (ending.code, ending.spent.tokens) == (130, 5)

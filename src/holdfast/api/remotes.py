@@ -12,7 +12,7 @@ from holdfast.api.arguments import Size, size
 from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.plan import HomePlan
 from holdfast.errors import UsageError
-from holdfast.model.arguments import StrPath, several, text
+from holdfast.model.arguments import StrPath, expanded, paths_of, several, text
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.item import PUSHED
 from holdfast.model.path_map import mapped, path_maps
@@ -60,6 +60,8 @@ class CheckpointRemotes(Capture):
         """
         layout = self.own_store().layout
         name, url = text(name, "The name of a remote"), text(url, "The address of a remote")
+        if known_remotes.is_path_of_here(url):  # git is started elsewhere
+            url = os.path.normpath((self._here or Path.cwd()) / expanded(url))
         return known_remotes.add(layout, name, url).told()
 
     def remove_remote(self, name: str) -> Remote:
@@ -137,12 +139,13 @@ class CheckpointRemotes(Capture):
         remote: str,
         machines: str | Iterable[str] = (),
         *,
+        paths: StrPath | Iterable[StrPath] = (),
         again: bool = False,
         dry_run: bool = False,
         prompt: bool = False,
     ) -> Fetch:
         """Bring the checkpoints of other machines from a remote into this home; with `machines`,
-        only of these.
+        only of these. `paths` are directories over there: then only what was taken of those.
 
         They are listed with the machine that they come from. `restore` with `maps` says where their
         paths are here. What was fetched once and removed here since comes back with `again` only.
@@ -152,10 +155,11 @@ class CheckpointRemotes(Capture):
         layout = store.layout
         known = known_remotes.remote(layout, text(remote, "The name of a remote"))
         names = [text(each, "The name of a machine") for each in several(machines)]
+        places = {project_of(Path(os.path.normpath(each))) for each in paths_of(paths, "A path")}
         limit = self.capturing().max_bytes
         with may_prompt(prompt), talking(layout, known) as git:
             fetcher = Fetcher(layout, git, known, machine=self._machine(layout), limit=limit)
-            new, held = fetcher.waiting(names, again=again)
+            new, held = fetcher.waiting(names, places, again=again)
             if dry_run:
                 return fetcher.foresee(new, held)
             return fetcher.fetch(new, held, now=self._place.clock())
@@ -198,7 +202,7 @@ class CheckpointRemotes(Capture):
             yield Pusher(layout, git, known, self._machine(layout), most)
 
     def _machine(self, layout: Layout) -> str:
-        return known_remotes.machine_name(layout, os.uname().nodename)
+        return known_remotes.machine_name(layout)
 
     def _remote(
         self, layout: Layout, name: str, wanted: Sequence[Chosen], *, own_remote: bool

@@ -18,25 +18,25 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints, Which
 from holdfast.api.place import Place
+from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
+from holdfast.homes.bounds_worker import workers
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
-from holdfast.model.session import SessionFilter
 from holdfast.model.text import one_line
-from holdfast.services.attend import Ending, RunLimits, Spent, attend
+from holdfast.services.attend import Ending, RunLimits, attend
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.stores.files import storage_errors
 from holdfast.stores.process_group import ProcessGroup, foreground_terminal
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import FoundSession, Machine
+    from holdfast.api.machine import Machine
     from holdfast.services.watch import Step
 
 __all__ = ["ProcessGroup", "RunLimits", "RunReport", "Runner"]
 
-SOURCE = "run"
 _TITLE = 80
 #: How often to take the first checkpoint while others push it out.
 _ATTEMPTS = 3
@@ -104,7 +104,8 @@ class Runner:
         with ExitStack() as stack:
             sessions = stack.enter_context(sessions_of(self._place))
             session = sessions.create(source=SOURCE, title=title, cwd=str(place)).id
-            meter = _Meter(self._machine, place, self._place.clock())
+            prices = self._place.prices()
+            meter = RunMeter(self._machine, place, prices, began=self._place.clock())
             meter.remember()
             before, why_not = None, "off"
             if checkpoints:
@@ -120,6 +121,7 @@ class Runner:
                     terminal=foreground_terminal(),
                     stdout=stdout,
                     started=started,
+                    not_of_it=workers,
                 )
                 stack.callback(group.close)
                 with _Watching(
@@ -233,90 +235,3 @@ class _Watching:
 
     def _hear(self, step: Step) -> None:
         self.error = "" if step.error is None else step.error.message
-
-
-_Key: TypeAlias = tuple[Path, str]
-
-
-class _Used:
-    """What one session used since the run began, of tokens or of money.
-
-    What was used stays used: when a transcript is cut or written anew, what it said before is kept
-    and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
-    was read while the agent wrote the file.
-    """
-
-    def __init__(self, before: float) -> None:
-        self._before = before
-        self._last = before
-        self._kept = 0.0
-        self._low: float | None = None
-
-    def see(self, total: float) -> None:
-        if total >= self._last:
-            self._last, self._low = total, None
-        elif self._low is None:
-            self._low = total
-        else:
-            self._kept += self._last - min(self._low, total)
-            self._last, self._low = total, None
-
-    @property
-    def amount(self) -> float:
-        return self._last + self._kept - self._before
-
-
-class _Meter:
-    """What the agents that work in a directory have used since a moment.
-
-    A session counts when it works in the directory or below. One that names no directory counts
-    when it began after the run did.
-    """
-
-    def __init__(self, machine: Machine, workdir: Path, began: float) -> None:
-        self._machine = machine
-        self._workdir = workdir
-        self._began = began
-        self._used: dict[_Key, tuple[_Used, _Used]] = {}
-        self._counted: dict[_Key, None] = {}
-
-    def remember(self) -> None:
-        """What was used before: a session may be continued."""
-        page = self._machine.list_sessions(SessionFilter(cwd=self._workdir))
-        for each in page.found:
-            cost = each.page.full_cost(each.session) or 0.0
-            self._used[each.home.path, each.session.id] = (
-                _Used(each.session.tokens.total),
-                _Used(cost),
-            )
-
-    def spent(self) -> Spent:
-        self._machine.look_for_homes()
-        page = self._machine.list_sessions(SessionFilter(active_after=self._began - 1))
-        unpriced: set[str] = set()
-        for each in page.found:
-            if each.session.source == SOURCE or not self._counts(each):
-                continue
-            key = each.home.path, each.session.id
-            cost = each.page.full_cost(each.session)
-            tokens, money = self._used.setdefault(key, (_Used(0), _Used(0.0)))
-            tokens.see(each.session.tokens.total)
-            if cost is None:
-                unpriced.add(each.session.model or "a model without a name")
-            else:
-                money.see(cost)
-            self._counted[key] = None
-        counted = [self._used[key] for key in self._counted]
-        return Spent(
-            tokens=round(sum(tokens.amount for tokens, _ in counted)),
-            cost=None if unpriced else sum(money.amount for _, money in counted),
-            sessions=tuple(key[1] for key in self._counted if self._used[key][0].amount),
-            unpriced=tuple(sorted(unpriced)),
-            unread=tuple(str(each.path) for each in page.looked.unread),
-        )
-
-    def _counts(self, found: FoundSession) -> bool:
-        session = found.session
-        if not session.cwd:
-            return session.started_at >= self._began - 1
-        return Path(os.path.realpath(session.cwd)).is_relative_to(self._workdir)

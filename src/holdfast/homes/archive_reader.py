@@ -73,9 +73,11 @@ class ArchiveReader:
         limit: int | None = None,
         offset: int = 0,
         prices: Prices | None = None,
+        everywhere: bool = True,
     ) -> Sequence[ArchivedSession]:
         """Archived sessions, the largest or latest first; of equal ones the last archived."""
-        entries = self._archive.look_everywhere().entries
+        archive = self._archive
+        entries = (archive.look_everywhere() if everywhere else archive.look()).entries
         found = [each for each in entries if matches(wanted, each.session)]
         found.reverse()
         known = prices or Prices()
@@ -128,12 +130,21 @@ class ArchiveReader:
         return named(prefix, list(dict.fromkeys(found)), unknown, what="archived sessions")
 
     def get(self, session_id: str) -> ArchivedSession:
-        """The session with this id, the one archived last if there are several; else its files."""
+        """The session with this id, the one archived last if there are several, those of this home
+        before those of others; else its files."""
         entries = self._archive.look_everywhere().entries
         found = [each for each in entries if each.session.id == session_id]
         if not found:
             raise UnknownSessionError(f"There is no archived session {session_id!r}.")
-        return max(found, key=lambda each: (each.holds is Holds.SESSION, each.moment))
+        own = self._archive.is_own
+        return max(
+            found,
+            key=lambda each: (
+                each.holds is Holds.SESSION,
+                own(each.file, each.operation),
+                each.moment,
+            ),
+        )
 
     def messages(self, session_id: str) -> Iterator[Message]:
         """The messages of a session in order, numbered from 1; raises `DamageError`."""

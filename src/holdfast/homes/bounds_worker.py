@@ -50,17 +50,8 @@ def _start(bounds: Bounds) -> None:
         bounds.max_snapshots,
         bounds.max_bytes,
     ]
-    _Children.add(
-        subprocess.Popen(
-            # -P: a folder named holdfast in the agent's project is not this package.
-            [sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    )
+    # -P: a folder named holdfast in the agent's project is not this package.
+    _Children.start([sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path])
 
 
 def _is_python() -> bool:
@@ -70,6 +61,11 @@ def _is_python() -> bool:
     return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
 
 
+def workers() -> frozenset[int]:
+    """The processes of the workers that this process started and that may still run."""
+    return _Children.pids()
+
+
 class _Children:
     """The workers that this process started, so that none stays a zombie."""
 
@@ -77,12 +73,26 @@ class _Children:
     _lock = threading.Lock()
 
     @classmethod
-    def add(cls, child: subprocess.Popen[bytes]) -> None:
-        with cls._lock:
+    def start(cls, words: list[str]) -> None:
+        with cls._lock:  # whoever asks for `pids` meanwhile waits for the new one
             if not cls._running:
                 atexit.register(cls._let_go)
             cls._running[:] = [each for each in cls._running if each.poll() is None]
-            cls._running.append(child)
+            cls._running.append(
+                subprocess.Popen(
+                    words,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+
+    @classmethod
+    def pids(cls) -> frozenset[int]:
+        with cls._lock:
+            return frozenset(each.pid for each in cls._running if each.returncode is None)
 
     @classmethod
     def _let_go(cls) -> None:

@@ -182,6 +182,10 @@ class FormatSessions(ForeignSessions):
             return [each for each in self._counted(found) if matches(wanted, each)]
         return found
 
+    def transcript(self, session_id: str) -> Path | None:
+        """The file that the messages of a session are in, where it has one of its own."""
+        return self._one(session_id).unit.transcript
+
     def known_messages(self, session_id: str) -> int | None:
         """How many messages a session has; None while nobody read it."""
         counts = self._counts.of(session_id)

@@ -99,6 +99,17 @@ def read_meter(
     return reading, {name: tally.to_json() for name, tally in tallies.items()}
 
 
+def read_transcript(
+    agent: str, path: Path, marks: Marks, *, until: int | None = None
+) -> tuple[Mapping[str, Usage], Marks]:
+    """Read on in one file alone, or only its first `until` bytes: what each model used."""
+    tally = _read_on(path, _FORMS[agent], marks, until=until)
+    models: dict[str, Usage] = {}
+    for (_, model), usage in (*tally.used.items(), *tally.kept.items()):
+        models[model] = models.get(model, Usage()).plus(usage)
+    return models, tally.to_json()
+
+
 class _Tally:
     """What one file says so far. `carry` is what its agent's reader must know of what came
     before. `kept` is what it said once, and what is not in it any more. What it says without a time
@@ -229,11 +240,11 @@ def _take_over(path: Path, known: dict[str, Any]) -> None:
                 return
 
 
-def _read_on(path: Path, form: _Form, said: Any) -> _Tally:
+def _read_on(path: Path, form: _Form, said: Any, *, until: int | None = None) -> _Tally:
     tally = before = _Tally(said)
     if tally.offset and check_of(path, tally.offset) != tally.check:
         tally = _Tally({"was": tally.was})  # another file, or written anew
-    for line in _new_lines(path, tally):
+    for line in _new_lines(path, tally, until):
         if any(each in line for each in form.having):
             found = False
             for record in parsed(line.strip(b"\0")):  # a crash leaves zeros where a block was lost
@@ -254,13 +265,15 @@ def _is_damaged(line: bytes) -> bool:
     return bool(text) and (not (text[:1] == b"{" and text[-1:] == b"}") or b"\0" in text)
 
 
-def _new_lines(path: Path, tally: _Tally) -> Iterator[bytes]:
-    """Whole lines only: the last one may be half written."""
+def _new_lines(path: Path, tally: _Tally, until: int | None = None) -> Iterator[bytes]:
+    """Whole lines only: the last one may be half written. With `until`, none that ends later."""
     with open_file(path) as file:
         tally.day = _day(os.fstat(file.fileno()).st_mtime * 1000)
         file.seek(tally.offset)
         while line := file.readline(MOST_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) < MOST_LINE_BYTES:
+                return
+            if until is not None and tally.offset + len(line) > until:
                 return
             tally.offset += len(line)
             yield line
@@ -446,6 +459,8 @@ _FORMS = {
 }
 #: The agents whose sessions can be metered while they run.
 METERED = (*_FORMS, "opencode")
+#: Those of them that write a file for each session.
+TRANSCRIBED = tuple(_FORMS)
 
 _KNOWN = "SELECT 1 FROM session WHERE id = ?1"
 #: The session and its subagents, of any depth.

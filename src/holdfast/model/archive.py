@@ -49,6 +49,11 @@ class ArchivedSession:
     holds: Holds = Holds.SESSION
 
     @property
+    def home(self) -> str:
+        """The folder of the home that archived it, where homes share an archive."""
+        return self.file.rpartition("/")[0]
+
+    @property
     def kind(self) -> str:
         """Its kind as an item of a plan."""
         return ARCHIVED if self.holds is Holds.SESSION else ARCHIVED_FILES

@@ -63,6 +63,10 @@ class Prices:
         longest = max(beginnings, key=len, default=None)
         return None if longest is None else self.by_model[longest]
 
+    def over(self, other: Prices) -> Prices:
+        """These, and what only the other table has."""
+        return Prices(by_model={**other.by_model, **self.by_model})
+
     def cost_of(self, model: str | None, tokens: Tokens) -> float | None:
         """What these tokens cost; None if the price is unknown."""
         price = self.of(model)

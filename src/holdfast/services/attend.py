@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_cost, format_duration
 from holdfast.ports import Clock
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 _LOOK_EVERY = 1.0
 _SHARE_OF_TIME = 10
@@ -37,14 +37,25 @@ class Attended(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What the agents of a run used. `cost` is None when a part of it is unknown: then `unpriced`
-    names the models without a price. `unread` says what could not be counted."""
+    """What the agents of a run used. They cost `known` at least; where a part has no price,
+    `unpriced` names the models, and nobody knows the whole. `unread` says what could not be
+    counted."""
 
     tokens: int = 0
-    cost: float | None = 0.0
+    known: float = 0.0
     sessions: tuple[str, ...] = ()
     unpriced: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.unpriced else self.known
+
+    @property
+    def cost_in_words(self) -> str:
+        if self.unpriced and not self.known:
+            return "an unknown amount"
+        return f"{'at least ' if self.unpriced else ''}{format_cost(self.known)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +92,8 @@ class RunLimits:
             return f"it used {spent.tokens:,} tokens, the budget is {self.tokens:,}"
         if self.cost is None:
             return self._unchecked(spent) if self.tokens is not None else None
-        if spent.cost is not None and spent.cost >= self.cost * (1 - _ROUNDING):
-            return f"it cost {format_cost(spent.cost)}, the budget is {format_cost(self.cost)}"
+        if spent.known >= self.cost * (1 - _ROUNDING):
+            return f"it cost {spent.cost_in_words}, the budget is {format_cost(self.cost)}"
         return self._unchecked(spent)
 
     def _unchecked(self, spent: Spent) -> str | None:
@@ -127,7 +138,7 @@ def attend(
         code = group.wait(max(0.0, pause if left is None else min(pause, left)))
         looked = monotonic()
         if code is not None or limits.on_spending:
-            used = spent()
+            used = _looked(spent, used)
             pause = max(_LOOK_EVERY, _SHARE_OF_TIME * (monotonic() - looked))
         ran = monotonic() - began
         if code is not None:
@@ -138,7 +149,7 @@ def attend(
             return Ending(
                 code=ended,
                 seconds=monotonic() - began,
-                spent=spent(),
+                spent=_looked(spent, used),
                 stopped=why,
                 signal=last.name,
                 left=left_over,
@@ -147,6 +158,15 @@ def attend(
         if doubt and doubt != warned:
             told(f"the budget cannot be checked, and it goes on: {doubt}")
             warned = doubt
+
+
+def _looked(spent: Callable[[], Spent], last: Spent) -> Spent:
+    """What was used. Whatever prevents a look, such as a full disk, the command is not left
+    alone."""
+    try:
+        return spent()
+    except HoldfastError as error:
+        return replace(last, unread=(f"what it used ({error.message})",))
 
 
 def _stop(group: Attended, monotonic: Clock) -> tuple[int, signal.Signals, bool]:

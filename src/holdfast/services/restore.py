@@ -23,23 +23,24 @@ from holdfast.value import dataclass
 
 
 def chosen(archive: Archive, ids: Sequence[str]) -> Sequence[ArchivedSession]:
-    """What the archive holds of the sessions that these ids or prefixes name; without any, all.
+    """What the archive holds of the sessions that these ids or prefixes name; without any, all that
+    this home archived.
 
     Of a session that was archived more than once, the last one; of its files, all bundles. The last
-    archived come first.
+    archived come first. What another home archived is taken where this one has nothing.
     """
     if ids:
         names = dict.fromkeys(map(archive.resolve, ids))
         wanted = [each for name in names for each in _of(archive, name)]
     else:
-        wanted = list(archive.find(SessionFilter()))
+        wanted = list(archive.find(SessionFilter(), everywhere=False))
     return sorted(wanted, key=lambda each: each.moment, reverse=True)
 
 
 def _of(archive: Archive, name: str) -> Sequence[ArchivedSession]:
     found = archive.find(SessionFilter(ids=(name,)))
-    files = [each for each in found if each.holds is Holds.FILES]
     latest = archive.get(name)
+    files = [each for each in found if each.holds is Holds.FILES and each.home == latest.home]
     return files if latest.holds is Holds.FILES else [latest, *files]
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,14 @@ class ProcessGroup:
         terminal: int | None,
         stdout: int | None = None,
         started: Callable[[ProcessGroup], None] = lambda _: None,
+        not_of_it: Callable[[], Collection[int]] = frozenset,
     ) -> None:
+        """`not_of_it` are processes that we started ourselves, in groups of their own."""
+        self._not_of_it = not_of_it
         self._terminal = terminal
         self._modes = _modes(terminal)
         self._signalled = False
+        self._paused = False
         self._ours = os.getpgrp()
         self._code: int | None = None
         _adopt_orphans()
@@ -116,11 +120,14 @@ class ProcessGroup:
             select.select([self._ended], [], [], seconds)
 
     def _look(self) -> None:
-        process, status = os.waitpid(self._child.pid, os.WNOHANG | os.WUNTRACED)
+        how = os.WNOHANG | os.WUNTRACED | os.WCONTINUED
+        process, status = os.waitpid(self._child.pid, how)
         if not process:
             return
-        if os.WIFSTOPPED(status):
-            self._stop_with_it()
+        if os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
+            self._paused = os.WIFSTOPPED(status)
+            if self._paused and self._terminal is not None:
+                self._stop_with_it(self._terminal)
             return
         code = os.waitstatus_to_exitcode(status)
         self._code = code if code >= 0 else _SHELL_SIGNAL - code
@@ -140,22 +147,25 @@ class ProcessGroup:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._modes)
             os.write(self._terminal, _USUAL_SCREEN)
 
-    def _stop_with_it(self) -> None:
-        """Ctrl-Z: stop as well, so that the shell takes over; go on together after `fg`."""
+    def _stop_with_it(self, terminal: int) -> None:
+        """Ctrl-Z: stop as well, so that the shell takes over; go on together after `fg`. Without a
+        terminal there is no shell to do that: whoever paused the command continues it."""
         self._to_foreground(self._ours)
-        if self._terminal is not None:
-            os.killpg(self._ours, signal.SIGSTOP)
-            with suppress(OSError):
-                if os.tcgetpgrp(self._terminal) == self._ours:  # after `bg` it is the shell's
-                    self._to_foreground(self._child.pid)
+        os.killpg(self._ours, signal.SIGSTOP)
+        with suppress(OSError):
+            if os.tcgetpgrp(terminal) == self._ours:  # after `bg` it is the shell's
+                self._to_foreground(self._child.pid)
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGCONT)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the group, and to what left it."""
+        """Send a signal to the group, and to what left it. A command that is paused hears it only
+        when it goes on."""
         self._signalled = True
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
+            if number in _ENDING and (self._paused or _is_stopped(self._child.pid)):
+                os.killpg(self._child.pid, signal.SIGCONT)
         for process in self._outside():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, number)
@@ -170,10 +180,11 @@ class ProcessGroup:
         Before it ended, what descends from it; afterwards also the orphans that came to us. Other
         children of ours, such as git, are in our own group.
         """
+        own = self._not_of_it()
         parents, groups = _processes()
         below = {self._child.pid}
         for process, parent in parents.items():
-            if parent == os.getpid() and groups[process] != self._ours:
+            if parent == os.getpid() and groups[process] != self._ours and process not in own:
                 below.add(process)
         grown = True
         while grown:
@@ -212,6 +223,14 @@ def _has_members(group: int) -> bool:
             return False
         return True
     return group in groups.values()
+
+
+def _is_stopped(process: int) -> bool:
+    """Whether it is stopped at this moment, as far as the system tells."""
+    with suppress(OSError, IndexError):
+        fields = (_PROC / str(process) / "stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0] == b"T"
+    return False
 
 
 def _processes() -> tuple[Mapping[int, int], Mapping[int, int]]:

@@ -232,6 +232,9 @@ def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
 )
 @_remote_argument
 @click.option("--machine", "machines", metavar="NAME", multiple=True, help="Only of this machine.")
+@click.option(
+    "--path", "paths", metavar="DIR", multiple=True, help="Only of this directory over there."
+)
 @click.option("--again", is_flag=True, help="Also what was fetched before and removed here since.")
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
 @edit_options
@@ -242,6 +245,7 @@ def fetch(
     remote: str,
     *,
     machines: tuple[str, ...],
+    paths: tuple[str, ...],
     again: bool,
     all_items: bool,
     dry_run: bool,
@@ -255,7 +259,12 @@ def fetch(
     checkpoints = invocation.checkpoints()
     with progress(f"talking to {remote}", changes=not dry_run):
         done = checkpoints.fetch(
-            remote, machines, again=again, dry_run=dry_run, prompt=_may_prompt(invocation)
+            remote,
+            machines,
+            paths=paths,
+            again=again,
+            dry_run=dry_run,
+            prompt=_may_prompt(invocation),
         )
     if invocation.json:
         print_json({**done.to_json(), "applied": not dry_run})

@@ -17,7 +17,7 @@ from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.show_checkpoints import short
 from holdfast.errors import UsageError
-from holdfast.model.text import format_cost, format_count, format_duration, one_line, parse_duration
+from holdfast.model.text import format_count, format_duration, one_line, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MONEY = r"\$?(\d+(?:\.\d+)?)\s*(?:usd|\$)?"
 _TOKENS = r"(\d+(?:\.\d+)?)\s*([km]?)\s*(?:tokens?|tok)"
+_NO_TIME = r"0+(?:\.0+)?"
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -109,11 +110,14 @@ def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> 
 
     cost: float | None = None
     tokens: int | None = None
+    given: dict[str, str] = {}
     for each in budgets:
         compact = each.strip().lower()
         if match := re.fullmatch(_TOKENS, compact):
+            _only_one(given, "tokens", each)
             tokens = round(float(match[1]) * _TIMES[match[2]])
         elif (match := re.fullmatch(_MONEY, compact)) and match[0] != match[1]:
+            _only_one(given, "money", each)
             cost = float(match[1])
         elif match:
             raise UsageError(
@@ -125,9 +129,22 @@ def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> 
     return RunLimits(
         cost=cost,
         tokens=tokens,
-        seconds=None if max_time is None else parse_duration(max_time),
+        seconds=None if max_time is None else _seconds(max_time),
         strict=on_failure == "stop",
     )
+
+
+def _only_one(given: dict[str, str], unit: str, budget: str) -> None:
+    if before := given.get(unit):
+        raise UsageError(
+            f"Two budgets in {unit}: {before!r} and {budget!r}.", hint="Give one of each kind."
+        )
+    given[unit] = budget
+
+
+def _seconds(duration: str) -> float:
+    """No time at all needs no unit to be refused."""
+    return 0.0 if re.fullmatch(_NO_TIME, duration.strip()) else parse_duration(duration)
 
 
 @contextmanager
@@ -160,10 +177,10 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     note(f"holdfast: {one_line(command[0])} {how}.")
     if ending.left:
         note("warning: something that it started still runs, and no limit holds for it any more.")
-    if spent.tokens or spent.cost:
-        cost = "an unknown amount" if spent.cost is None else format_cost(spent.cost)
+    if spent.tokens or spent.known:
         used = format_count(spent.tokens, "token")
-        note(f"  Used {used}, {cost}, in {format_count(len(spent.sessions), 'session')}.")
+        sessions = format_count(len(spent.sessions), "session")
+        note(f"  Used {used}, {spent.cost_in_words}, in {sessions}.")
     if report.left_open:
         note(f"warning: the session of the run is not marked as ended: {report.left_open}")
     if report.changes_unknown:
@@ -198,6 +215,8 @@ def _document(report: RunReport) -> dict[str, object]:
         "still_running": ending.left,
         "tokens": spent.tokens,
         "cost": spent.cost,
+        "cost_known": spent.known,
+        "unpriced_models": list(spent.unpriced),
         "agent_sessions": list(spent.sessions),
         "before": report.before,
         "no_checkpoints": report.no_checkpoints or None,

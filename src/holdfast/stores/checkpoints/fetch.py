@@ -76,7 +76,11 @@ class Fetcher:
         self._refs: Mapping[str, str] = {}
 
     def waiting(
-        self, machines: Collection[str] = (), *, again: bool = False
+        self,
+        machines: Collection[str] = (),
+        projects: Collection[str] = (),
+        *,
+        again: bool = False,
     ) -> tuple[Sequence[ThereRef], int]:
         """What is there and was never here, and how many are known. With `again`, also what was
         fetched before and removed here."""
@@ -84,7 +88,9 @@ class Fetcher:
         others = [
             each
             for each in there(self._refs)
-            if each.machine != self._machine and (not machines or each.machine in machines)
+            if each.machine != self._machine
+            and (not machines or each.machine in machines)
+            and (not projects or each.project in projects)
         ]
         with used(self._layout):
             held = {(ref.project, ref.name) for ref in all_refs(self._layout)}

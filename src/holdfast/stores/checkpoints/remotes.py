@@ -7,6 +7,7 @@ there and fetched from there. That is only remembered: the remote itself says wh
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from holdfast.model.remote import Remote
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.git.remote import Address, address_of
+from holdfast.stores.processes import host_name, machine_id
 from holdfast.value import dataclass, field
 
 _FORMAT = 1
@@ -28,6 +30,7 @@ _PROJECT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9]{15}-[0-9a-f]{8}", re.ASCII)
 _RULES = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _LONGEST_HOST = 40
+_WHERE_BYTES = 8
 #: refs/holdfast/<machine>/<project>/<name>, and refs/holdfast/<machine>/rules/<digest>.
 THERE = "refs/holdfast/"
 RULES = "rules"
@@ -96,24 +99,33 @@ def is_machine(text: str) -> bool:
     return bool(_MACHINE.fullmatch(text)) and text != RULES
 
 
-def machine_name(layout: Layout, host: str) -> str:
+def machine_name(layout: Layout) -> str:
     """What this store is called on every remote: the host, and a few digits of its own, because
-    many machines have the same name and one machine may have several homes. Stays as it is once it
-    is made."""
-    path = layout.folder / "machine"
+    many machines have the same name and one machine may have several homes.
+
+    It stays as it is once it is made, unless the home was copied or moved: a copy that kept the
+    name would take what the original pushed for its own, and prune it there.
+    """
+    path, where = layout.folder / "machine", _whereabouts(layout)
     with storage_errors(f"read {path}"):
         try:
-            found = read_file(path).decode("ascii", "replace").strip()
+            found, _, made_at = read_file(path).decode("ascii", "replace").strip().partition("\n")
         except FileNotFoundError:
-            words = re.sub(r"[^a-z0-9]+", "-", host.partition(".")[0].lower()).strip("-")
+            found = made_at = ""
+        if not found or made_at != where:
+            words = re.sub(r"[^a-z0-9]+", "-", host_name().partition(".")[0].lower()).strip("-")
             found = f"{words[:_LONGEST_HOST].strip('-') or 'machine'}-{os.urandom(3).hex()}"
-            replace(path, f"{found}\n".encode("ascii"))
+            replace(path, f"{found}\n{where}\n".encode("ascii"))
     if not is_machine(found):
         raise DamageError(
-            f"{path} does not hold the name of a machine.",
-            hint="Write one there: lower-case letters, digits and hyphens.",
+            f"{path} does not hold the name of a machine.", hint="Remove the file: it is made anew."
         )
     return found
+
+
+def _whereabouts(layout: Layout) -> str:
+    place = "\0".join((machine_id(), os.path.realpath(layout.folder)))
+    return hashlib.blake2b(os.fsencode(place), digest_size=_WHERE_BYTES).hexdigest()
 
 
 def remotes(layout: Layout) -> Sequence[KnownRemote]:
@@ -153,6 +165,11 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
             hint=f"Remove it first: `holdfast checkpoints remote remove {name}`.",
         )
     return found or save(layout, KnownRemote(name=name, url=url))
+
+
+def is_path_of_here(url: str) -> bool:
+    """Whether git takes an address for a path. A colon before the first slash is that of a host."""
+    return bool(url.strip()) and "://" not in url and ":" not in url.partition("/")[0]
 
 
 def remove(layout: Layout, name: str) -> KnownRemote:

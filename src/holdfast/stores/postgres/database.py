@@ -49,7 +49,10 @@ _SETTINGS = """
     SET lock_timeout = '60s';
     SET idle_in_transaction_session_timeout = '120s';
     SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
-    SET synchronous_commit = on
+    SET synchronous_commit = on;
+    -- Statements are short: to compile one takes longer. And where a few rows are wanted, merging
+    -- two tables from their ends reads most of both.
+    SET jit = off; SET enable_mergejoin = off
 """
 _WRITE = """
     BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;

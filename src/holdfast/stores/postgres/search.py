@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import difflib
 import heapq
-import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast.model.session import Hit, Search
@@ -34,11 +33,16 @@ from holdfast.value import dataclass
 _WEIGHED = 400
 _PAGE = 200
 #: Counting goes no further: beyond it a term is frequent.
-_FREQUENT = 5_000
+_FREQUENT = 1_000
+#: So many of the newest messages are read for a part of a word before the index is asked: what is
+#: frequent is found there.
+_READ_FIRST = 2_000
 #: A store with more messages is not counted but estimated, as the server does it.
 _MANY = 50_000
+#: So many of the newest messages are looked at before the index is asked for words.
+_RECENT = 10_000
 # More words than these are not looked up one by one.
-_MOST_WORDS = 500
+_MOST_WORDS = 2_000
 _NEWEST = 2**62
 
 #: A number of a message, and what its text is made of.
@@ -70,13 +74,13 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
         found = _Weighed(asked, db)
         for row in _waiting(db, _scope(asked)):
             found.take(row[0], message_text(*row[1:]))
-        proposed = _proposed(db, query, _scope(asked))
-        for count in itertools.count(1):
-            some = list(itertools.islice(proposed, _PAGE))
-            for row in some:
-                found.take(row[0], message_text(*row[1:]))
-            is_enough = count * _PAGE >= _WEIGHED and len(found.best(asked.most)) >= asked.most
-            if len(some) < _PAGE or is_enough:
+
+        def is_enough() -> bool:
+            return len(found.best(asked.most)) >= asked.most
+
+        for count, row in enumerate(_proposed(db, query, _scope(asked), is_enough), start=1):
+            found.take(row[0], message_text(*row[1:]))
+            if count >= _WEIGHED and count % _PAGE == 0 and is_enough():
                 break
         return _hits_of_query(db, found, found.best(asked.most)[asked.offset :])
 
@@ -101,6 +105,8 @@ class _Weighed(WordSearch[int]):
         self._messages: int | None = None
 
     def rarity(self, term: Term, found: int) -> float:
+        if len(self._terms) == 1:  # it weighs the same for all of them
+            return rarity(self._total, found)
         if term not in self._counted:
             self._counted[term] = _count(self._db, term)
         if self._messages is None:
@@ -137,9 +143,24 @@ def _matches(query: Query) -> tuple[str, list[Any]]:
     return condition, [exact, may]
 
 
-def _proposed(db: Db, query: Query, scope: _Scope) -> Iterator[_Row]:
+def _proposed(db: Db, query: Query, scope: _Scope, is_enough: Callable[[], bool]) -> Iterator[_Row]:
+    """Every indexed message that may match, newest first. First the newest of all, one by one: what
+    is frequent is found there. Then all the others at once, by the index alone. Left to itself the
+    server takes every word that it knows nothing of for a frequent one.
+
+    For phrases the index has to look into every message that has their words: if the newest ones
+    are enough, it is not asked."""
     condition, values = _matches(query)
-    return _indexed(db, condition, values, scope)
+    [[floor]] = db.execute(
+        "SELECT coalesce(max(message), 0) - %s FROM message_words", (_RECENT,)
+    ).rows
+    newest = f"SELECT w.message FROM message_words w{{0}} WHERE {condition} AND w.message > {floor}"  # noqa: S608
+    older = f"SELECT w.message FROM message_words w WHERE {condition} AND w.message <= {floor}"  # noqa: S608
+    yield from _indexed(db, newest, values, scope)
+    if any(len(words(term.text)) > 1 for term in query.terms()) and is_enough():
+        return
+    others = f"WITH w AS MATERIALIZED ({older}) SELECT w.message FROM w{{0}} WHERE true"  # noqa: S608
+    yield from _indexed(db, others, values, scope)
 
 
 def _hits_of_query(
@@ -158,31 +179,52 @@ def _hits_of_query(
 def _containing(db: Db, part: str, scope: _Scope, count: int) -> list[int]:
     """The newest `count` messages that contain the part. The index only proposes; the text says."""
     needle = folded(part)
-    proposed = query_for_part(db, part)
-    indexed = (
-        _stored(db, scope)
-        if proposed is None
-        else _indexed(db, "(w.words @@ %s::tsquery OR NOT w.whole)", [proposed], scope)
-    )
-    rows = heapq.merge(_waiting(db, scope), indexed, key=operator.itemgetter(0), reverse=True)
     found: list[int] = []
-    for row in rows:
+    for row in _in_order(db, part, scope):
         if len(found) >= count:
             break
-        if (not found or found[-1] != row[0]) and needle in folded(message_text(*row[1:])):
+        if needle in folded(message_text(*row[1:])):
             found.append(row[0])
     return found
 
 
-def query_for_part(db: Db, part: str) -> str | None:
-    """A query that finds every indexed message whose text contains a part, and more than those.
-    None: the index cannot say, every message may."""
+def _in_order(db: Db, part: str, scope: _Scope) -> Iterator[_Row]:
+    """Every message that may contain the part, newest first, each once."""
+    [[read_to]] = db.execute(
+        "SELECT coalesce(min(number), 0) FROM "
+        "(SELECT number FROM messages ORDER BY number DESC LIMIT %s) newest",
+        (_READ_FIRST,),
+    ).rows
+    yield from _stored(db, scope, above=read_to - 1)
+    queries = queries_for_part(db, part)
+    if queries is None:
+        yield from _stored(db, scope, below=read_to)
+        return
+    # Word by word: for a long list of words the server would rather read everything.
+    proposed = """
+        SELECT DISTINCT w.message FROM (
+            SELECT i.message FROM unnest(%s::text[]) q JOIN message_words i ON i.words @@ q::tsquery
+            UNION ALL SELECT message FROM message_words WHERE NOT whole
+        ) w{0} WHERE true
+    """
+    indexed = _indexed(db, proposed, [queries], scope, below=read_to)
+    waiting = _waiting(db, scope, below=read_to)
+    last = None
+    for row in heapq.merge(waiting, indexed, key=operator.itemgetter(0), reverse=True):
+        if row[0] != last:
+            yield row
+        last = row[0]
+
+
+def queries_for_part(db: Db, part: str) -> Sequence[str] | None:
+    """Queries that between them find every indexed message whose text contains a part, and more
+    than those. None: the index cannot say, every message may."""
     cut = words(part)
     if not cut:
         return None
     goes_on = _may_go_on(part[-1])
     if not _may_go_on(part[0]):
-        return phrase(cut, prefix=goes_on, exact=False)
+        return [phrase(cut, prefix=goes_on, exact=False)]
     first, rest = cut[0], cut[1:]
     # To go through all words with the same first letter costs more than it narrows down.
     following = (
@@ -190,11 +232,9 @@ def query_for_part(db: Db, part: str) -> str | None:
     )
     found = _words_with(db, first, at_end=bool(rest) or not goes_on)
     if found is None:
-        return following
-    if not found:
-        return "'holdfast nothing has this word'"
-    starts = "(" + " | ".join(phrase([word], prefix=False, exact=True) for word in found) + ")"
-    return f"{starts} & {following}" if following else starts
+        return None if following is None else [following]
+    starts = [phrase([word], prefix=False, exact=True) for word in found]
+    return [f"{start} & {following}" for start in starts] if following else starts
 
 
 def _words_with(db: Db, part: str, *, at_end: bool) -> list[str] | None:
@@ -280,33 +320,44 @@ def _found(db: Db, numbers: Sequence[int]) -> dict[int, _Found]:
     return {row[0]: _Found(row[:6], row[6:]) for row in rows}
 
 
-def _waiting(db: Db, scope: _Scope) -> Iterator[_Row]:
+def _waiting(db: Db, scope: _Scope, *, below: int = _NEWEST) -> Iterator[_Row]:
     """Messages that are not in the index yet, newest first."""
-    joined = "unindexed w JOIN messages m ON m.number = w.message"
-    return _pages(db, joined, "w.message", "true", [], scope)
+    return _indexed(db, "SELECT w.message FROM unindexed w{0} WHERE true", [], scope, below=below)
 
 
-def _indexed(db: Db, condition: str, values: Sequence[Any], scope: _Scope) -> Iterator[_Row]:
-    joined = "message_words w JOIN messages m ON m.number = w.message"
-    return _pages(db, joined, "w.message", condition, values, scope)
-
-
-def _stored(db: Db, scope: _Scope) -> Iterator[_Row]:
-    return _pages(db, "messages m", "m.number", "true", [], scope)
-
-
-def _pages(
-    db: Db, joined: str, number: str, condition: str, values: Sequence[Any], scope: _Scope
+def _indexed(
+    db: Db, proposed: str, values: Sequence[Any], scope: _Scope, *, below: int = _NEWEST
 ) -> Iterator[_Row]:
-    """Newest first, page by page: who looks for a few need not read all."""
+    """The messages whose numbers a query proposes, newest first. The numbers first, and the texts
+    of a few at a time: who looks for a few need not read all."""
+    joined = scope.tables and f" JOIN messages m ON m.number = w.message{scope.tables}"
     statement = (
-        f"SELECT m.number, m.form, m.body, m.fields FROM {joined}{scope.tables} "  # noqa: S608
-        f"WHERE {condition} AND {scope.condition} AND {number} < %s "
-        f"ORDER BY {number} DESC LIMIT %s"
+        f"{proposed.format(joined)} AND {scope.condition} AND w.message < %s "
+        "ORDER BY w.message DESC LIMIT %s"
     )
-    below = _NEWEST
     while True:
-        rows = db.execute(statement, [*values, *scope.values, below, _PAGE]).rows
+        chosen = db.execute(statement, [*values, *scope.values, below, _WEIGHED]).rows
+        numbers = [number for (number,) in chosen]
+        for first in range(0, len(numbers), _PAGE):
+            yield from db.execute(
+                "SELECT number, form, body, fields FROM messages "
+                "WHERE number = ANY(%s::bigint[]) ORDER BY number DESC",
+                [numbers[first : first + _PAGE]],
+            )
+        if len(numbers) < _WEIGHED:
+            return
+        below = numbers[-1]
+
+
+def _stored(db: Db, scope: _Scope, *, above: int = -1, below: int = _NEWEST) -> Iterator[_Row]:
+    """The messages between two numbers, newest first."""
+    statement = (
+        f"SELECT m.number, m.form, m.body, m.fields FROM messages m{scope.tables} "  # noqa: S608
+        f"WHERE {scope.condition} AND m.number > %s AND m.number < %s "
+        "ORDER BY m.number DESC LIMIT %s"
+    )
+    while True:
+        rows = db.execute(statement, [*scope.values, above, below, _PAGE]).rows
         yield from rows
         if len(rows) < _PAGE:
             return
@@ -324,7 +375,7 @@ def _scope(asked: Search) -> _Scope:
         if value is not None:
             conditions.append(part)
             values.append(value)
-    everything = condition == "true"
+    everything = conditions == ["true"]
     return _Scope(
         tables="" if everything else f" JOIN ({TABLES}) ON s.number = m.session",
         condition=" AND ".join(conditions),

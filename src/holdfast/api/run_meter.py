@@ -1,0 +1,188 @@
+"""What the agents of a run have used since it began.
+
+It is read from the sessions of all homes. Those of an agent whose transcripts can be metered are
+read by model: a session may use several, and each has its own price, or none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from holdfast.errors import HoldfastError
+from holdfast.homes.format_sessions import FormatSessions
+from holdfast.homes.meters import TRANSCRIBED, Marks, read_transcript
+from holdfast.model.session import Session, SessionFilter, Tokens
+from holdfast.model.usage import Usage
+from holdfast.policy.loop_guard import less
+from holdfast.policy.prices import Prices, cost
+from holdfast.services.attend import Spent
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.api.machine import AgentHome, FoundSession, Machine
+
+#: Where the sessions of runs come from: they have no messages, and use nothing.
+SOURCE = "run"
+_Key: TypeAlias = tuple[Path, str]
+
+
+class RunMeter:
+    """What the agents that work in a directory have used since a moment.
+
+    A session counts when it works in the directory or below. One that names no directory counts
+    when it began after the run did. `prices` hold for all homes; those of a home add to them.
+    """
+
+    def __init__(self, machine: Machine, workdir: Path, prices: Prices, *, began: float) -> None:
+        self._machine = machine
+        self._workdir = workdir
+        self._prices = prices
+        self._began = began
+        self._before: dict[_Key, _Before] = {}
+        self._accounts: dict[_Key, _Account] = {}
+
+    def remember(self) -> None:
+        """What was used before: a session may be continued. All are remembered, not only those
+        whose directory is spelled like ours: a path may lead there through links."""
+        for each in self._machine.list_sessions().found:
+            path = self._transcript(each.home, each.session)
+            self._before[_key(each)] = _Before(session=each.session, bytes=_size(path))
+
+    def spent(self) -> Spent:
+        self._machine.look_for_homes()
+        page = self._machine.list_sessions(SessionFilter(active_after=self._began - 1))
+        unread = [str(each.path) for each in page.looked.unread]
+        for each in page.found:
+            if each.session.source == SOURCE or not self._counts(each):
+                continue
+            key = _key(each)
+            if key not in self._accounts:
+                self._accounts[key] = _Account(each.home.agent, self._before.get(key))
+            path = self._transcript(each.home, each.session)
+            prices = self._prices.over(each.page.prices)
+            try:
+                self._accounts[key].see(each.session, path, prices)
+            except (OSError, ValueError, HoldfastError):
+                unread.append(str(path))
+        counted = self._accounts.values()
+        unpriced = {
+            model or "a model without a name" for each in counted for model in each.unpriced
+        }
+        return Spent(
+            tokens=round(sum(each.tokens.amount for each in counted)),
+            known=sum((each.money.amount for each in counted), 0.0),
+            sessions=tuple(key[1] for key, each in self._accounts.items() if each.tokens.amount),
+            unpriced=tuple(sorted(unpriced)),
+            unread=tuple(unread),
+        )
+
+    def _counts(self, found: FoundSession) -> bool:
+        session = found.session
+        if not session.cwd:
+            return session.started_at >= self._began - 1
+        return Path(os.path.realpath(session.cwd)).is_relative_to(self._workdir)
+
+    def _transcript(self, home: AgentHome, session: Session) -> Path | None:
+        if home.agent not in TRANSCRIBED:
+            return None
+        store = self._machine.place(home).home.session_store()
+        return store.transcript(session.id) if isinstance(store, FormatSessions) else None
+
+
+def _key(found: FoundSession) -> _Key:
+    return found.home.path, found.session.id
+
+
+def _size(path: Path | None) -> int:
+    try:
+        return path.stat().st_size if path else 0
+    except OSError:
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """A session before the run, and how long its transcript was."""
+
+    session: Session
+    bytes: int
+
+
+class _Used:
+    """What one session used since the run began, of tokens or of money.
+
+    What was used stays used: when a transcript is cut or written anew, what it said before is kept
+    and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
+    was read while the agent wrote the file.
+    """
+
+    def __init__(self, before: float) -> None:
+        self._before = before
+        self._last = before
+        self._kept = 0.0
+        self._low: float | None = None
+
+    def see(self, total: float) -> None:
+        if total >= self._last:
+            self._last, self._low = total, None
+        elif self._low is None:
+            self._low = total
+        else:
+            self._kept += self._last - min(self._low, total)
+            self._last, self._low = total, None
+
+    @property
+    def amount(self) -> float:
+        return self._last + self._kept - self._before
+
+
+class _Account:
+    """What one session used since the run began, and the models of it that have no price."""
+
+    def __init__(self, agent: str, before: _Before | None) -> None:
+        self._agent = agent
+        self._before = before.session if before else None
+        self._bytes = before.bytes if before else 0
+        self.tokens = _Used(self._before.tokens.total if self._before else 0)
+        self.money = _Used(0.0)
+        self.unpriced: set[str] = set()
+        self._marks: Marks | None = None
+        self._models_before: Mapping[str, Usage] = {}
+
+    def see(self, session: Session, transcript: Path | None, prices: Prices) -> None:
+        """Count what is new."""
+        self.tokens.see(session.tokens.total)
+        new = less(_usage(session), _usage(self._before))
+        told = session.cost > 0 and session.unpriced == Tokens()  # the agent says what it cost
+        models = {} if told or transcript is None else self._by_model(transcript)
+        # What the transcript does not say of any model has the price of the session's.
+        rest = new.unpriced
+        for usage in models.values():
+            rest = less(Usage(unpriced=rest), Usage(unpriced=usage.unpriced)).unpriced
+        of_models = [*models.items(), (session.model or "", Usage(cost=new.cost, unpriced=rest))]
+        costs = [(model, cost(prices, model or None, usage)) for model, usage in of_models]
+        self.money.see(sum(each.known for _, each in costs))
+        self.unpriced = {model for model, each in costs if each.full is None}
+
+    def _by_model(self, transcript: Path) -> Mapping[str, Usage]:
+        if self._marks is None:
+            self._models_before, self._marks = (
+                read_transcript(self._agent, transcript, {}, until=self._bytes)
+                if self._bytes
+                else ({}, {})
+            )
+        models, self._marks = read_transcript(self._agent, transcript, self._marks)
+        return {
+            model: less(usage, self._models_before.get(model, Usage()))
+            for model, usage in models.items()
+        }
+
+
+def _usage(session: Session | None) -> Usage:
+    if session is None:
+        return Usage()
+    return Usage(tokens=session.tokens, cost=session.cost, unpriced=session.unpriced)
