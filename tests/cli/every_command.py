@@ -85,7 +85,6 @@ ENDLESS = {
     "demo",
     "config edit",
     "mcp",
-    "store init",
     "store copy",
     "fleet status",
 }
