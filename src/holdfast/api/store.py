@@ -43,7 +43,7 @@ def init_store(place: Place, *, role: str | None = None) -> StoreMade:
 
 def store_sql(place: Place, *, role: str | None = None) -> StoreMade:
     """The statements that `init_store` would run in an empty database, for a person to read and
-    run. Connects to nothing, and needs no configured store."""
+    run. Connects to nothing, and needs no store to be configured yet."""
     schema, url = _schema(), place.settings.store.url
     text = schema.script() + schema.grants(role or "holdfast")
     return StoreMade(place=schema.place_of(url) if url else "", schema=schema.LATEST, sql=text)
