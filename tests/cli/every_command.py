@@ -78,8 +78,16 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "completion": ("bash",),
     "help": ("", "prune"),
 }
-#: They run until somebody stops them, run other commands of this list, or start an editor.
-ENDLESS = {"checkpoints watch", "demo", "config edit", "mcp"}
+#: They run until somebody stops them, run other commands of this list, start an editor, or need a
+#: database server (test_fleet.py has those).
+ENDLESS = {
+    "checkpoints watch",
+    "demo",
+    "config edit",
+    "mcp",
+    "store copy",
+    "fleet status",
+}
 
 COMMANDS = {
     entry.path.removeprefix("holdfast "): entry

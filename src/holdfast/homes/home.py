@@ -29,7 +29,6 @@ from holdfast.ports import (
     SessionStore,
     Space,
 )
-from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
@@ -223,7 +222,12 @@ class Home:
 
     @property
     def maintenance_gate(self) -> MaintenanceGate:
+        from holdfast.stores.maintenance_marker import FileMaintenanceGate
+
         return FileMaintenanceGate(self.state)
+
+    def note_figures(self, inventory: Inventory) -> None:
+        """A home of its own tells nobody."""
 
     def checkup(self) -> HomeCheckup:
         """How to check this home, and repair it."""

@@ -118,7 +118,8 @@ def machine_name(layout: Layout) -> str:
             replace(path, f"{found}\n{where}\n".encode("ascii"))
     if not is_machine(found):
         raise DamageError(
-            f"{path} does not hold the name of a machine.", hint="Remove the file: it is made anew."
+            f"{path} does not hold the name of a machine.",
+            hint="Remove the file: Holdfast writes a new one.",
         )
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
-from holdfast.stores.files import check_regular
+from holdfast.stores.files import PRIVATE_FILE, check_regular
 from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.value import dataclass
 
@@ -214,8 +214,12 @@ def _check_version(program: str, noted: Path | None) -> None:
             hint="Install a later git, or put it first on PATH.",
         )
     if noted is not None:
-        with suppress(OSError):  # it is asked again then
-            (noted / _GOOD).write_bytes(_stamp(program))
+        how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with (
+            suppress(OSError),  # it is asked again then
+            os.fdopen(os.open(noted / _GOOD, how, PRIVATE_FILE), "wb") as note,
+        ):
+            note.write(_stamp(program))
 
 
 def _is_noted(note: Path, program: str) -> bool:
