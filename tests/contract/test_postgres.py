@@ -326,6 +326,37 @@ def test_words_are_those_of_the_other_index() -> None:
         assert words(text) == small.words(1)
 
 
+def test_an_import_and_maintenance_leave_nothing_for_the_index(tmp_path: Path) -> None:
+    """However many there were, and with nothing in the trash; the other store does it, too."""
+    root = a_home(tmp_path / "home")
+    url = address_of(root)
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        lines = [json.dumps(a_line(name, at=NOW - 1e5, messages=_LONG)) for name in ("s1", "s2")]
+        home.import_(io.BytesIO("\n".join(lines).encode()))
+        assert _count(url, "unindexed") == 0
+        assert _count(url, "message_words") == 2 * _LONG
+        with a_store(url) as store:
+            assert store.close_words("zebar") == ["zebra"]
+        with psycopg.connect(url) as db:  # as a version left it that did not catch up
+            db.execute("DELETE FROM holdfast.message_words")
+            db.execute(
+                "INSERT INTO holdfast.unindexed SELECT number, session FROM holdfast.messages"
+            )
+        assert home.maintain(force=True).error is None
+    assert _count(url, "unindexed") == 0
+    assert _count(url, "message_words") == 2 * _LONG
+
+
+#: Two of these are more than one batch of the index.
+_LONG = 400
+
+
+def _count(url: str, table: str) -> int:
+    with a_store(url) as store:
+        [[count]] = store.database.query(f"SELECT count(*) FROM {table}").rows
+    return int(count)
+
+
 def test_long_texts_are_found_beyond_what_the_server_keeps_of_them() -> None:
     """Places beyond 16,383, more than 255 of them, more words than fit."""
     many = " ".join(f"w{n}" for n in range(20_000)) + " late phrase"

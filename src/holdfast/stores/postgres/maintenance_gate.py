@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import HoldfastError
 from holdfast.model.maintenance import Marker
 from holdfast.stores import member
 from holdfast.stores.maintenance_marker import NO_MARKER, FileMaintenanceGate, document, marker_of
@@ -71,6 +72,18 @@ class PostgresMaintenanceGate:
             db.execute("DELETE FROM commits WHERE at < now() - interval '7 days'")
 
         database.run(note)
+        _catch_up(database)
+
+
+def _catch_up(database: Database) -> None:
+    """Index what waits. It is no step of a plan: those are for what is to go. The run is over and
+    recorded; what fails here waits for the next one."""
+    from holdfast.stores.postgres import search_index  # noqa: PLC0415 - psycopg is an extra
+
+    try:
+        search_index.catch_up_all(database)
+    except HoldfastError as error:
+        _log.warning("the search index was not brought up to date: %s", error)
 
 
 def _parsed(name: str, text: str) -> Marker:

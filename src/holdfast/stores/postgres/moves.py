@@ -174,8 +174,7 @@ class PostgresEngine:
 
     def give_back(self) -> None:
         """What was deleted is used again: autovacuum does that. What waits is indexed."""
-        while search_index.catch_up(self._database):
-            pass
+        search_index.catch_up_all(self._database)
 
     def footprint(self) -> int:
         return survey.footprint(self._database)

@@ -63,10 +63,24 @@ def catch_up(database: Database) -> bool:
     return database.run(_catch_up)
 
 
+def catch_up_all(database: Database) -> None:
+    """Index all that waits, a batch at a time. Who is at it now is waited for: a process that
+    appends does one batch, and leaves the rest."""
+    while database.run(_catch_up_in_turn):
+        pass
+
+
+def _catch_up_in_turn(db: Db) -> bool:
+    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    return _index_some(db)
+
+
 def _catch_up(db: Db) -> bool:
     [[mine]] = db.execute("SELECT pg_try_advisory_xact_lock(%s)", (_LOCK,)).rows
-    if not mine:
-        return False
+    return bool(mine) and _index_some(db)
+
+
+def _index_some(db: Db) -> bool:
     # Locked, so that a message which is being replaced or removed now is left alone.
     rows = db.execute(
         """

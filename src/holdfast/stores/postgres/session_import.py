@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import Self
 
+from holdfast.errors import HoldfastError
 from holdfast.model.guard import Guarded
 from holdfast.model.session import AWAITED_PARENT, Message, Session
-from holdfast.stores.postgres import guard_book, ledger
+from holdfast.stores.postgres import guard_book, ledger, search_index
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.guard_book import number_of
 from holdfast.stores.postgres.sessions import PostgresSessionStore, delete, descends
@@ -45,6 +46,11 @@ class PostgresImport:
         return self
 
     def __exit__(self, *error: object) -> None:
+        """What came in is indexed now: nothing is while a transaction is open, and no later append
+        may follow. What cannot be indexed waits for maintenance; the sessions are stored."""
+        if self._brought and error[0] is None and not self._database.is_writing:
+            with suppress(HoldfastError):
+                search_index.catch_up_all(self._database)
         self._brought.clear()
 
     def transaction(self) -> AbstractContextManager[object]:
