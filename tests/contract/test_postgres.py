@@ -19,8 +19,10 @@ import holdfast
 from holdfast import AsyncSessions
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import ConfigError, HoldfastError, SchemaError, StorageError
+from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.postgres import address, schema, search_index
+from holdfast.stores.postgres.failure import translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.unindexed_search import SmallIndex
@@ -243,6 +245,51 @@ def test_a_password_of_the_environment_is_in_no_message(monkeypatch: pytest.Monk
     assert "geheim" not in shown
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://127.0.0.1:1/x", r"x on 127\.0\.0\.1:1 failed: Connection refused\."),
+        ("postgresql://127.0.0.1,localhost:1/x?port=1,1", "failed: Connection refused\\."),
+        ("postgresql://?service=nosuch", 'failed: definition of service "nosuch" not found'),
+        ("postgresql://db.invalid/x", "failed: .*db.invalid"),
+        ("postgresql:///x?host=/nosuch", "failed: No such file or directory\\."),
+    ],
+)
+def test_a_connection_that_fails_says_why(url: str, reason: str) -> None:
+    with pytest.raises(StorageError, match=reason):
+        PostgresSessionStore(url)
+
+
+def test_the_reason_of_a_failure_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever answers may repeat what it was sent."""
+    monkeypatch.setenv("PGPASSWORD", "geheim")
+    said = psycopg.OperationalError('connection failed: FATAL:  "geheim" is not welcome')
+    assert translated(said, "It").message == 'The connection to It failed: "…" is not welcome.'
+
+
+def test_a_user_who_does_not_exist_is_named_and_nothing_is_created() -> None:
+    url = postgres.server().database()
+    with pytest.raises(StorageError, match=r"no user 'nosuch' in .*; nothing was changed"):
+        schema.create(url, role="nosuch")
+    with pytest.raises(StorageError, match="There is no session store"):
+        PostgresSessionStore(url)
+    assert schema.create(url) == schema.LATEST
+
+
+@pytest.mark.parametrize("what", ["server", "tables"])
+def test_a_store_that_is_not_there_is_a_warning_of_the_checkup(tmp_path: Path, what: str) -> None:
+    url = "postgresql://127.0.0.1:1/x" if what == "server" else postgres.server().database()
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home/config.toml").write_text(f'[store]\nurl = "{url}"\n')
+    with holdfast.open(tmp_path / "home") as home:
+        found = home.doctor()
+    wrong = [each for each in found.findings if each.severity is not Severity.OK]
+    assert [(each.check, each.severity) for each in wrong] == [("session store", Severity.WARNING)]
+    assert wrong[0].advice
+    assert found.ok
+    assert {"archive", "checkpoint store"} <= {each.check for each in found.findings}
+
+
 def test_a_database_without_a_store_says_how_to_make_one(tmp_path: Path) -> None:
     url = postgres.server().database()
     (tmp_path / "home").mkdir()
@@ -353,7 +400,7 @@ _LONG = 400
 
 def _count(url: str, table: str) -> int:
     with a_store(url) as store:
-        [[count]] = store.database.query(f"SELECT count(*) FROM {table}").rows
+        [[count]] = store.database.query(f"SELECT count(*) FROM {table}").rows  # noqa: S608
     return int(count)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes import access, checkpoints
 from holdfast.homes.home import Ground
 from holdfast.homes.kind import DATABASE, LOG
@@ -213,13 +213,27 @@ class PostgresCheckup(HomeCheckup):
         self._store = store
         self._engine = engine
 
-    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+    def look(self, progress: Progress) -> Iterator[Finding]:
+        """Without an answer of the server nothing is known of the log and the trash, which are
+        there; what is on this machine is looked at all the same."""
         try:
             self._store().sources()
+        except DamageError as error:
+            yield from self._look_here(_damage(_STORE, error.message, error.hint or ""), progress)
         except HoldfastError as error:
-            yield _damage(_STORE, error.message, error.hint or "")
+            yield from self._look_here(_warning(_STORE, error.message, error.hint or ""), progress)
         else:
-            yield Finding(check=_STORE)
+            yield from super().look(progress)
+
+    def _look_here(self, of_store: Finding, progress: Progress) -> Iterator[Finding]:
+        yield access.look(self._top, self._written, is_own=self._is_own)
+        yield self._look_at_permissions()
+        yield of_store
+        yield _archive(self._archive, (), progress)
+        yield self._look_at_checkpoints()
+
+    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+        yield Finding(check=_STORE)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         yield from ()

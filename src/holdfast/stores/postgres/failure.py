@@ -1,11 +1,13 @@
 """What PostgreSQL and the network report, as errors of ours: what failed, and what to do.
 
-No message of the server is passed on where it may hold what a user wrote, and no address.
+No message of the server is passed on where it may hold what a user wrote. Why a connection failed
+only libpq knows: that is said in its own words, without a secret.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 
@@ -45,7 +47,7 @@ _REPORTS: tuple[
     (
         (errors.InvalidPassword, errors.InvalidAuthorizationSpecification),
         StorageError,
-        "{place} does not let this user in.",
+        "{place} does not let this user in{why}.",
         "Check the user and the password: PGUSER, PGPASSWORD, ~/.pgpass.",
     ),
     (
@@ -106,11 +108,44 @@ def translated(error: psycopg.Error, place: str) -> HoldfastError:
     """An error of a statement or of a connection, in our words."""
     for kinds, ours, message, hint in _REPORTS:
         if isinstance(error, kinds) or _is_refusal(error, kinds):
-            return ours(message.format(place=place), hint=hint)
+            return ours(message.format(place=place, why=_why(error)), hint=hint)
     if is_lost(error):
-        return ConnectionLostError(f"The connection to {place} failed.", hint=_CHECK)
+        return ConnectionLostError(f"The connection to {place} failed{_why(error)}.", hint=_CHECK)
     kind = error.sqlstate or type(error).__name__
     return StorageError(f"{place} refused a statement ({kind}).")
+
+
+#: What psycopg and libpq put before a reason: whom they asked is said already.
+_ASKED = re.compile(
+    r"^(- host: .*?, port: .*?, hostaddr: '.*?': )?"
+    r"((connection|consuming input|sending query) (failed|is bad): )?"
+    r'(connection to server (at|on socket) ".*?"( \(.*?\))?(, port \d+)? failed: )?(FATAL:\s+)?'
+)
+_MOST_OF_A_REASON = 300
+
+
+def _why(error: psycopg.Error) -> str:
+    """The reason that libpq gives, to follow what failed. Several addresses of one host may have
+    one each; the lines that are set in are advice."""
+    lines = [
+        _ASKED.sub("", line).strip().rstrip(".")
+        for line in str(error).splitlines()
+        if not line.startswith(("\t", " ", "Multiple connection attempts"))
+    ]
+    reason = "; ".join(dict.fromkeys(line for line in lines if line))
+    for secret in _secrets(error):
+        reason = reason.replace(secret, "…")
+    return f": {reason[:_MOST_OF_A_REASON]}" if reason else ""
+
+
+def _secrets(error: psycopg.Error) -> Iterator[str]:
+    """What libpq itself marks as not to be shown, wherever it came from."""
+    with contextlib.suppress(psycopg.Error, AttributeError):
+        for option in error.pgconn.info if error.pgconn else ():
+            if option.dispchar == b"*" and option.val:
+                yield option.val.decode(errors="replace")
+    if password := os.environ.get("PGPASSWORD"):
+        yield password
 
 
 #: libpq reports what a server answers to a new connection as text alone.

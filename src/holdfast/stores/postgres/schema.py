@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from psycopg import errors
+
 from holdfast.errors import SchemaError, StorageError
 from holdfast.stores.postgres import address
 from holdfast.stores.postgres.database import Database, SyncWire, Wire
@@ -33,11 +35,15 @@ CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
 def script(*, after: int = 0) -> str:
     """Everything that `create` does to a store that has the schema `after`, as one text: for a
     person who runs it with `psql`."""
+    return f"BEGIN;\n{_statements(after)}COMMIT;\n"
+
+
+def _statements(after: int) -> str:
     parts = [_FIRST, f"SET search_path = {SCHEMA}, pg_catalog;\n"]
     for number in range(after + 1, LATEST + 1):
         parts.append(_migration(number))
         parts.append(f"INSERT INTO migrations (number) VALUES ({number});\n")  # noqa: S608
-    return "BEGIN;\n" + "\n".join(parts) + "COMMIT;\n"
+    return "\n".join(parts)
 
 
 def grants(role: str) -> str:
@@ -59,7 +65,7 @@ def place_of(url: str) -> str:
 
 def create(url: str, *, role: str | None = None) -> int:
     """Create the tables, or bring them up to date; with `role`, for that user to work with. Returns
-    the number of the schema."""
+    the number of the schema. All of it happens, or nothing."""
     place = address.shown(url)
     with as_ours(place), contextlib.closing(SyncWire(address.conninfo(url))) as wire:
         [[server]] = wire.execute("SELECT current_setting('server_version_num')::int", []).rows
@@ -70,11 +76,22 @@ def create(url: str, *, role: str | None = None) -> int:
         with _alone(wire):
             found = _version(wire)
             _check(found, place)
-            if found < LATEST:
-                wire.execute(script(after=found))
-            if role is not None:
-                wire.execute(grants(role))
+            with _whole(wire):
+                if found < LATEST:
+                    wire.execute(_statements(found))
+                if role is not None:
+                    _grant(wire, role, place)
     return LATEST
+
+
+def _grant(wire: Wire, role: str, place: str) -> None:
+    try:
+        wire.execute(grants(role))
+    except errors.UndefinedObject as error:  # all else that is named there was just made
+        raise StorageError(
+            f"There is no user {role!r} in {place}; nothing was changed.",
+            hint="Create the user first (`createuser`), or name one that exists.",
+        ) from error
 
 
 def check(database: Database) -> None:
@@ -103,6 +120,18 @@ def _alone(wire: Wire) -> Iterator[None]:
     finally:
         if wire.is_open:
             wire.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+@contextlib.contextmanager
+def _whole(wire: Wire) -> Iterator[None]:
+    wire.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        if wire.is_open:
+            wire.execute("ROLLBACK")
+        raise
+    wire.execute("COMMIT")
 
 
 def _version(wire: Wire) -> int:
