@@ -262,7 +262,7 @@ def test_lists_are_sorted_and_paged(store: SessionStore) -> None:
 
 
 def test_a_prefix_stands_for_its_session(store: SessionStore) -> None:
-    for session_id in ("20260101_a", "20260101_b", "20260102", "20260102_x"):
+    for session_id in ("20260101_b", "20260101_a", "20260102", "20260102_x"):
         store.create(a_session(session_id))
     assert store.resolve("20260101_a") == "20260101_a"
     assert store.resolve("20260102") == "20260102"  # whole before prefix

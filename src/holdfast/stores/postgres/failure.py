@@ -7,12 +7,11 @@ only libpq knows: that is said in its own words, without a secret.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, pq
 
 from holdfast.errors import (
     BusyError,
@@ -141,11 +140,9 @@ def _why(error: psycopg.Error) -> str:
 def _secrets(error: psycopg.Error) -> Iterator[str]:
     """What libpq itself marks as not to be shown, wherever it came from."""
     with contextlib.suppress(psycopg.Error, AttributeError):
-        for option in error.pgconn.info if error.pgconn else ():
+        for option in error.pgconn.info if error.pgconn else pq.Conninfo.get_defaults():
             if option.dispchar == b"*" and option.val:
                 yield option.val.decode(errors="replace")
-    if password := os.environ.get("PGPASSWORD"):
-        yield password
 
 
 #: libpq reports what a server answers to a new connection as text alone.

@@ -361,7 +361,7 @@ class PostgresSessionStore:
         rows = self.database.query(
             f"""
             SELECT s.id, count(*) OVER () FROM {tables(wanted)} WHERE {condition}
-            ORDER BY s.id = %s DESC, {LAST_ACTIVE} DESC, s.number DESC LIMIT %s
+            ORDER BY s.id = %s DESC, {LAST_ACTIVE} DESC, s.id LIMIT %s
             """,  # noqa: S608 - no user text
             (*values, prefix, MOST_NAMED),
         ).rows

@@ -76,7 +76,7 @@ class SqlSessions:
             rows = db.execute(
                 f"""
                 SELECT s.id, count(*) OVER () FROM {self._tables(wanted)} WHERE {condition}
-                ORDER BY s.id = ? DESC, {LAST_ACTIVE} DESC, s.number DESC LIMIT ?
+                ORDER BY s.id = ? DESC, {LAST_ACTIVE} DESC, s.id LIMIT ?
                 """,  # noqa: S608 - no user text
                 (*parameters, prefix, MOST_NAMED),
             ).fetchall()
