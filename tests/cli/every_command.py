@@ -71,7 +71,6 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config path": ("",),
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
-    "store init": ("--print-sql",),
     "connect": ("--status", "codex --dry-run", "gemini --yes"),
     "disconnect": ("gemini --yes",),
     "doctor": ("", "--repair --yes"),
