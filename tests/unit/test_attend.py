@@ -97,3 +97,20 @@ def test_a_look_that_fails_does_not_leave_the_command_alone() -> None:
         "its budget cannot be checked: what it used (The disk is full.) cannot be read"
     )
     assert (ending.code, ending.spent.tokens) == (130, 5)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (0.0, "10 tokens in 1 session; what they cost is not known: no price for m"),
+        (
+            0.5,
+            "10 tokens, at least $0.50, in 1 session; what the rest cost is not known: "
+            "no price for m",
+        ),
+    ],
+)
+def test_what_is_not_known_of_the_cost_is_said_in_words(known: float, words: str) -> None:
+    spent = Spent(tokens=10, known=known, sessions=("s",), unpriced=("m",))
+    assert spent.in_words == words
+    assert "not known" not in Spent(tokens=10, known=known, sessions=("s",)).in_words

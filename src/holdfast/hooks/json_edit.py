@@ -280,13 +280,13 @@ def _unit(text: str, root: Node) -> str:
     found = re.search(r"\n([ \t]+)\S", text)
     if found is None:
         return "  "
-    depth = _depth(text, root, found.start(1))
+    depth = _depth(root, found.start(1))
     indent = found[1]
     unit = indent[: len(indent) // depth] if depth else ""
     return unit if unit * depth == indent else indent
 
 
-def _depth(text: str, node: Node, at: int) -> int:
+def _depth(node: Node, at: int) -> int:
     """How many containers there are around a place in the text."""
     depth, inner = 0, node if node.start < at < node.end else None
     while inner is not None:
