@@ -280,6 +280,10 @@ class Home(Protocol):
     def maintenance_gate(self) -> MaintenanceGate:
         """Who may maintain this home, and when that was done."""
 
+    def note_figures(self, inventory: Inventory) -> None:
+        """Let other machines know what this home takes, if it shares its store with them. Never
+        raises."""
+
     def checkup(self) -> Checkup:
         """How to check this home, and repair it."""
 

@@ -27,6 +27,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "sessions show": ("{session}", "{session} --last 1"),
     "sessions search": ("word", "word --archived"),
     "sessions stats": ("",),
+    "store init": ("--print-sql",),
     "sessions export": ("{session} --format markdown", "--all --output {new}"),
     "sessions import": ("{exported} --dry-run", "{exported}", "{exported} --replace"),
     "sessions rename": ("{session} another",),
@@ -70,7 +71,6 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config path": ("",),
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
-    "store init": ("--print-sql",),
     "connect": ("--status", "codex --dry-run", "gemini --yes"),
     "disconnect": ("gemini --yes",),
     "doctor": ("", "--repair --yes"),
@@ -78,8 +78,16 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "completion": ("bash",),
     "help": ("", "prune"),
 }
-#: They run until somebody stops them, run other commands of this list, or start an editor.
-ENDLESS = {"checkpoints watch", "demo", "config edit", "mcp"}
+#: They run until somebody stops them, run other commands of this list, start an editor, or need a
+#: database server (test_fleet.py has those).
+ENDLESS = {
+    "checkpoints watch",
+    "demo",
+    "config edit",
+    "mcp",
+    "store copy",
+    "fleet status",
+}
 
 COMMANDS = {
     entry.path.removeprefix("holdfast "): entry

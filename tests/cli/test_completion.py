@@ -40,7 +40,7 @@ def _complete(machine: Machine, *words: str) -> list[str]:
     ("words", "offered"),
     [
         (["ses"], ["sessions"]),
-        (["st"], ["status"]),
+        (["sta"], ["status"]),
         (["sessions", "pru"], ["prune"]),
         (["config", "c"], ["check"]),
         (["sessions", "prune", "--dry"], ["--dry-run"]),

@@ -39,6 +39,7 @@ _WITHOUT = {
     "sessions export",  # writes a file, not the home
     "checkpoints watch",
     "config edit",
+    "store init",  # --print-sql shows what it would do
     "run",  # does what the command after -- does
 }
 

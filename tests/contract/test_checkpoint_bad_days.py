@@ -98,8 +98,8 @@ def meddling_git(place: Path, verb: str, command: str) -> Path:
     script = folder / "git"
     path = shlex.quote(os.environ["PATH"])
     script.write_text(
-        f'#!/bin/sh\nif [ "$1" = {verb} ] && [ ! -e {done} ]; then\n'
-        f"  : > {done}\n  PATH={path}; {command}\nfi\n"
+        f"#!/bin/sh\nPATH={path}\n"
+        f'case " $* " in *" {verb} "*) [ -e {done} ] || {{ : > {done}; {command}; }};; esac\n'
         f'exec {shutil.which("git")} "$@"\n'
     )
     script.chmod(0o755)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Home
+from holdfast.api.store import fleet_status
 from holdfast.errors import SessionEndedError
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import Skipped
@@ -155,3 +156,33 @@ def test_each_home_knows_when_it_was_maintained_itself(pair: tuple[Machine, Mach
         assert home.maintain().ran
     with a.open(now=NOW + 2 * DAY) as home:
         assert home.maintain().ran
+
+
+# --- What the store knows of its homes ------------------------------------------------------------
+
+
+def test_the_fleet_is_known_from_any_machine(pair: tuple[Machine, Machine], url: str) -> None:
+    a, b = pair
+    with a.open(now=NOW + 40 * DAY) as home:  # its clock is wrong
+        home.maintain(force=True)  # this makes it known
+        (a.root / "sessions").mkdir()
+        (a.root / "sessions" / "large.jsonl").write_bytes(b"x" * 1_000_000)
+        home.status()
+    silent(url, 31)
+    postgres.execute(url, "UPDATE holdfast.members SET seen_at = now() - interval '31 days'")
+    with b.open() as home:
+        home.status()  # looking at it creates nothing
+        assert len(fleet_status(home._place).homes) == 1
+        home.maintain(force=True)
+        found = fleet_status(home._place)
+    assert (found.sessions, found.messages) == (1, 1)
+    first, second = found.homes
+    assert (first.machine, second.machine) == ("alpha", "beta")
+    assert (first.gone, second.gone) == (True, False)
+    assert first.figures is not None
+    assert second.figures is not None
+    assert first.figures.bytes > 1_000_000 > second.figures.bytes
+    assert first.maintained is not None
+    assert second.maintained is not None
+    assert 0 <= second.maintained < 60
+    assert 0 <= second.heard < 60

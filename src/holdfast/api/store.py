@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError
+from holdfast.homes.kind import DATABASE
+from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
+from holdfast.spine.carry_out import Silent
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from holdfast.api.place import Place
+    from holdfast.model.fleet import Fleet
+    from holdfast.ports import Progress
+    from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
+    from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,85 @@ def store_sql(place: Place, *, role: str | None = None) -> StoreMade:
     schema, url = _schema(), place.settings.store.url
     text = schema.script() + schema.grants(role or "holdfast")
     return StoreMade(place=schema.place_of(url) if url else "", schema=schema.LATEST, sql=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCopied(JsonValue):
+    """A copy of a store. `sessions` and `messages` are in both of them, every byte compared, with
+    one `checksum`; `moved` are the sessions that were not there before. If `complete` is False,
+    somebody wrote to the source meanwhile: copy once more."""
+
+    source: str
+    target: str
+    sessions: int
+    messages: int
+    checksum: str
+    moved: int
+    complete: bool
+
+
+def copy_store(
+    source: StrPath, target: StrPath, *, progress: Progress | None = None
+) -> StoreCopied:
+    """Copy all sessions of a store into an empty one. Each is the address of a database, a home, or
+    a file `sessions.db`. The source is only read. A copy that was interrupted goes on."""
+    from holdfast.stores import store_copy  # noqa: PLC0415 - for this alone
+
+    with ExitStack() as stack:
+        first = stack.enter_context(closing(_source(os.fspath(source))))
+        second = stack.enter_context(closing(_target(os.fspath(target))))
+        if first.place == second.place:
+            raise UsageError("A store cannot be copied onto itself.")
+        copied = store_copy.copy(first, second, progress or Silent())
+    return StoreCopied(
+        source=first.place,
+        target=second.place,
+        sessions=copied.sessions,
+        messages=copied.messages,
+        checksum=copied.checksum,
+        moved=copied.moved,
+        complete=not copied.changed,
+    )
+
+
+def fleet_status(place: Place) -> Fleet:
+    """Every home that shares the store of this one, as the store knows it."""
+    _url(place)
+    store = place.home.session_store()
+    _schema()
+    from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
+    from holdfast.stores.postgres.sessions import PostgresSessionStore  # noqa: PLC0415 - an extra
+
+    if not isinstance(store, PostgresSessionStore):
+        raise UsageError(f"The sessions of {place.root} are not in a database that can be shared.")
+    return fleet.look(store.database, silence=place.settings.store.machine_silence)
+
+
+def _source(where: str) -> PostgresSource | SqliteSource:
+    if "://" in where:
+        _schema()  # says what is missing
+        from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
+
+        return PostgresSource(where)
+    from holdfast.stores.sqlite.copy_end import SqliteSource  # noqa: PLC0415 - for this alone
+
+    return SqliteSource(_file(where))
+
+
+def _target(where: str) -> PostgresTarget | SqliteTarget:
+    if "://" in where:
+        _schema()
+        from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
+
+        return PostgresTarget(where)
+    from holdfast.stores.sqlite.copy_end import SqliteTarget  # noqa: PLC0415 - for this alone
+
+    return SqliteTarget(_file(where))
+
+
+def _file(where: str) -> Path:
+    path = Path(where).expanduser()
+    return path / DATABASE if path.is_dir() else path
 
 
 def _url(place: Place) -> str:

@@ -12,15 +12,17 @@ trash/               undo copies, by operation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import HoldfastError
 from holdfast.homes.home import Home
 from holdfast.homes.kind import KIND
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.own_store import OwnStore, PostgresOwn, own_store
 from holdfast.homes.stored import StoredContents
+from holdfast.model.item import SESSION
 from holdfast.model.session import SessionFilter
 from holdfast.value import replace
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
     from holdfast.homes.own_store import OwnEngine
-    from holdfast.model.item import Item
+    from holdfast.model.item import Inventory, Item
     from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
     from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.survey import Owner
@@ -115,6 +117,22 @@ class HoldfastHome(Home):
         from holdfast.stores.postgres.maintenance_gate import PostgresMaintenanceGate
 
         return PostgresMaintenanceGate(self._database, self.state)
+
+    def note_figures(self, inventory: Inventory) -> None:
+        if not self.ground.options.store:
+            return
+        from holdfast.model.fleet import Figures
+        from holdfast.stores import member
+        from holdfast.stores.postgres import fleet
+
+        shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
+        figures = Figures(
+            bytes=max(0, inventory.total_bytes - shared - self.own.trash_bytes()),
+            checkpoint_bytes=inventory.checkpoint_bytes,
+            archive_bytes=inventory.archive_bytes,
+        )
+        with suppress(HoldfastError):  # whoever looks may not be allowed to write
+            fleet.note(self._database(), member.names(self.state), figures)
 
     def _database(self) -> Database:
         """The one that homes share."""

@@ -226,6 +226,9 @@ class Home:
 
         return FileMaintenanceGate(self.state)
 
+    def note_figures(self, inventory: Inventory) -> None:
+        """A home of its own tells nobody."""
+
     def checkup(self) -> HomeCheckup:
         """How to check this home, and repair it."""
         return self._contents.checkup(self.archive)

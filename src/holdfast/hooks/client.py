@@ -25,7 +25,7 @@ _READING = {
 }
 _TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
 _NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTIME_DIR")
-_TYPE, _FOLDER = 0o170000, 0o040000
+_TYPE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000
 _LONGEST = 80  # bytes: the name of a socket may have little more than 100
 _HEAD_WORDS = 3
 #: A helper gives a sign of life twice a second. One that gives none is stopped, and one that gives
@@ -315,10 +315,12 @@ def main(words: "list[str]") -> int:
 
 
 def _config(home: str) -> bytes:
-    """The configuration. A pipe in its place is not waited for."""
+    """The configuration; nothing of a pipe or a device in its place."""
     number = posix.open(f"{home}/config.toml", posix.O_RDONLY | posix.O_NONBLOCK)
     try:
         found = b""
+        if posix.fstat(number).st_mode & _TYPE != _FILE:
+            return found
         while len(found) <= _MOST_BYTES and (some := posix.read(number, _FULL)):
             found += some
         return found

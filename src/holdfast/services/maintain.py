@@ -259,6 +259,7 @@ class _Run:
         # Without a cap there is no need to look at each session.
         wanted = None if _has_cap(policy) else SessionFilter(ids=())
         inventory = self.home.scan(now, self.progress, wanted=wanted)
+        self.home.note_figures(inventory)
         if _has_cap(policy):
             uses = cap_uses(policy, inventory)
             if self.settings.sessions.auto_prune:

@@ -160,6 +160,7 @@ def status(
     progress: Progress | None = None,
 ) -> HomeStatus:
     inventory = home.scan(now, progress)
+    home.note_figures(inventory)
     store = home.session_store()
     try:
         would: Outlook | None = outlook(policy, inventory, now)

@@ -7,7 +7,10 @@ import click
 from holdfast.cli.frame import Command, Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say
+from holdfast.cli.progress import progress
 from holdfast.cli.streams import write
+from holdfast.errors import HoldfastError
+from holdfast.model.text import format_count
 
 
 @click.group(
@@ -53,3 +56,35 @@ def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
     else:
         say(name(f"The store in {made.place} is ready (schema {made.schema})."))
     return 0
+
+
+@store.command(
+    "copy",
+    cls=Command,
+    example="holdfast store copy ~/.holdfast postgresql://db.example.org/holdfast\n"
+    "holdfast store copy postgresql://db.example.org/holdfast /backup/sessions.db",
+)
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.pass_obj
+def copy(invocation: Invocation, *, source: str, target: str) -> int:
+    """Copy all sessions of a store into an empty one, and compare every byte.
+
+    FROM and TO are a database (postgresql://…), a home, or a file sessions.db. FROM is only read.
+    If it is interrupted, run it again: it goes on with what is missing. The operation log and the
+    trash stay where they are.
+    """
+    from holdfast.api.store import copy_store
+
+    with progress("copying sessions", stoppable=True) as shown:
+        done = copy_store(source, target, progress=shown)
+    if invocation.json:
+        print_json(done.to_json())
+    else:
+        amount = f"{format_count(done.sessions, 'session')} with "
+        amount += format_count(done.messages, "message")
+        say(name(f"{done.target} holds what {done.source} holds: {amount}, every byte compared."))
+        if not done.complete:
+            say("Somebody wrote to the source meanwhile. Stop that, and run the command again:")
+            say("only what changed is copied.")
+    return 0 if done.complete else HoldfastError.exit_code

@@ -214,7 +214,7 @@ def _check_version(program: str, noted: Path | None) -> None:
             hint="Install a later git, or put it first on PATH.",
         )
     if noted is not None:
-        how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         with (
             suppress(OSError),  # it is asked again then
             os.fdopen(os.open(noted / _GOOD, how, PRIVATE_FILE), "wb") as note,

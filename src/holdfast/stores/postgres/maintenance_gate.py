@@ -41,6 +41,7 @@ class PostgresMaintenanceGate:
             self._here.entered(holder),
             alone(self._database(), LOCK, "maintenance", holder, wait=_WAIT),
         ):
+            join(self._database(), member.joined(self._state)[0], self._state)
             yield
 
     def watching(self, holder: str) -> AbstractContextManager[None]:

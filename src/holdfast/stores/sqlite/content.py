@@ -97,6 +97,11 @@ def storable(text: str | None) -> str | None:
     return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
+def is_odd(text: str) -> bool:
+    """Whether text is kept as bytes: lone surrogates are not UTF-8, and NUL ends text in SQL."""
+    return re.search(_ODD, text) is not None
+
+
 def load_extra(text: str | None) -> dict[str, Json]:
     return cast("dict[str, Json]", json.loads(text)) if text else {}
 

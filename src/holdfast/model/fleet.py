@@ -1,0 +1,43 @@
+"""The homes that share a session store, as the store knows them."""
+
+from __future__ import annotations
+
+from holdfast.model.json_value import JsonValue
+from holdfast.value import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(JsonValue):
+    """What a home takes on the disk of its machine; the rest are parts of `bytes`."""
+
+    bytes: int
+    checkpoint_bytes: int = 0
+    archive_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetHome(JsonValue):
+    """One home. Ages are in seconds, by the clock of the server: `heard` since its machine was
+    heard of, `figures_age` since its figures were taken, `maintained` since its last maintenance,
+    which was `ok` or not. `gone` means that its machine has been silent for too long."""
+
+    machine: str
+    home: str
+    version: str
+    heard: float
+    gone: bool = False
+    figures: Figures | None = None
+    figures_age: float | None = None
+    maintained: float | None = None
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet(JsonValue):
+    """A shared store and its homes; `bytes` is what the sessions take on the disk of the server."""
+
+    store: str
+    sessions: int
+    messages: int
+    bytes: int
+    homes: tuple[FleetHome, ...]
