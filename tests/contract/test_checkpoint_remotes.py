@@ -20,7 +20,7 @@ import pytest
 
 import holdfast
 from holdfast import HoldfastError, Home
-from holdfast.errors import RemoteError, UsageError
+from holdfast.errors import RemoteError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
@@ -210,12 +210,26 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 
     (found, _) = _fetched(two)
     assert {each.path for each in found.not_captured} == {"big.bin", "token.txt"}
+    # The id that the push showed is understood here, too, in full and in part.
+    assert found.id != taken
+    for known in (taken, taken[:12], taken[:6]):
+        assert two.checkpoints.get(known).id == found.id
+    for other in (f"{taken[:12]}0000", f"{taken[:8]}{'0' * 32}"):
+        with pytest.raises(UnknownCheckpointError):
+            two.checkpoints.get(other)
     two.write("token.txt", "of this machine")
-    two.checkpoints.restore(found.id, maps={str(one.project): two.project})
+    restored = two.checkpoints.restore(taken[:12], maps={str(one.project): two.project})
     # What did not come is not taken for deleted.
     assert (two.project / "token.txt").read_text() == "of this machine"
     assert (two.project / "src/1.txt").is_file()
     assert not (two.project / "big.bin").exists()
+    # The restore did not touch it, so the undo has nothing to do with it, whatever became of it.
+    two.write("token.txt", "changed since")
+    (undone,) = restored.undo().outcomes
+    assert (undone.result, undone.reason) == (Result.BROUGHT_BACK, "")
+    assert not (undone.in_part or undone.written)
+    assert everything(two.project).keys() == {"token.txt"}
+    assert (two.project / "token.txt").read_text() == "changed since"
 
 
 def test_a_remote_must_be_named_and_the_projects_own_is_refused(one: Machine, remote: Path) -> None:
