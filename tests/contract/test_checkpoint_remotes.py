@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import threading
@@ -278,6 +279,25 @@ def test_a_remote_that_rejects_says_why_and_nothing_is_lost(one: Machine, remote
     hook.unlink()
     assert len(one.checkpoints.push("backup", one.project).accepted) == 1
     assert len(git_remotes.checkpoints(remote)) == 1
+
+
+def test_what_a_hook_says_is_the_reason(one: Machine, remote: Path) -> None:
+    hook = _hook(remote, "pre-receive", "echo 'policy: no pushes on Fridays' >&2; exit 1")
+    (sent,) = one.checkpoints.push("backup", one.project).refused
+    assert sent.refused == "pre-receive hook declined: policy: no pushes on Fridays"
+    long = "echo '\033[31mred'; for n in $(seq 200); do echo line $n; done; exit 1"
+    hook.write_text(f"#!/bin/sh\n{long}\n")
+    (sent,) = one.checkpoints.push("backup", one.project).refused
+    assert "red / line 1 / line 2 / line 3" in sent.refused
+    assert len(sent.refused) < 600
+
+
+def test_the_reason_of_a_failure_is_whole(one: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    one.checkpoints.add_remote("gone", f"git://127.0.0.1:{port}/x.git")
+    with pytest.raises(RemoteError, match="Connection refused"):
+        one.checkpoints.fetch("gone")
 
 
 @pytest.mark.deep
