@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import importlib.util
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -31,6 +33,8 @@ from psycopg.conninfo import conninfo_to_dict
 from holdfast.stores.postgres import schema
 
 _NOBODY = 65534
+_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _USER = "holdfast"
 _PATIENCE = 30.0
 #: A test must not wait for a disk that it does not ask about. A killed server loses nothing by it:
@@ -73,6 +77,12 @@ def _as_user() -> dict[str, Any]:
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": "/"}
 
 
+def _end_with_the_tests() -> None:
+    """Tests that are killed leave no server behind: Linux ends it with its parent."""
+    if _PRCTL is not None:
+        _PRCTL(_PDEATHSIG, int(signal.SIGQUIT), 0, 0, 0)
+
+
 class Server:
     """One server with a folder of its own; it can be killed and started again."""
 
@@ -112,6 +122,7 @@ class Server:
                 ],
                 stdout=log,
                 stderr=log,
+                preexec_fn=_end_with_the_tests,  # noqa: PLW1509 - it is one call of the kernel
                 **_as_user(),
             )
         deadline = time.monotonic() + _PATIENCE

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 
-from holdfast.model.item import Item
+from holdfast.model.item import ARCHIVED_KINDS, Item
 from holdfast.model.plan import Action
 from holdfast.model.text import format_duration
 from holdfast.policy.decision import REASONS, Decision, kept_because
@@ -145,9 +145,10 @@ def _judge(
     if rules.max_age is None:
         return Decision(item, Action.REMOVE, "not kept by any keep rule", undoable=use_trash)
     age = now - item.last_active_at
+    since = "archived" if item.kind in ARCHIVED_KINDS else "active"
     if age <= rules.max_age:
-        return Decision(item, Action.KEEP, _active_within(rules.max_age))
-    reason = _older_than(rules.max_age, format_duration(age))
+        return Decision(item, Action.KEEP, _within(since, rules.max_age))
+    reason = _older_than(rules.max_age, since, format_duration(age))
     return Decision(item, Action.REMOVE, reason, undoable=use_trash)
 
 
@@ -161,10 +162,11 @@ def by_group(items: Iterable[Item]) -> Iterator[tuple[str, str, list[Item]]]:
 
 
 @lru_cache(REASONS)
-def _active_within(limit: float) -> str:
-    return f"active within {format_duration(limit)}"
+def _within(since: str, limit: float) -> str:
+    return f"{since} within {format_duration(limit)}"
 
 
 @lru_cache(REASONS)
-def _older_than(limit: float, ago: str) -> str:
-    return f"older than {format_duration(limit)}: last active {ago} ago"
+def _older_than(limit: float, since: str, ago: str) -> str:
+    last = "last active" if since == "active" else since
+    return f"older than {format_duration(limit)}: {last} {ago} ago"

@@ -136,7 +136,7 @@ def _begin(source: Source, target: Target) -> None:
     if next(target.heads(), None) is not None or target.beside().ledger:
         raise UsageError(
             f"{target.place} is not empty; a store is copied into an empty one.",
-            hint="To add sessions to a store: holdfast sessions export, then import.",
+            hint="To add sessions to a store, export them and import them there.",
         )
     target.begin(source.place)
 

@@ -24,18 +24,23 @@ _OF_SESSION = "\ufdd0"
 _TOTALS = ", ".join(f"{total} = %s" for total in TOTALS)
 _SET_TOTALS = f"UPDATE sessions SET last_active_at = %s, {_TOTALS} WHERE number = %s"  # noqa: S608
 #: See `append_messages` in schema_1.sql.
-APPEND = """
+_APPEND = """
     SELECT * FROM append_messages(
-        %s, %s::bigint, %s::smallint, %s, %s, %s::text[], %s::float8[], %s::smallint[],
-        %s::bytea[], %s::bytea[], %s::bigint[], %s, %s::text[], %s::text[], %s::bigint[],
-        %s::float8[])
+        %s, %s::bigint, %s::smallint, %s, %s, {texts}, %s::float8[], %s::smallint[], {bytes},
+        {bytes}, %s::bigint[], %s, %s::text[], {models}, %s::bigint[], %s::float8[])
 """
+_SEVERAL = _APPEND.format(texts="%s::text[]", bytes="%s::bytea[]", models="%s::text[]")
+# Most appends are one message: to find out how a list is written takes as long as to send it.
+_ONE = _APPEND.format(texts="ARRAY[%s]::text[]", bytes="ARRAY[%s]::bytea[]", models="%s::text[]")
+_ONE_USED = _APPEND.format(
+    texts="ARRAY[%s]::text[]", bytes="ARRAY[%s]::bytea[]", models="ARRAY[%s]::text[]"
+)
 
 
 def appended(
     session_id: str, rows: Sequence[Encoded], now: float, *, book: bool
-) -> tuple[Any, ...]:
-    """What `append_messages` takes of messages."""
+) -> tuple[str, Sequence[Any]]:
+    """How to call `append_messages`, and what it takes of messages."""
     zero = Session(id="", source="", started_at=now, last_active_at=now, model=_OF_SESSION)
     sums = with_totals(zero, rows, now)
     used = used_by(zero, [message for message, _ in rows], now) if book else {}
@@ -47,7 +52,12 @@ def appended(
         sums.bytes,
     )
     roles, times, forms, bodies, fields = _columns(rows, now)
-    return (
+    models = [None if model == _OF_SESSION else content.storable(model) for _, _, model in used]
+    statement = _SEVERAL
+    if len(rows) == 1:
+        [roles], [bodies], [fields] = roles, bodies, fields
+        statement = _ONE_USED if models else _ONE
+    return statement, (
         session_id,
         now,
         roles,
@@ -57,8 +67,8 @@ def appended(
         fields,
         _numbers(totals),
         sums.cost,
-        [day for day, _, _ in used],
-        [None if model == _OF_SESSION else content.storable(model) for _, _, model in used],
+        "{" + ",".join(f'"{day}"' for day, _, _ in used) + "}",
+        (models[0] if len(rows) == 1 else models) if models else "{}",
         _numbers(
             count
             for usage in used.values()

@@ -162,7 +162,7 @@ class PostgresSessionStore:
             with self.database.write() as db:
                 _, found = self._open(db, session_id)
                 return Addition(numbers=(), before=found, after=found)
-        given = message_rows.appended(storable(session_id) or "", rows, now, book=book)
+        statement, given = message_rows.appended(storable(session_id) or "", rows, now, book=book)
 
         def read(result: Result) -> Addition:
             row = result.first
@@ -180,7 +180,7 @@ class PostgresSessionStore:
             return Addition(numbers=tuple(numbers), before=pure.without(after, rows), after=after)
 
         added = self.database.call(
-            message_rows.APPEND, lambda *who: (*who, *given), recover=recover, read=read
+            statement, lambda *who: (*who, *given), recover=recover, read=read
         )
         self._heard.note()
         self._count(len(added.numbers))
