@@ -228,7 +228,7 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
     two.write("token.txt", "changed since")
     (undone,) = restored.undo().outcomes
     assert (undone.result, undone.reason) == (Result.BROUGHT_BACK, "")
-    assert not (undone.in_part or undone.written)
+    assert (undone.in_part, undone.written) == (False, ())
     assert everything(two.project).keys() == {"token.txt"}
     assert (two.project / "token.txt").read_text() == "changed since"
 
