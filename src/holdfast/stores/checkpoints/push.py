@@ -254,7 +254,7 @@ class Pusher:
             checkpoint,
             tree=root.hex(),
             not_captured=(*checkpoint.not_captured, *told),
-            origin=f"pushed:{checkpoint.known_id}:{checkpoint.tree}",
+            origin=f"pushed:{checkpoint.id}:{checkpoint.tree}",  # the id that a push shows
         )
         oid = trees.put(Kind.COMMIT, commit_bytes(smaller)).hex()
         return _Made(path=path, oid=oid, told=Outgoing(checkpoint=checkpoint, left=told))
