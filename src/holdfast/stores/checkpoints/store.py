@@ -182,9 +182,7 @@ class ShadowGitStore(CheckpointWriter):
     ) -> Rollback:
         with self._between(target, safety) as (restorer, one, other):
             wanted = _inside(one, paths)
-            return restorer.restore(
-                one, other, paths=wanted, now=now, shown=shown, undoing=undoing
-            )
+            return restorer.restore(one, other, paths=wanted, now=now, shown=shown, undoing=undoing)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

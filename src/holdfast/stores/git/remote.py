@@ -74,8 +74,8 @@ _BY_THE_REMOTE = "[remote rejected]"
 _SAID_THERE = "remote:"
 #: What git says over there, whoever refuses.
 _OF_GIT = re.compile(
-    r"(error: hook declined|(Enumerating|Counting|Compressing|Receiving|Resolving|Unpacking|Checking)"
-    r" |Total \d)"
+    r"error: hook declined|Total \d"
+    r"|(Enumerating|Counting|Compressing|Receiving|Resolving|Unpacking|Checking) "
 )
 _MOST_WORDS = 500
 _REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
