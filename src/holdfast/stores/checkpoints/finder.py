@@ -104,7 +104,7 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
 def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
     held = refs(layout)
     matches = [one for one in held if one.checkpoint.startswith(prefix)]
-    matches = matches or _called_so_elsewhere(layout, held, prefix)
+    matches = matches or list(_called_so_elsewhere(layout, held, prefix))
     check_one(prefix, list(dict.fromkeys(one.checkpoint for one in matches)))
     return matches
 
