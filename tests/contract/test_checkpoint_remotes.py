@@ -198,6 +198,7 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 ) -> None:
     one.write("token.txt", "s3cret")
     one.write("big.bin", Random(1).randbytes(60_000))
+    one.write("notes.txt")
     taken = one.take("with a secret")
     secret = git_remotes.git("hash-object", str(one.project / "token.txt")).strip()
     one.write(".gitignore", "token.txt\n")
@@ -211,6 +212,7 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 
     (found, _) = _fetched(two)
     assert {each.path for each in found.not_captured} == {"big.bin", "token.txt"}
+    assert found.files_changed == 1  # notes.txt; what stayed there does not count
     # The id that the push showed is understood here, too, in full and in part.
     assert found.id != taken
     for known in (taken, taken[:12], taken[:6]):

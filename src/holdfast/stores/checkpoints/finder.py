@@ -109,7 +109,7 @@ def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
     return matches
 
 
-def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> Sequence[Ref]:
+def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> list[Ref]:
     """The checkpoints of other machines that have such an id over there. One that was sent without
     some of its files has another id here; its reference keeps the beginning of the first."""
     likely = [
