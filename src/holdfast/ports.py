@@ -782,7 +782,12 @@ class CheckpointStore(CheckpointTaker, Protocol):
         """What a restore would do to the working tree as it is. Touches nothing in it."""
 
     def preview_undo(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+        self,
+        target: str,
+        safety: str,
+        *,
+        paths: Sequence[str] | None = None,
+        undoing: bool = False,
     ) -> Preview:
         """What undoing a restore would do now: `restore` with the same two checkpoints, exchanged.
         Touches nothing in the working tree."""
@@ -795,10 +800,12 @@ class CheckpointStore(CheckpointTaker, Protocol):
         paths: Sequence[str] | None = None,
         now: float,
         shown: Preview | None = None,
+        undoing: bool = False,
     ) -> Rollback:
         """Bring the working tree from the safety checkpoint to the target, or only the given paths
         and what is below them. Repeated, it finishes; with the two swapped, it is undone. With
-        `shown` it does only what that preview said: what changed since is left alone and named."""
+        `shown` it does only what that preview said: what changed since is left alone and named.
+        With `undoing`, what the restore from the target to here did not touch is not touched."""
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from tests.cli.checkpoint_bench import (
     ODD_TEXT,
     PROMISED,
@@ -201,7 +202,13 @@ def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, 
     shown = ok(machine, "list", "--all-projects")
     assert str(other) in "".join(shown.out.split()), "a long name may be folded anywhere"
     assert run(machine, "list", str(project), "--all-projects").code == 2
-    assert "That session has no checkpoints" in ok(machine, "list", str(other), "--session=x").out
+    assert "That session has no checkpoints" in ok(machine, "list", str(project), "--session=s").out
+    with closing(open_sessions(machine.home)) as sessions:
+        bare = sessions.create(source="cli").id
+    assert "That session has no checkpoints" in ok(machine, "list", "--session", bare).out
+    unknown = run(machine, "list", str(other), "--session=ffffffff")
+    assert unknown.code == machine.run("sessions", "show", "ffffffff").code != 0
+    assert "There is no session 'ffffffff'" in unknown.err
 
 
 def test_a_project_that_is_gone_is_still_listed(

@@ -130,6 +130,32 @@ def test_only_what_connect_made_leaves_with_our_entries(
         text = '{"hooks": {}, "model": "a"}' if text == '{"model": "a"}' else text
 
 
+@pytest.mark.parametrize(
+    ("agent", "text"),
+    [
+        ("claude-code", '{"model": "a","hooks":{}}'),
+        ("claude-code", '{"model": "a","hooks":{"PreToolUse":[]}}'),
+        ("claude-code", '{"model": "a", "hooks": {\n\t"PreToolUse": []\n}}'),
+        ("gemini", '{"hooks":{}}'),
+    ],
+)
+def test_connecting_again_changes_nothing_however_it_is_written(
+    agent: str, text: str, machine: Machine, inside: Inside
+) -> None:
+    path = machine.user / SETTINGS[agent]
+    path.parent.mkdir()
+    path.write_text(text)
+    inside.ok("connect", agent, "--yes")
+    once = path.read_text()
+    assert "Nothing to do" in inside.ok("connect", agent, "--yes").out
+    # What somebody wrote behind our entries is no reason to write them anew.
+    path.write_text(once.replace('"command": "', '"command":   "'))
+    assert "Nothing to do" in inside.ok("connect", agent, "--yes").out
+    path.write_text(once)
+    inside.ok("disconnect", agent, "--yes")
+    assert path.read_text() == text
+
+
 def test_a_settings_file_that_is_a_link_stays_one(machine: Machine, inside: Inside) -> None:
     dotfiles = machine.user / "dotfiles" / "claude.json"
     dotfiles.parent.mkdir()

@@ -74,8 +74,11 @@ def test_a_run_is_undone_byte_for_byte(machine: Machine, project: Path) -> None:
 
 
 def test_checkpoints_on_the_way_belong_to_the_run(machine: Machine, project: Path) -> None:
-    code, said, _ = run(machine, project, *sh("echo 1 > one; sleep 1.3; echo 2 > two; sleep 0.9"))
+    holder = f"grep -rha --include=watching holdfast {machine.home} > {machine.root / 'holder'}"
+    command = f"echo 1 > one; sleep 1.3; {holder}; echo 2 > two; sleep 0.9"
+    code, said, _ = run(machine, project, *sh(command))
     assert code == 0
+    assert "`holdfast run`" in (machine.root / "holder").read_text()  # what a second one is told
     listed = machine.json("checkpoints", "list", "--all-projects", "--session", said["session"])[
         "checkpoints"
     ]

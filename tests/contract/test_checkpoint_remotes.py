@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import threading
@@ -20,7 +21,7 @@ import pytest
 
 import holdfast
 from holdfast import HoldfastError, Home
-from holdfast.errors import RemoteError, UsageError
+from holdfast.errors import RemoteError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
@@ -197,6 +198,7 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 ) -> None:
     one.write("token.txt", "s3cret")
     one.write("big.bin", Random(1).randbytes(60_000))
+    one.write("notes.txt")
     taken = one.take("with a secret")
     secret = git_remotes.git("hash-object", str(one.project / "token.txt")).strip()
     one.write(".gitignore", "token.txt\n")
@@ -210,12 +212,27 @@ def test_large_files_and_what_is_ignored_by_now_stay_here(
 
     (found, _) = _fetched(two)
     assert {each.path for each in found.not_captured} == {"big.bin", "token.txt"}
+    assert found.files_changed == 1  # notes.txt; what stayed there does not count
+    # The id that the push showed is understood here, too, in full and in part.
+    assert found.id != taken
+    for known in (taken, taken[:12], taken[:6]):
+        assert two.checkpoints.get(known).id == found.id
+    for other in (f"{taken[:12]}0000", f"{taken[:8]}{'0' * 32}"):
+        with pytest.raises(UnknownCheckpointError):
+            two.checkpoints.get(other)
     two.write("token.txt", "of this machine")
-    two.checkpoints.restore(found.id, maps={str(one.project): two.project})
+    restored = two.checkpoints.restore(taken[:12], maps={str(one.project): two.project})
     # What did not come is not taken for deleted.
     assert (two.project / "token.txt").read_text() == "of this machine"
     assert (two.project / "src/1.txt").is_file()
     assert not (two.project / "big.bin").exists()
+    # The restore did not touch it, so the undo has nothing to do with it, whatever became of it.
+    two.write("token.txt", "changed since")
+    (undone,) = restored.undo().outcomes
+    assert (undone.result, undone.reason) == (Result.BROUGHT_BACK, "")
+    assert (undone.in_part, undone.written) == (False, ())
+    assert everything(two.project).keys() == {"token.txt"}
+    assert (two.project / "token.txt").read_text() == "changed since"
 
 
 def test_a_remote_must_be_named_and_the_projects_own_is_refused(one: Machine, remote: Path) -> None:
@@ -264,6 +281,25 @@ def test_a_remote_that_rejects_says_why_and_nothing_is_lost(one: Machine, remote
     hook.unlink()
     assert len(one.checkpoints.push("backup", one.project).accepted) == 1
     assert len(git_remotes.checkpoints(remote)) == 1
+
+
+def test_what_a_hook_says_is_the_reason(one: Machine, remote: Path) -> None:
+    hook = _hook(remote, "pre-receive", "echo 'policy: no pushes on Fridays' >&2; exit 1")
+    (sent,) = one.checkpoints.push("backup", one.project).refused
+    assert sent.refused == "pre-receive hook declined: policy: no pushes on Fridays"
+    long = "echo '\033[31mred'; for n in $(seq 200); do echo line $n; done; exit 1"
+    hook.write_text(f"#!/bin/sh\n{long}\n")
+    (sent,) = one.checkpoints.push("backup", one.project).refused
+    assert "red / line 1 / line 2 / line 3" in sent.refused
+    assert len(sent.refused) < 600
+
+
+def test_the_reason_of_a_failure_is_whole(one: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    one.checkpoints.add_remote("gone", f"git://127.0.0.1:{port}/x.git")
+    with pytest.raises(RemoteError, match="Connection refused"):
+        one.checkpoints.fetch("gone")
 
 
 @pytest.mark.deep

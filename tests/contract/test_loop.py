@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import subprocess
 import threading
@@ -22,6 +23,7 @@ from holdfast.hooks.serve import serve
 from holdfast.model.checkpoint import NotCaptured, Taking
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
 from holdfast.stores.checkpoints.writer import CheckpointWriter
+from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import replace
 from tests.builders import NOW
 from tests.unit.test_meters import OpenCode, append, claude_answer, claude_result
@@ -284,6 +286,25 @@ def test_what_cannot_be_done_is_said_and_the_user_decides(
     if how == "allow":
         assert said == Decision()
         assert "No space left" in session.loop.calls("s1")[0].missed
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "The disk is full. Free"),
+        (OSError(errno.EACCES, "Permission denied", "/n"), "Permission denied: /n."),
+    ],
+)
+def test_a_call_that_cannot_be_counted_is_told_in_words(
+    error: OSError, words: str, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FileLoopBook, "keep", full)
+    said = Session(home, project).tool().notice
+    assert f"this call cannot be counted. {words}" in said
+    assert "Errno" not in said
 
 
 LARGE = NotCaptured(path="film.mkv", reason="too large: 2 GB, the limit is 10 MB")

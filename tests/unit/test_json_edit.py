@@ -98,6 +98,12 @@ def test_lines_end_as_they_do_in_the_file() -> None:
     assert json_edit.remove(changed, AT, is_ours) == text
 
 
+@pytest.mark.parametrize("text", ['{"hooks":{}}', '{"a": 1,"hooks":{"PreToolUse":[]}}'])
+def test_our_own_lines_do_not_change_how_far_the_file_indents(text: str) -> None:
+    changed = json_edit.add(json_edit.add(text, AT, OURS), ("hooks", "Prompt"), OURS)
+    assert '\n    "Prompt": [\n      {\n        "matcher"' in changed
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -175,6 +175,12 @@ class Checkpoints(CheckpointRemotes):
             listed = [each for each in listed if each.session == wanted or each.id in started]
         return [*listed[:limit]]
 
+    def has_session(self, session: SessionRef) -> bool:
+        """Whether a session is known here, by a checkpoint in any project or by a call of a tool:
+        by its id or the start of it."""
+        book = FileLoopBook(self._place.state)
+        return bool(self.list(session=session) or book.beginning(session_id(session)))
+
     def get(self, which: Which) -> Checkpoint:
         """One checkpoint, by its id or the start of one.
 
@@ -278,12 +284,14 @@ class Checkpoints(CheckpointRemotes):
         settle: Duration | None = None,
         session: SessionRef | None = None,
         told: Callable[[WatchStep], None] = lambda _: None,
+        command: str = "checkpoints watch",
     ) -> Watched:
         """Watch a directory until `stopped` returns True, and take a checkpoint after each change,
         once nothing has changed for `settle`. With `session`, they belong to that session.
 
         `told` is called for every attempt. One process at a time may watch a directory; in a second
-        one this raises `BusyError`. The home is created if it does not exist.
+        one this raises `BusyError`, which names the `command` of the first. The home is created if
+        it does not exist.
         """
         workdir, pace = directory(path), Pace()
         if settle is not None:
@@ -296,7 +304,7 @@ class Checkpoints(CheckpointRemotes):
         )
         if first.id is None:
             raise HoldfastError(f"{workdir} cannot be watched. {first.reason}.")
-        with following(writer.layout, workdir) as follower:
+        with following(writer.layout, workdir, holder=command) as follower:
             return watch(
                 writer,
                 workdir,

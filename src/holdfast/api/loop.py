@@ -7,6 +7,7 @@ the user's setting (`hooks.on_failure`) decides whether the tool runs then.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -57,7 +58,7 @@ from holdfast.policy.loop_guard import (
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.project_root import VERSION_CONTROL, project_root
 from holdfast.policy.spending import Measure
-from holdfast.stores.files import read_file
+from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
 from holdfast.value import dataclass, replace
@@ -250,7 +251,7 @@ class Loop:
                 book.keep(noted)
                 state = noted
         except Exception as error:  # noqa: BLE001 - the checkpoint must be taken all the same
-            undecided = undecided or f"this call cannot be counted: {_words(error)}"
+            undecided = undecided or f"this call cannot be counted. {_words(error)}"
             known = not self._is_news(event, undecided)
         if state is None:  # the note is not ours at the moment
             state = book.look(event.agent, event.session)
@@ -540,4 +541,9 @@ def _words(error: Exception) -> str:
     if isinstance(error, HoldfastError):
         message = error.message if error.message[-1:] in ".!?" else f"{error.message}."
         return message if error.hint is None else f"{message} {error.hint}"
-    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    if not isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return next_step(error) or DISK_FULL
+    where = "" if error.filename is None else f": {error.filename}"
+    return f"{error.strerror or error}{where}."

@@ -421,6 +421,17 @@ class Machine:
             hint=near[0] if near else "`holdfast sessions list` shows them.",
         )
 
+    def expect(self, prefix: str, place: Place) -> None:
+        """Raise what `resolve` does for a session that no home has, no archive, and not the home at
+        `place` either, which need not be one of ours."""
+        try:
+            self.resolve(prefix, archive=True)
+        except UnknownSessionError as error:
+            try:
+                SessionView(place).resolve(prefix)
+            except HoldfastError:
+                raise error from None
+
     def located(
         self, ids: Ids, *, surely: bool = False, store: bool = True, archive: bool = False
     ) -> Sequence[tuple[AgentHome, Sequence[str]]]:

@@ -229,7 +229,13 @@ class _Watching:
 
     def _watch(self, checkpoints: Checkpoints, workdir: Path, session: str) -> None:
         try:
-            checkpoints.watch(workdir, stopped=self._over.is_set, session=session, told=self._hear)
+            checkpoints.watch(
+                workdir,
+                stopped=self._over.is_set,
+                session=session,
+                told=self._hear,
+                command="run",
+            )
         except HoldfastError as error:  # the command goes on; the summary says it
             self.error = error.message
 

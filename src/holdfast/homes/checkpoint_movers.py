@@ -341,7 +341,11 @@ class RollBack:
         item = removal.item
         try:
             done = store.restore(
-                item.version, item.target, paths=item.paths or None, now=self._clock()
+                item.version,
+                item.target,
+                paths=item.paths or None,
+                now=self._clock(),
+                undoing=True,
             )
         except UnknownCheckpointError as error:
             return removal.end(Result.FAILED, f"a checkpoint that it needs is gone: {error}")

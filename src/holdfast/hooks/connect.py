@@ -178,9 +178,7 @@ def _planned(
     old = text_of(path)
     start = "{}\n" if old is None or not old.strip() else old
     try:
-        new = _without(setup.agent, start, made)
-        if connecting:
-            new = _with(setup, new)
+        new = _with(setup, start) if connecting else _without(setup.agent, start, made)
         json_edit.value_of(new, json_edit.parse(new))
     except UsageError as error:
         raise UsageError(f"{path}: {error.message} Nothing was changed.") from None
@@ -194,18 +192,29 @@ def _planned(
 
 
 def _with(setup: Setup, text: str) -> str:
+    """An entry that is there already stays as it is written, so that doing it again changes
+    nothing; another one of ours is replaced."""
     for event in AGENTS[setup.agent].events:
-        text = json_edit.add(text, ("hooks", event), _entry(setup, event))
+        entry = _entry(setup, event)
+        there = [each for each in entries_of(text, event) if our_command(each) is not None]
+        without = _without_ours(text, event)  # refuses what is not clear, in any case
+        if there != [entry]:
+            text = json_edit.add(without, ("hooks", event), entry)
     return text
 
 
 def _without(agent: str, text: str, made: Collection[tuple[str, ...]]) -> str:
     for event in AGENTS[agent].events:
-        stay = {("hooks",), ("hooks", event)}.difference(made)
-        text = json_edit.remove(text, ("hooks", event), is_ours, stay=stay)
-        # Somebody may have put a handler of theirs into our entry: that one stays.
-        for number in range(len(entries_of(text, event))):
-            text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
+        text = _without_ours(text, event, made)
+    return text
+
+
+def _without_ours(text: str, event: str, made: Collection[tuple[str, ...]] = ()) -> str:
+    stay = {("hooks",), ("hooks", event)}.difference(made)
+    text = json_edit.remove(text, ("hooks", event), is_ours, stay=stay)
+    # Somebody may have put a handler of theirs into our entry: that one stays.
+    for number in range(len(entries_of(text, event))):
+        text = json_edit.remove(text, ("hooks", event, number, "hooks"), is_our_handler)
     return text
 
 

@@ -210,7 +210,7 @@ def _at(node: Node, path: Sequence[str | int]) -> Node:
 
 def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") -> str:
     """One more member at the end of an object or a list, in the style of the file."""
-    unit = _unit(text)
+    unit = _unit(text, parse(text))
     line = "\r\n" if "\r\n" in text else "\n"
     inner = line + unit * (depth + 1)
     written = json.dumps(value, indent=unit or None, ensure_ascii=False)
@@ -274,7 +274,23 @@ def _is_comment(gap: str) -> bool:
     return "/" in gap
 
 
-def _unit(text: str) -> str:
-    """How far the file indents, from its first indented line; two blanks in one without any."""
+def _unit(text: str, root: Node) -> str:
+    """How far the file indents a level: as its first member on a line of its own, which may stand
+    deeper than the first level. Two blanks in a file without any."""
     found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
+    if found is None:
+        return "  "
+    depth = _depth(root, found.start(1))
+    indent = found[1]
+    unit = indent[: len(indent) // depth] if depth else ""
+    return unit if unit * depth == indent else indent
+
+
+def _depth(node: Node, at: int) -> int:
+    """How many containers there are around a place in the text."""
+    depth, inner = 0, node if node.start < at < node.end else None
+    while inner is not None:
+        depth += inner.kind in ("object", "array")
+        inside = (each for _, _, each in inner.members if each.start < at < each.end)
+        inner = next(inside, None)
+    return depth

@@ -135,6 +135,9 @@ class Tools:
             found = home.checkpoints.list(
                 directory, session=session, limit=_within(limit, _MOST_PATHS)
             )
+            if session is not None and not found and not home.checkpoints.has_session(session):
+                with self._machine(None) as machine:
+                    machine.expect(session, self._place())
         return {"checkpoints": [_checkpoint(each) for each in found]}
 
     def diff_checkpoint(
@@ -216,8 +219,11 @@ class Tools:
 
     @contextmanager
     def _home(self) -> Iterator[Home]:
-        with Home(Place(self.home, clock=self.clock, command="holdfast mcp")) as home:
+        with Home(self._place()) as home:
             yield home
+
+    def _place(self) -> Place:
+        return Place(self.home, clock=self.clock, command="holdfast mcp")
 
 
 def restore_question(plan: CheckpointRestorePlan, command: str) -> str:

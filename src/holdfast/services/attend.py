@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.text import format_cost, format_duration
+from holdfast.model.text import format_cost, format_count, format_duration, one_line
 from holdfast.ports import Clock
 from holdfast.value import dataclass, replace
 
@@ -52,9 +52,20 @@ class Spent:
         return None if self.unpriced else self.known
 
     @property
+    def in_words(self) -> str:
+        """`10 tokens, $0.50, in 1 session`, and what of that is not known."""
+        tokens = format_count(self.tokens, "token")
+        sessions = format_count(len(self.sessions), "session")
+        cost = f", {self.cost_in_words}," if self.known or not self.unpriced else ""
+        used = f"{tokens}{cost} in {sessions}"
+        if not self.unpriced:
+            return used
+        whose = "the rest" if self.known else "they"
+        models = ", ".join(map(one_line, self.unpriced))
+        return f"{used}; what {whose} cost is not known: no price for {models}"
+
+    @property
     def cost_in_words(self) -> str:
-        if self.unpriced and not self.known:
-            return "an unknown amount"
         return f"{'at least ' if self.unpriced else ''}{format_cost(self.known)}"
 
 

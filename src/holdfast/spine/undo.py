@@ -117,7 +117,9 @@ def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
     for each in wanted:
         item, workdir = each.item, known.get(each.item.id, each.item.id)
         try:
-            preview = store.preview_undo(item.version, item.target, paths=item.paths or None)
+            preview = store.preview_undo(
+                item.version, item.target, paths=item.paths or None, undoing=True
+            )
         except HoldfastError as error:
             found[each.key] = Foreseen(workdir=workdir, problem=error.message)
         else:

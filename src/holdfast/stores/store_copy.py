@@ -80,6 +80,9 @@ class Target(Source, Protocol):
     def finish(self) -> None:
         """It is whole."""
 
+    def index(self) -> Iterator[int]:
+        """Index messages for search, some at a time; how many wait still. May end at any time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
@@ -118,6 +121,7 @@ def copy(source: Source, target: Target, progress: Progress) -> Copied:
     changed = source.has_changed()
     if not changed:
         target.finish()
+        _index(target, compared.messages, progress)
     return Copied(
         sessions=len(heads),
         messages=compared.messages,
@@ -125,6 +129,13 @@ def copy(source: Source, target: Target, progress: Progress) -> Copied:
         moved=moved,
         changed=changed,
     )
+
+
+def _index(target: Target, total: int, progress: Progress) -> None:
+    for left in target.index():
+        progress.step("indexing messages", max(0, total - left), total)
+        if progress.stop_requested():
+            break  # a search reads the rest itself
 
 
 def _begin(source: Source, target: Target) -> None:

@@ -204,6 +204,8 @@ def list_(
     with progress("reading the checkpoints"):
         everything = checkpoints.list(workdir)
         matching = everything if session is None else checkpoints.list(workdir, session=session)
+        if session is not None and not matching and not checkpoints.has_session(session):
+            invocation.machine.expect(session, invocation.open_place())
     found = in_order(matching, _LIST_KEYS, sort)[:limit]
     others = () if everything or workdir is None else checkpoints.projects()
     elsewhere = [each for each in others if not each.machine]

@@ -178,9 +178,7 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     if ending.left:
         note("warning: something that it started still runs, and no limit holds for it any more.")
     if spent.tokens or spent.known:
-        used = format_count(spent.tokens, "token")
-        sessions = format_count(len(spent.sessions), "session")
-        note(f"  Used {used}, {spent.cost_in_words}, in {sessions}.")
+        note(f"  Used {spent.in_words}.")
     if report.left_open:
         note(f"warning: the session of the run is not marked as ended: {report.left_open}")
     if report.changes_unknown:

@@ -36,7 +36,8 @@ from holdfast.stores.git.trees import Trees, is_id, read_commit
 from holdfast.value import dataclass, replace
 
 _FORMAT = 1
-_ID_DIGITS = 8
+#: How much of its id the name of a reference holds.
+NAME_DIGITS = 8
 _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
@@ -66,7 +67,7 @@ def write_checkpoint(
     Write-order rule: the objects are durable before the reference that makes them a checkpoint.
     """
     commit = trees.put(Kind.COMMIT, commit_bytes(checkpoint)).hex()
-    ref = f"{REFS}{checkpoint.project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
+    ref = f"{REFS}{checkpoint.project}/{order:0{_ORDER_DIGITS}d}-{commit[:NAME_DIGITS]}"
     with NewReference(layout.store, ref, commit) as reference:
         new.flush([reference.fd])
         reference.publish()

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.arguments import ambiguous
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
-from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
+from holdfast.stores.checkpoints.checkpoint_commit import (
+    NAME_DIGITS,
+    Ref,
+    order_of,
+    parse,
+    shown_refs,
+)
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, machine_of, opened
 from holdfast.stores.git.refs import each_ref
@@ -82,7 +88,8 @@ def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str,
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:
-    """The one checkpoint whose id begins with `prefix`."""
+    """The one checkpoint whose id begins with `prefix`; if there is none, the one that is called so
+    on the machine that it comes from."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
     for _, found in _read(layout, matches[0].path):
@@ -95,9 +102,27 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
 
 
 def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
-    matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
+    held = refs(layout)
+    matches = [one for one in held if one.checkpoint.startswith(prefix)]
+    matches = matches or list(_called_so_elsewhere(layout, held, prefix))
     check_one(prefix, list(dict.fromkeys(one.checkpoint for one in matches)))
     return matches
+
+
+def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> list[Ref]:
+    """The checkpoints of other machines that have such an id over there. One that was sent without
+    some of its files has another id here; its reference keeps the beginning of the first."""
+    likely = [
+        one
+        for one in held
+        if machine_of(one.project) and one.name.partition("-")[2].startswith(prefix[:NAME_DIGITS])
+    ]
+    return [
+        one
+        for one in likely
+        for _, read in _read(layout, one.path)
+        if read.known_id.startswith(prefix)
+    ]
 
 
 def check_one(

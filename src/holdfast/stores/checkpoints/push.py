@@ -25,8 +25,10 @@ from holdfast.stores import lock
 from holdfast.stores.checkpoints import remotes
 from holdfast.stores.checkpoints.checkpoint_commit import (
     Ref,
+    all_refs,
     commit_bytes,
     plain_commit,
+    read_checkpoint,
     shown_refs,
 )
 from holdfast.stores.checkpoints.content import FILES, RECORD, content_of
@@ -229,13 +231,14 @@ class Pusher:
                 trees = Trees(objects, new)
                 sieve = Sieve(self._layout, trees, self._limit)
                 plan.made = [
-                    self._reduced(trees, sieve, path, each.checkpoint)
+                    self._reduced(trees, sieve, path, each)
                     for path, each in sorted(plan.new.items())
                 ]
                 new.flush()
         return plan.made
 
-    def _reduced(self, trees: Trees, sieve: Sieve, path: str, checkpoint: Checkpoint) -> _Made:
+    def _reduced(self, trees: Trees, sieve: Sieve, path: str, one: Chosen) -> _Made:
+        checkpoint = one.checkpoint
         left = sieve.left(checkpoint)
         if not left:
             return _Made(path=path, oid=checkpoint.id, told=Outgoing(checkpoint=checkpoint))
@@ -250,11 +253,13 @@ class Pusher:
         told = tuple(
             NotCaptured(path=path_text(path), reason=why) for path, why in sorted(left.items())
         )
+        changed = sieve.changed(one.ref, content.files, left)
         smaller = replace(
             checkpoint,
             tree=root.hex(),
             not_captured=(*checkpoint.not_captured, *told),
-            origin=f"pushed:{checkpoint.known_id}:{checkpoint.tree}",
+            files_changed=max(0, checkpoint.files_changed - changed),
+            origin=f"pushed:{checkpoint.id}:{checkpoint.tree}",  # the id that a push shows
         )
         oid = trees.put(Kind.COMMIT, commit_bytes(smaller)).hex()
         return _Made(path=path, oid=oid, told=Outgoing(checkpoint=checkpoint, left=told))
@@ -287,6 +292,7 @@ class Sieve:
         self._limit = limit
         self._sizes: dict[bytes, int] = {}
         self._ignored: dict[tuple[str, bytes], bool] = {}
+        self._refs: Sequence[Ref] | None = None
 
     def left(self, checkpoint: Checkpoint) -> Mapping[bytes, str]:
         content = content_of(self._trees, bytes.fromhex(checkpoint.tree))
@@ -300,6 +306,23 @@ class Sieve:
                     words = {"size": format_bytes(size), "limit": format_bytes(self._limit)}
                     left[path] = _TOO_LARGE.format(**words)
         return left
+
+    def changed(self, ref: Ref, files: bytes, left: Collection[bytes]) -> int:
+        """How many of these files a checkpoint counts as changed: those that are not as in the one
+        before it, which may be in the trash by now. 0 if that one is damaged."""
+        if self._refs is None:
+            self._refs = all_refs(self._layout)
+        earlier = [
+            each for each in self._refs if each.project == ref.project and each.order < ref.order
+        ]
+        if not earlier:
+            return len(left)
+        last = max(earlier, key=lambda each: each.order)
+        with contextlib.suppress(DamageError):
+            before = read_checkpoint(self._trees, last.checkpoint)
+            was = content_of(self._trees, bytes.fromhex(before.tree)).files
+            return sum(self._trees.at(was, path) != self._trees.at(files, path) for path in left)
+        return 0
 
     def _weigh(self, oids: set[bytes]) -> None:
         new = sorted(oids - self._sizes.keys())

@@ -111,11 +111,16 @@ class Restorer:
         return _foreseen(todo, kept, run.untouched())
 
     def preview_undo(
-        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
+        self,
+        target: Checkpoint,
+        safety: Checkpoint,
+        paths: Sequence[str] | None,
+        *,
+        undoing: bool = False,
     ) -> Preview:
         """What `restore` between these two checkpoints would do now."""
-        asked, cut = self._asked(target, safety, paths, now=0.0)
-        todo = self._steps(target, safety, asked.paths, asked.fresh)
+        asked, cut = self._asked(target, safety, paths, now=0.0, undoing=undoing)
+        todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
             todo = self._without_worktrees(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
@@ -132,17 +137,25 @@ class Restorer:
         paths: Sequence[str] | None,
         now: float,
         shown: Preview | None = None,
+        undoing: bool = False,
     ) -> Rollback:
         """From the safety checkpoint to the target. Repeated after a kill, it finishes. With
-        `shown`, a path that is no longer as the preview saw it is left alone."""
-        asked, cut = self._asked(target, safety, paths, now=now)
+        `shown`, a path that is no longer as the preview saw it is left alone; with `undoing`, a
+        path that the restore from the target to here left alone."""
+        asked, cut = self._asked(target, safety, paths, now=now, undoing=undoing)
         if cut is None and restore_record.under_way(self._folder) is not None:
             self.finish()  # another restore, which was interrupted
-            asked, _ = self._asked(target, safety, paths, now=now)
+            asked, _ = self._asked(target, safety, paths, now=now, undoing=undoing)
         return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
 
     def _asked(
-        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None, *, now: float
+        self,
+        target: Checkpoint,
+        safety: Checkpoint,
+        paths: Sequence[str] | None,
+        *,
+        now: float,
+        undoing: bool,
     ) -> tuple[Restoration, Restoration | None]:
         """The record of a restore, with what the record before it knows; and that one, if that
         restore was interrupted and is the same or the reverse."""
@@ -153,7 +166,8 @@ class Restorer:
         known = cut or restore_record.latest(self._folder)
         if known is not None:
             asked = asked.following(known, cut=cut is not None)
-        return asked, cut
+        # The record knows only the latest restore; an older one may be undone, too.
+        return replace(asked, undoes=asked.undoes or undoing), cut
 
     def finish(self) -> Rollback | None:
         """Finish an interrupted restore; None when there is none."""
@@ -189,7 +203,7 @@ class Restorer:
         after_kill: bool,
         shown: Preview | None = None,
     ) -> Rollback:
-        todo = self._steps(target, safety, asked.paths, asked.fresh)
+        todo = self._asked_steps(asked, target, safety)
         with self._opened(target) as tree:
             todo = self._without_worktrees(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
@@ -286,6 +300,15 @@ class Restorer:
         told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
         todo = without(todo, dict.fromkeys(others, ""))
         return replace(todo, spared=(*todo.spared, *told))
+
+    def _asked_steps(self, asked: Restoration, target: Checkpoint, safety: Checkpoint) -> Steps:
+        """The steps of a restore. An undo touches only what the restore itself touches: a file that
+        the checkpoint had not captured stayed, so there is nothing to undo about it."""
+        todo = self._steps(target, safety, asked.paths, asked.fresh)
+        if not asked.undoes:
+            return todo
+        done = seen(self._steps(safety, target, asked.paths))
+        return without(todo, dict.fromkeys(seen(todo).keys() - done.keys(), ""))
 
     def _steps(
         self,

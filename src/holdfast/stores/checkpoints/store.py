@@ -160,10 +160,15 @@ class ShadowGitStore(CheckpointWriter):
             return restorer.preview(checkpoint, present, _inside(checkpoint, paths))
 
     def preview_undo(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+        self,
+        target: str,
+        safety: str,
+        *,
+        paths: Sequence[str] | None = None,
+        undoing: bool = False,
     ) -> Preview:
         with self._between(target, safety) as (restorer, one, other):
-            return restorer.preview_undo(one, other, _inside(one, paths))
+            return restorer.preview_undo(one, other, _inside(one, paths), undoing=undoing)
 
     def restore(
         self,
@@ -173,10 +178,11 @@ class ShadowGitStore(CheckpointWriter):
         paths: Sequence[str] | None = None,
         now: float,
         shown: Preview | None = None,
+        undoing: bool = False,
     ) -> Rollback:
         with self._between(target, safety) as (restorer, one, other):
             wanted = _inside(one, paths)
-            return restorer.restore(one, other, paths=wanted, now=now, shown=shown)
+            return restorer.restore(one, other, paths=wanted, now=now, shown=shown, undoing=undoing)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

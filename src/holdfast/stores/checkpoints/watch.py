@@ -88,15 +88,18 @@ class FsEvents(Unfollowed):
 
 
 @contextlib.contextmanager
-def following(layout: Layout, workdir: Path) -> Iterator[Following]:
+def following(
+    layout: Layout, workdir: Path, *, holder: str = "checkpoints watch"
+) -> Iterator[Following]:
     """Be the one process that watches a directory; raises `BusyError` when another one does.
+    `holder` is the command that others are told of.
 
     The directory has a checkpoint, whose rules and index say which directories do not matter.
     """
     folder = layout.private(project_of(workdir))
     # The name does not end in `.lock`: reclaiming removes such files.
     with lock.exclusive(
-        folder / "watching", holder="checkpoints watch", wait=0.0, doing="watching", place=workdir
+        folder / "watching", holder=holder, wait=0.0, doing="watching", place=workdir
     ):
         found = _follow(workdir, Git(store=layout.store, folder=folder, work_tree=workdir))
         try:

@@ -69,6 +69,15 @@ _CONFIG = {
 _MODULES = "Blob Large Missing Name Parse Path Symlink Update Url"
 #: A command line has room for this many references.
 _AT_ONCE = 400
+#: How git marks that the other side refused, and what the other side said.
+_BY_THE_REMOTE = "[remote rejected]"
+_SAID_THERE = "remote:"
+#: What git says over there, whoever refuses.
+_OF_GIT = re.compile(
+    r"error: hook declined|Total \d"
+    r"|(Enumerating|Counting|Compressing|Receiving|Resolving|Unpacking|Checking) "
+)
+_MOST_WORDS = 500
 _REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
 #: How git says that a reference is not there, in any of its versions.
 _NO_SUCH_REF = "couldn't find remote ref"
@@ -196,14 +205,17 @@ class RemoteGit:
 
     def _push(self, refspecs: Sequence[str], options: Sequence[str] = ()) -> Mapping[str, str]:
         said = self._run("push", "--porcelain", "--quiet", *options, _THERE, *refspecs, fails=True)
-        refused, told = {}, 0
+        refused = {}
+        words = _words_of_hooks(said.stderr.decode("utf-8", "replace"))
         for line in said.stdout.decode("utf-8", "replace").splitlines():
             flag, _, rest = line.partition("\t")
             if len(flag) == 1 and "\t" in rest:
-                told += 1
                 names, _, summary = rest.partition("\t")
                 if flag == "!":
-                    refused[names.partition(":")[2]] = self._hidden(_reason(summary))
+                    why = _reason(summary)
+                    if words and summary.startswith(_BY_THE_REMOTE):
+                        why = f"{why}: {words}"
+                    refused[names.partition(":")[2]] = self._hidden(why)
         if said.returncode and not refused:
             raise self._failed("push", said)
         return refused
@@ -277,6 +289,8 @@ class RemoteGit:
         text = self._hidden(said.stderr.decode("utf-8", "replace").strip())
         told = [line for line in text.splitlines() if _tells(line)]
         why = told[0] if told else f"git {verb} ended with {said.returncode}"
+        if why.endswith(":") and len(told) > 1:  # the reason is on the next line
+            why = f"{why} {told[1].strip()}"
         hint = next((hint for words, hint in _REASONS if _any(words, text)), None)
         why = re.sub(r"^(fatal|error|remote|ERR): ", "", why).rstrip(".")
         return RemoteError(f"{self.address.shown}: {why}.", hint=hint, said=text)
@@ -374,6 +388,19 @@ def _reason(summary: str) -> str:
     """`[remote rejected] (pre-receive hook declined)` in a few words."""
     found = re.search(r"\((.*)\)\s*$", summary)
     return found[1] if found else _REFUSED.sub("", summary).strip()
+
+
+def _words_of_hooks(errors: str) -> str:
+    """What the remote itself said: git hands it through line by line. git's own lines are left out,
+    and so is what does not fit on a few lines of a terminal."""
+    said = [
+        line.removeprefix(_SAID_THERE).strip()
+        for line in errors.splitlines()
+        if line.startswith(_SAID_THERE)
+    ]
+    own = [line for line in dict.fromkeys(said) if line and not _OF_GIT.match(line)]
+    text = " / ".join(own)
+    return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS].rstrip()}…"
 
 
 def _c_quoted(path: bytes) -> str:

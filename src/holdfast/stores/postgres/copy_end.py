@@ -176,9 +176,13 @@ class PostgresTarget(_End):
             for table in ("sessions", "messages"):
                 self._count_on(table)
             self._db.execute("DELETE FROM facts WHERE name = %s", (FILLED_FROM,))
+
+    def index(self) -> Iterator[int]:
         with contextlib.closing(Database(self._url)) as database:
+            [[left]] = database.query("SELECT count(*) FROM unindexed").rows
             while search_index.catch_up(database):
-                pass
+                left -= 2 * search_index.BATCH
+                yield max(0, left)
 
     def _count_on(self, table: str) -> None:
         """Rows that came with numbers do not move the sequence. To set it, a user needs a right

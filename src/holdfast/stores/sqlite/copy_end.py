@@ -132,10 +132,15 @@ class SqliteTarget:
     def finish(self) -> None:
         with self._database.write() as db:
             db.execute("DELETE FROM facts WHERE name = ?", (FILLED_FROM,))
+
+    def index(self) -> Iterator[int]:
         more = True
         while more:
             with self._database.write() as db:
                 more = search_index.catch_up_some(db)
+                [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
+                left = newest - search_index.indexed(db)
+            yield left
 
 
 def _heads(db: sqlite3.Connection) -> Iterator[Head]:
