@@ -16,6 +16,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.model.arguments import MOST_NAMED
 from holdfast.model.session import (
     Json,
     Message,
@@ -271,6 +272,14 @@ def test_a_prefix_stands_for_its_session(store: SessionStore) -> None:
         store.resolve("20260101")
     with pytest.raises(UnknownSessionError):
         store.resolve("2027")
+
+
+def test_candidates_of_one_moment_are_named_in_one_order(store: SessionStore) -> None:
+    ids = [f"2026{number:02}" for number in range(40)]
+    for session_id in [*ids[1::2], *reversed(ids[::2])]:
+        store.create(a_session(session_id))
+    with pytest.raises(UsageError, match="The newest:\n  " + "\n  ".join(ids[:MOST_NAMED])):
+        store.resolve("2026")
 
 
 def test_messages_are_paged(store: SessionStore) -> None:
