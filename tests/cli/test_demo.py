@@ -74,7 +74,8 @@ def test_the_demo_for_people(used: Machine) -> None:
     assert not (used.home / "operations").exists()
 
 
-@pytest.mark.parametrize("piped", [False, pytest.param(True, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("piped", [False, True])
 def test_the_demo_is_in_colour_on_a_terminal_and_plain_in_a_pipe(
     machine: Machine, piped: bool
 ) -> None:

@@ -205,14 +205,19 @@ SCENARIOS: dict[str, tuple[Callable[[HoldfastHome], None], ...]] = {
 }
 
 
-#: `make test` ends each scenario at one side of a request, `make test-deep` at the other too, and
-#: where homes share the bucket.
+#: `make test` ends the first scenarios at one side of a request, `make test-deep` all of them at
+#: both sides, and where homes share the bucket.
+QUICK = 3
 ENDS = [
     pytest.param(name, carried_out, shared, id=f"{name}-{side}{whose}", marks=marks)
     for number, name in enumerate(SCENARIOS)
     for carried_out, side in ((False, "before"), (True, "after"))
     for shared, whose in ((False, ""), (True, "-shared"))
-    for marks in ([] if carried_out == bool(number % 2) and not shared else [pytest.mark.deep],)
+    for marks in (
+        []
+        if carried_out == bool(number % 2) and number < QUICK and not shared
+        else [pytest.mark.deep],
+    )
 ]
 
 

@@ -111,6 +111,7 @@ def test_sequences_with_faults_lose_nothing() -> None:
     assert go_through(400, 1, 40, "--faults")
 
 
+@pytest.mark.deep
 def test_a_sequence_of_started_commands_loses_nothing() -> None:
     assert go_through(202, 1, 20, "--real")
 
