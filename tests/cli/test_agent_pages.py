@@ -17,7 +17,13 @@ def _shells() -> Iterator[None]:
     scenes.close()
 
 
-@pytest.mark.parametrize("page", scenes.AGENT_PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.deep if number else ())
+        for number, page in enumerate(scenes.AGENT_PAGES)
+    ],
+)
 def test_the_page_of_an_agent(page: str) -> None:
     commands = list(console_blocks.steps((ROOT / page).read_text(encoding="utf-8")))
     assert len(commands) > 5

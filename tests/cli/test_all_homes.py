@@ -163,6 +163,7 @@ def test_stats_have_a_line_for_each_home(world_once: Machine) -> None:
     assert f"together {sum(counted.values())}" in words
 
 
+@pytest.mark.deep
 def test_an_export_has_the_sessions_of_all_homes(world_once: Machine, tmp_path: Path) -> None:
     target = tmp_path / "all.jsonl"
     world_once.ok("sessions", "export", "--all", "--output", str(target))
@@ -367,6 +368,7 @@ def test_the_start_of_an_id_changes_nothing_while_a_home_cannot_be_read(world: M
 # --- The library ----------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_every_start_of_an_id_means_the_one_session_or_none(world_once: Machine) -> None:
     """By brute force over all homes: what is unique is found, what is not is listed."""
     with holdfast.machine(user_home=world_once.user, environ={}) as machine:

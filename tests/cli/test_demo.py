@@ -92,6 +92,7 @@ def test_the_demo_is_in_colour_on_a_terminal_and_plain_in_a_pipe(
         shutil.rmtree(home)
 
 
+@pytest.mark.deep
 def test_the_demo_as_json(machine: Machine) -> None:
     result = machine.run("--json", "demo", env={"TMPDIR": str(machine.root)})
     assert result.code == 0

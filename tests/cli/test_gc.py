@@ -191,6 +191,7 @@ def _attached(store: SqliteSessionStore) -> int:
         return int(count)
 
 
+@pytest.mark.deep
 def test_three_thousand_children_are_attached_in_one_step(machine: Machine) -> None:
     children = (
         a_line(f"c{n}", at=ago(5), messages=1, parent_id="parent", relation="branch")

@@ -21,7 +21,17 @@ def _samples() -> Iterator[None]:
     scenes.close()
 
 
-@pytest.mark.parametrize("page", scenes.SCENES)
+#: The pages that a newcomer reads first; the others take as long as everything else together.
+_FIRST = ("README.md", "docs/configuration.md", "docs/quickstart.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in _FIRST or number % 3 == 0 else pytest.mark.deep)
+        for number, page in enumerate(scenes.SCENES)
+    ],
+)
 def test_every_command_prints_what_the_page_shows(page: str) -> None:
     found = scenes.differences(ROOT / page)
     assert not found, scenes.told(found)

@@ -69,6 +69,7 @@ def reclaimed(report: Report) -> int:
 # --- Sizes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_sizes_are_those_that_a_reclaim_frees(bench: Bench) -> None:
     """Every set of checkpoints of a small store: what the plan says is what goes from the disk."""
     ids = bench.takes(bench.project(), 4)
@@ -377,6 +378,7 @@ def test_the_newest_of_each_project_stays_whatever_the_bound(bench: Bench) -> No
     assert short.held_by["newest of its project"] >= 80_000
 
 
+@pytest.mark.deep
 def test_a_store_that_fits_once_it_is_packed_loses_nothing(bench: Bench) -> None:
     workdir = bench.project("p", files=60)
     ids = [bench.take(workdir, size=10) for _ in range(60)]

@@ -156,6 +156,7 @@ def test_the_cap_holds_while_an_agent_works(tmp_path: Path) -> None:
     assert fsck(folder / "store") == ""
 
 
+@pytest.mark.deep
 def test_agents_at_once_stay_below_twice_the_cap(tmp_path: Path) -> None:
     # Each take is far above the cap, so that no worker waits for more.
     _agents_at_once(tmp_path, agents=2, takes=4, size=450_000, megabytes=1)

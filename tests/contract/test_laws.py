@@ -98,7 +98,7 @@ def bench(request: pytest.FixtureRequest, templates: Templates, tmp_path: Path) 
 
 #: The homes that each law meets in a quick run.
 QUICK: dict[str, set[str]] = {}
-_turns = Turns((*AGENTS, *ELSEWHERE), share=5)
+_turns = Turns((*AGENTS, *ELSEWHERE), share=4)
 
 
 def over(*names: str, always: bool = False) -> Callable[[Law], Law]:

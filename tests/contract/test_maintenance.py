@@ -156,6 +156,7 @@ def test_young_bundles_stay(root: Path) -> None:
     assert bundles(root) == before
 
 
+@pytest.mark.deep
 def test_the_archive_has_a_cap_of_its_own(root: Path) -> None:
     a_home(root, "[archive]\nmax_total_size_mb = 1\n", sessions=400)
     assert len(archived(root, days=10)) == 400

@@ -119,6 +119,7 @@ def test_no_checkpoint_is_lost_when_processes_are_killed(tmp_path: Path) -> None
     assert check(tmp_path) >= 6
 
 
+@pytest.mark.deep
 def test_a_directory_that_several_restore_is_one_of_its_checkpoints(tmp_path: Path) -> None:
     roles = (("share", "1"), ("share", "2"), ("space", "3"), ("read", "4"))
     race(tmp_path, seconds=4, kills=True, roles=roles)
