@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,14 @@ def world(world_once: Machine, tmp_path: Path) -> Machine:
     """A user of six agents."""
     shutil.copytree(world_once.user, tmp_path / "user", symlinks=True)
     return Machine(root=tmp_path)
+
+
+def some_deep(commands: Sequence[str]) -> list[Any]:
+    """Every third command in the quick tests, all of them in the deep ones."""
+    return [
+        pytest.param(each, marks=pytest.mark.deep if number % 3 else ())
+        for number, each in enumerate(commands)
+    ]
 
 
 def by_agent(machine: Machine) -> Mapping[str, set[str]]:
@@ -114,7 +123,13 @@ def test_the_list_has_every_session_of_every_home(world_once: Machine) -> None:
     assert listed["failed"] == []
 
 
-@pytest.mark.parametrize("order", ["active", "tokens", "title", "agent"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "active",
+        *(pytest.param(each, marks=pytest.mark.deep) for each in ("tokens", "title", "agent")),
+    ],
+)
 def test_pages_of_all_homes_are_parts_of_one_list(world_once: Machine, order: str) -> None:
     whole = world_once.json("sessions", "list", "--sort", order)["sessions"]
     pages = [
@@ -176,14 +191,14 @@ def test_an_export_has_the_sessions_of_all_homes(world_once: Machine, tmp_path: 
     assert {json.loads(line)["id"] for line in some} == {DISK, codex}
 
 
-@pytest.mark.parametrize("command", _READING)
+@pytest.mark.parametrize("command", some_deep(_READING))
 def test_reading_all_homes_changes_nothing_of_the_agents(world: Machine, command: str) -> None:
     before = contents(world)
     world.ok(*command.split())
     assert contents(world) == before
 
 
-@pytest.mark.parametrize("command", _READING)
+@pytest.mark.parametrize("command", some_deep(_READING))
 def test_a_home_that_cannot_be_read_costs_itself_only(world: Machine, command: str) -> None:
     closed = home_of(world, "codex")
     closed.chmod(0o000)
@@ -249,7 +264,7 @@ def test_one_home_keeps_its_document(machine: Machine) -> None:
 # --- Changing -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", _ON_ONE_HOME)
+@pytest.mark.parametrize("command", some_deep(_ON_ONE_HOME))
 def test_nothing_is_changed_on_a_guess(world: Machine, command: str) -> None:
     before = contents(world)
     result = world.run(*command.split())
@@ -262,7 +277,7 @@ def test_nothing_is_changed_on_a_guess(world: Machine, command: str) -> None:
     assert contents(world) == before
 
 
-@pytest.mark.parametrize("command", _ON_ONE_HOME)
+@pytest.mark.parametrize("command", some_deep(_ON_ONE_HOME))
 def test_all_homes_are_one_word_away(world: Machine, command: str) -> None:
     result = world.run("--json", *command.split(), "--all-homes")
     homes = result.document["homes"]

@@ -59,7 +59,13 @@ _OTHER = [
 ]
 
 
-@pytest.mark.parametrize("line", _PLAIN + _OTHER, ids=" ".join)
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.deep if number % 2 else (), id=" ".join(line))
+        for number, line in enumerate(_PLAIN + _OTHER)
+    ],
+)
 def test_both_lanes_say_and_do_the_same(tmp_path: Path, line: list[str]) -> None:
     quick, by_click = (_said(tmp_path / name, code, line) for name, code in _LANES)
     assert quick == by_click

@@ -25,7 +25,7 @@ def _spread(name: str) -> bool:
 
 def _quick() -> Iterator[tuple[str, str]]:
     """Each scenario kills some of the agents' homes, which share one mover, and all others."""
-    turns = Turns(AGENTS, share=2)
+    turns = Turns([*AGENTS, "marmot"], share=2)
     for scenario in SCENARIOS:
         # What needs a server is killed in the long tests, and in test_postgres_kill.py.
         names = [name for name, each in cases() if each == scenario and name not in ELSEWHERE]

@@ -15,7 +15,7 @@ _WANTED = os.environ.get("HOLDFAST_EXAMPLES")
 settings.register_profile(
     "patient",
     deadline=None,
-    max_examples=int(_WANTED or "12"),
+    max_examples=int(_WANTED or "8"),
     derandomize=_WANTED is None,
 )
 settings.load_profile("patient")
