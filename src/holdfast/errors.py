@@ -86,6 +86,15 @@ UNREADABLE = (
 )
 
 
+def to_install(packages: str) -> str:
+    """The hint where a package is missing. It names what is missing and never an extra of ours: on
+    PyPI the name of this project belongs to somebody else."""
+    return (
+        f"Install it beside Holdfast: pip install {packages}, or after pipx: "
+        f"pipx inject holdfast {packages}"
+    )
+
+
 def in_words(error: Exception) -> str:
     """What went wrong while reading, also where an exception says nothing of its own."""
     return f"it cannot be read: {str(error) or type(error).__name__}"

@@ -392,7 +392,9 @@ def test_plain_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(__import__("sys").modules, "obstore.store", None)
     extra = refused(ArchiveOptions(url="s3://b/x"), tmp_path)
     assert extra.message == "The archive is at s3://b/x: that needs the package obstore."
-    assert extra.hint == "Install it: pip install 'holdfast[objects]'"
+    assert extra.hint is not None
+    assert "pip install 'obstore" in extra.hint
+    assert "holdfast[" not in extra.hint
 
 
 def test_a_profile_has_the_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

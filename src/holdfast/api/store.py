@@ -7,8 +7,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError, UsageError
+from holdfast.errors import UsageError
 from holdfast.homes.kind import DATABASE
+from holdfast.homes.own_store import no_driver
 from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
@@ -142,8 +143,5 @@ def _schema() -> ModuleType:
     try:
         from holdfast.stores.postgres import schema  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise StorageError(
-            "A store in PostgreSQL needs psycopg, which is not installed.",
-            hint="pip install 'holdfast[postgres]'",
-        ) from error
+        raise no_driver() from error
     return schema

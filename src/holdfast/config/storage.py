@@ -216,7 +216,7 @@ class ArchiveSettings:
         StoreUrl(),
         "",
         'An object store in place of a folder: "s3://bucket/prefix", "gs://..." or "az://...".',
-        "Many machines may share it. Keys and passwords never go here. Needs holdfast[objects].",
+        "Many machines may share it. Keys and passwords never go here. Needs the extra `objects`.",
     )
     endpoint: str = key(
         Endpoint(),

@@ -232,10 +232,15 @@ def postgres_store(url: str) -> PostgresSessionStore:
     try:
         from holdfast.stores.postgres.sessions import PostgresSessionStore
     except ImportError as error:
-        from holdfast.errors import StorageError
-
-        raise StorageError(
-            "A store in PostgreSQL needs psycopg, which is not installed.",
-            hint="pip install 'holdfast[postgres]'",
-        ) from error
+        raise no_driver() from error
     return PostgresSessionStore(url)
+
+
+def no_driver() -> Exception:
+    """What to say where the packages for PostgreSQL are not installed."""
+    from holdfast.errors import StorageError, to_install
+
+    return StorageError(
+        "A store in PostgreSQL needs psycopg and greenlet, which are not both installed.",
+        hint=to_install("'psycopg[binary]>=3.3,<4' 'greenlet>=3.1,<4'"),
+    )

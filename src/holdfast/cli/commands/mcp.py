@@ -13,7 +13,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
-from holdfast.errors import UsageError
+from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
     from holdfast.api.machine import Machine
@@ -38,8 +38,7 @@ def mcp(invocation: Invocation, /) -> int:
     except ImportError as error:
         raise UsageError(
             f"`holdfast mcp` needs a package that is not installed: {error.name}.",
-            hint="Install it beside Holdfast: pip install 'mcp>=2.3,<3', or after pipx: "
-            "pipx inject holdfast 'mcp>=2.3,<3'",
+            hint=to_install("'mcp>=2.3,<3'"),
         ) from error
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, to_install
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 S3, GOOGLE, AZURE = "s3", "gs", "az"
 SCHEMES = (S3, GOOGLE, AZURE)
-_EXTRA = "Install it: pip install 'holdfast[objects]'"
+_EXTRA = to_install("'obstore>=0.12,<0.13'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Address:
         except ImportError:
             raise StorageError(
                 "`profile` of [archive] needs the package boto3.",
-                hint="Install it: pip install boto3",
+                hint=to_install("boto3"),
             ) from None
         try:
             return Boto3CredentialProvider(Session(profile_name=self.profile))
