@@ -17,9 +17,9 @@ from holdfast.model.session import Hit, Search
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import COLUMNS, MESSAGE_COLUMNS, TABLES, texts, where
 from holdfast.stores.postgres.search_words import LONGEST, matching, may_match, phrase, words
-from holdfast.stores.sqlite import content, session_rows
-from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text, snippet
+from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text
 from holdfast.stores.sqlite.query import Query, Term, parse
+from holdfast.stores.sqlite.search import FoundRow
 from holdfast.stores.sqlite.unindexed_search import (
     WordSearch,
     folded,
@@ -291,33 +291,13 @@ def _hits_of_part(db: Db, part: str, numbers: Sequence[int]) -> list[Hit]:
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A message that was found, with its session, as rows."""
-
-    message: Sequence[Any]
-    session: Sequence[Any]
-
-    @property
-    def text(self) -> str:
-        return message_text(*self.message[3:])
-
-    def hit(self, marked: str, score: float) -> Hit:
-        return Hit(
-            session=session_rows.session(self.session),
-            message=content.decode(*self.message),
-            snippet=snippet(marked),
-            score=score,
-        )
-
-
-def _found(db: Db, numbers: Sequence[int]) -> dict[int, _Found]:
+def _found(db: Db, numbers: Sequence[int]) -> dict[int, FoundRow]:
     rows = db.execute(
         f"SELECT {MESSAGE_COLUMNS}, {COLUMNS} FROM messages m "  # noqa: S608 - our own names
         f"JOIN ({TABLES}) ON s.number = m.session WHERE m.number = ANY(%s::bigint[])",
         (list(numbers),),
     )
-    return {row[0]: _Found(row[:6], row[6:]) for row in rows}
+    return {row[0]: FoundRow(row[:6], row[6:]) for row in rows}
 
 
 def _waiting(db: Db, scope: _Scope, *, below: int = _NEWEST) -> Iterator[_Row]:

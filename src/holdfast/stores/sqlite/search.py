@@ -275,7 +275,7 @@ def _phrase(words: list[str], *, prefix: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FoundRow:
     """A message that was found, with its session, as rows."""
 
     message: Sequence[Any]
@@ -294,14 +294,14 @@ class _Found:
         )
 
 
-def _messages(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, _Found]:
+def _messages(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, FoundRow]:
     rows = db.execute(
         f"SELECT m.number, m.role, m.timestamp, m.form, m.body, m.fields, "  # noqa: S608 - our own
         f"{session_rows.COLUMNS} FROM {_MESSAGES} "
         f"WHERE s.number = m.session AND m.number {AMONG}",
         (json.dumps(numbers),),
     )
-    return {row[0]: _Found(row[:6], row[6:]) for row in rows}
+    return {row[0]: FoundRow(row[:6], row[6:]) for row in rows}
 
 
 def _read(db: sqlite3.Connection, scope: _Scope, *, above: int, to: int = 2**62) -> Iterator[_Row]:
