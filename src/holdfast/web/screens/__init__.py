@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.web.screens import overview, sessions
+from holdfast.web.screens import overview, session, sessions
 
-SCREENS = tuple(module.SCREEN for module in (overview, sessions))
+SCREENS = tuple(module.SCREEN for module in (overview, sessions, session))
