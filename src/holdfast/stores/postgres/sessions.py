@@ -47,11 +47,11 @@ from holdfast.stores.postgres.database import Connect, Database, Db, Result, Syn
 from holdfast.stores.postgres.machines import Heard
 from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
 from holdfast.stores.postgres.rows import SPELLED as _SPELLED
-from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite import messages as pure
-from holdfast.stores.sqlite.content import storable
-from holdfast.stores.sqlite.ledger import used_by
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions import messages as pure
+from holdfast.stores.sessions.content import storable
+from holdfast.stores.sessions.ledger import used_by
+from holdfast.stores.sessions.session_rows import (
     LARGEST,
     holder_columns,
     order,
