@@ -39,8 +39,8 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.ports import Format
 from holdfast.stores import files
+from holdfast.stores.sessions import ledger
 from holdfast.stores.sessions.survey import AVERAGES, SIZES
-from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
 from holdfast.value import replace
 
