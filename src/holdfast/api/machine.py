@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
     from holdfast.api.arguments import Ids
     from holdfast.api.home import Home
+    from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
@@ -303,6 +304,13 @@ class Machine:
         from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
 
         return together(growths, (self._clock or system_clock)())
+
+    def overview(self, *, progress: Progress | None = None) -> MachineOverview:
+        """The same at a glance, with what is alive now and what was done last."""
+        from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
+
+        status = self.status(progress=progress)
+        return overview(self, status, now=(self._clock or system_clock)())
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""

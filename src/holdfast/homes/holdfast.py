@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.item import Inventory, Item
     from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.sessions.survey import Owner
     from holdfast.stores.trash_folder import TrashFolder
 
 
