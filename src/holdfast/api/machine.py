@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
 
 from holdfast.api.in_projects import homes_in_projects, latest_folders
-from holdfast.api.place import Place, usual_homes, usual_places_of
+from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import (
     ConfigError,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
     from holdfast.api.arguments import Ids
     from holdfast.api.home import Home
+    from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
@@ -271,6 +272,13 @@ class Machine:
             if path not in known
         ]
         return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
+
+    def overview(self, *, progress: Progress | None = None) -> MachineOverview:
+        """The same at a glance, with what is alive now and what was done last."""
+        from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
+
+        status = self.status(progress=progress)
+        return overview(self, status, now=(self._clock or system_clock)())
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
