@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-from holdfast.web.screens import overview, sessions
+from holdfast.web import running
+from holdfast.web.screens import (
+    archive,
+    checkpoints,
+    cleanup,
+    doctor,
+    log,
+    overview,
+    sessions,
+    settings,
+    trash,
+    usage,
+)
 
-SCREENS = tuple(module.SCREEN for module in (overview, sessions))
+SCREENS = tuple(
+    module.SCREEN
+    for module in (
+        overview,
+        sessions,
+        cleanup,
+        checkpoints,
+        usage,
+        trash,
+        log,
+        archive,
+        doctor,
+        settings,
+        running,
+    )
+)

@@ -166,17 +166,14 @@ async def preview(site: Site, request: Request) -> Response:
     def look(machine: Machine) -> _Restore:
         at, checkpoints = _at(site, machine, request)
         planned = checkpoints.plan_restore(request.path_params["checkpoint"], _whole(at, paths))
+        written, seen = planned.preview.written, planned.preview.seen
         return _Restore(
             at=at,
             checkpoint=planned.checkpoint,
             agree=planned.fingerprint,
             paths=[(path_ref(each), each) for each in paths],
-            new=[each for each in planned.preview.written if planned.preview.seen.get(each) is None],
-            modified=[
-                each
-                for each in planned.preview.written
-                if planned.preview.seen.get(each) is not None
-            ],
+            new=[each for each in written if seen.get(each) is None],
+            modified=[each for each in written if seen.get(each) is not None],
             deleted=planned.preview.deleted,
             kept=planned.preview.kept,
         )
