@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
+    from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
     from holdfast.ports import Clock, Progress
@@ -87,11 +88,21 @@ class Looked(Generic[_T]):
 class MachineStatus:
     """The status of each home that can be read, and those that cannot. `in_projects` are homes in
     projects in which agents of the machine worked, and that are not among its homes: the
-    configuration can list them."""
+    configuration can list them. `growth` is that of all homes together."""
 
     seen: Sequence[tuple[AgentHome, HomeStatus]]
     unread: Sequence[UnreadHome]
+    growth: Growth
     in_projects: Sequence[AgentHome] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineGrowth:
+    """How each home grew by the figures that were kept, and all of them together."""
+
+    seen: Sequence[tuple[AgentHome, Growth]]
+    together: Growth
+    unread: Sequence[UnreadHome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +282,28 @@ class Machine:
             for path, kind in homes_in_projects(worked_in, self._user_home)
             if path not in known
         ]
-        return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
+        return MachineStatus(
+            seen=looked.seen,
+            unread=looked.unread,
+            growth=self._added([each.growth for _, each in looked.seen]),
+            in_projects=found,
+        )
+
+    def record_figures(self, *, progress: Progress | None = None) -> Looked[HomeFigures]:
+        """Look at each home, and keep the figures for its growth, as maintenance does."""
+        return self._ask(lambda home: home.record_figures(progress=progress))
+
+    def growth(self) -> MachineGrowth:
+        """How the homes grew in the last weeks, by the figures that were kept. Looks at no
+        session."""
+        looked = self._ask(lambda home: home.growth())
+        added = self._added([each for _, each in looked.seen])
+        return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
+
+    def _added(self, growths: Sequence[Growth]) -> Growth:
+        from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
+
+        return together(growths, (self._clock or system_clock)())
 
     def overview(self, *, progress: Progress | None = None) -> MachineOverview:
         """The same at a glance, with what is alive now and what was done last."""

@@ -71,7 +71,7 @@ _NOT_FROM_HERE = _Refusal(
 _ONLY_READS = _Refusal(
     status=403,
     message="This page only reads. Nothing was done.",
-    hint="Start `holdfast web` without --read-only to change something.",
+    hint="The server was started read-only. Start it again without that to change something.",
 )
 
 
