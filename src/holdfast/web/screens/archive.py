@@ -1,0 +1,5 @@
+"""x"""
+
+from holdfast.web.site import Screen
+
+SCREEN = Screen(routes=())
