@@ -1,4 +1,4 @@
-"""Sessions in the browser: listed, found, read, pinned, renamed, exported, deleted, brought back."""
+"""Sessions in the browser: listed, found, read, changed, exported, deleted, brought back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 
 from holdfast import Message
 from holdfast.api.sessions import open_sessions
+from holdfast.model.session import Json
 from tests.cli.inside import Inside
-from tests.cli.machine import Machine, entries
+from tests.cli.machine import Machine
 from tests.cli.session_bench import CJK, CRON, DISK, EVERY, fill
 from tests.web.client import Answer, Web
 
@@ -55,12 +56,10 @@ def test_the_list_is_that_of_the_command(machine: Machine, web: Web) -> None:
             assert _ids(web.ok(f"{path}?{query}")) == wanted, query
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["sort=nonsense", "offset=x", "offset=-1", "state=?", "period=%00", "offset=" + "9" * 30],
-)
-def test_an_address_that_makes_no_sense_still_shows_sessions(web: Web, query: str) -> None:
-    assert "session" in web.ok(f"/sessions?{query}").words
+def test_an_address_that_makes_no_sense_still_shows_sessions(web: Web) -> None:
+    for query in ("sort=nonsense", "offset=x", "offset=-1", "state=?", "period=%00", "home="):
+        assert _ids(web.ok(f"/sessions?{query}")) == EVERY, query
+    assert "only 4 sessions" in web.ok(f"/sessions?offset={'9' * 30}").words
 
 
 def test_a_page_that_is_too_far_leads_back(web: Web) -> None:
@@ -73,10 +72,7 @@ def test_what_was_said_is_found_while_it_is_typed(web: Web) -> None:
     answer = web.ok("/sessions/results?q=dis")
     assert "<mark>disk</mark>" in answer.text.lower()
     assert f"id={DISK}" in answer.text
-    assert (
-        "磁盘" in html.unescape(web.ok("/sessions/results?q=磁盘").text)
-        or CJK in web.ok("/sessions/results?q=磁盘").text
-    )
+    assert f"id={CJK}" in web.ok("/sessions/results?q=已滿").text
     assert "Nothing was found" in web.ok("/sessions?q=zzzzzz").words
     for half in ('"disk', "disk OR", "(disk", "disk AND ("):
         answer = web.get("/sessions/results", params={"q": half})
@@ -126,7 +122,10 @@ def test_a_message_of_megabytes_is_cut_and_can_be_had_whole(machine: Machine, we
 
 
 def test_hostile_texts_stay_texts(machine: Machine, web: Web) -> None:
-    image = {"type": "image", "source": {"media_type": "image/png", "data": "iVBORw0KGgo" * 500}}
+    image: Json = {
+        "type": "image",
+        "source": {"media_type": "image/png", "data": "iVBORw0KGgo" * 500},
+    }
     with open_sessions(machine.home) as sessions:
         made = sessions.create(source="cli", title=_EVIL, cwd="/tmp/<b>", model=_EVIL)  # noqa: S108
         sessions.append(
@@ -226,18 +225,14 @@ def test_reading_changes_nothing(machine: Machine, web: Web) -> None:
 
 def test_without_a_home_it_says_what_to_do(tmp_path: Path) -> None:
     bare = Machine(root=tmp_path)
-    (tmp_path / "user").mkdir(exist_ok=True)
-    for each in (tmp_path / "user").iterdir():
-        if each.name == ".holdfast":
-            each.rename(tmp_path / "elsewhere")
+    bare.user.mkdir()
     with Web(bare) as web:
         assert "holdfast demo" in web.ok("/sessions").words
         assert "No agent has been used here yet" in web.ok("/overview/figures").words
 
 
-def _content(machine: Machine) -> object:
-    exported = Inside(machine).run("sessions", "export", "--all").out
-    return sorted(exported.splitlines()), sorted(entries(machine.home)) and None
+def _content(machine: Machine) -> list[str]:
+    return sorted(Inside(machine).run("sessions", "export", "--all").out.splitlines())
 
 
 def _operations(machine: Machine) -> object:
