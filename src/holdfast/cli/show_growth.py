@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, say, width
-from holdfast.cli.plain import is_piped
+from holdfast.cli.plain import Line, is_piped
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from holdfast.cli.plain import Line
     from holdfast.model.figures import Growth, Point
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -40,8 +39,10 @@ def _line(growth: Growth) -> Line | None:
     if growth.bytes_per_day is None:
         return None
     text = growth_words(growth)
+    if is_piped():  # which takes numbers, and no pictures
+        return Line(text)
     days = min(_WIDEST, round(growth.over_days) + 1)
-    room = days if is_piped() else min(days, max(_NARROWEST, width() - len(text) - 2))
+    room = min(days, max(_NARROWEST, width() - len(text) - 2))
     style = ""
     if growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS:
         style = "bold red" if growth.full_in_days <= _VERY_SOON_DAYS else "yellow"
