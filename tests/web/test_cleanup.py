@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import shutil
@@ -13,13 +12,8 @@ import pytest
 
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
-from tests.web.client import Answer, Web
-
-
-def _fields(answer: Answer) -> dict[str, str]:
-    """The hidden fields of the form on a page that asks."""
-    found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', answer.text)
-    return {html.unescape(name): html.unescape(value) for name, value in found}
+from tests.web.client import Web
+from tests.web.forms import hidden
 
 
 def _saved(web: Web, query: str) -> dict[str, Any]:
@@ -61,7 +55,7 @@ def test_apply_and_undo_leave_the_home_as_the_command_does(used: Machine, web: W
     before = {name: each for name, each in entries(used.sessions).items() if name != "."}
     asks = web.ok("/cleanup/confirm?home=holdfast")
     assert "Undo can bring it all back until the trash is emptied" in asks.words
-    done = web.post("/cleanup/apply", _fields(asks))
+    done = web.post("/cleanup/apply", hidden(asks))
     assert done.status == 303, done
     report = web.ok(done.place)
     assert "5 removed" in report.words
@@ -74,8 +68,8 @@ def test_apply_and_undo_leave_the_home_as_the_command_does(used: Machine, web: W
 
 def test_a_plan_that_changed_since_is_said_and_nothing_is_done(used: Machine, web: Web) -> None:
     """Two tabs: the second applies what the first has applied already."""
-    first = _fields(web.ok("/cleanup/confirm?home=holdfast"))
-    second = _fields(web.ok("/cleanup/confirm?home=holdfast"))
+    first = hidden(web.ok("/cleanup/confirm?home=holdfast"))
+    second = hidden(web.ok("/cleanup/confirm?home=holdfast"))
     assert web.post("/cleanup/apply", first).status == 303
     log = web.ok("/log").words
     late = web.post("/cleanup/apply", second)
@@ -88,10 +82,10 @@ def test_what_cannot_be_undone_needs_a_word_more(used: Machine, web: Web) -> Non
     asks = web.ok("/cleanup/confirm?home=holdfast&trash=never")
     assert "cannot be brought back" in asks.words
     names = used.names()
-    refused = web.post("/cleanup/apply", _fields(asks))
+    refused = web.post("/cleanup/apply", hidden(asks))
     assert refused.status == 400
     assert used.names() == names
-    assert web.post("/cleanup/apply", {**_fields(asks), "for_good": "yes"}).status == 303
+    assert web.post("/cleanup/apply", {**hidden(asks), "for_good": "yes"}).status == 303
     assert used.names() != names
 
 
@@ -103,7 +97,7 @@ def test_all_homes_are_one_run_that_is_undone_together(used: Machine, tmp_path: 
     names = used.names()
     with Web(used) as web:
         asks = web.ok("/cleanup/confirm")
-        fields = _fields(asks)
+        fields = hidden(asks)
         assert sum(name.startswith("agree:") for name in fields) == 2
         done = web.ok(web.post("/cleanup/apply", fields).place)
         operations = re.findall(r'name="operation" value="([^"]*)"', done.text)

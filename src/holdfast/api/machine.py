@@ -238,14 +238,19 @@ class Machine:
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        place = self.unchecked_place(home)
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def unchecked_place(self, home: AgentHome) -> Place:
+        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
+        neither is opened."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
-        place = self._places[home.path].checked()
-        place.check_settings()
-        _ = place.home
-        return place
+        return self._places[home.path].checked()
 
     def open(self, home: AgentHome) -> Home:
         """One of the homes, with everything that can be done to it. Closed with the machine."""
