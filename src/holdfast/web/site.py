@@ -107,6 +107,10 @@ class Site:
         """Ask what may take long: a scan, a search, a plan."""
         return await self.desk.work(what)
 
+    async def search(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what is typed meanwhile, and must not wait for a scan."""
+        return await self.desk.search(what)
+
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says. To be closed."""
         return self.desk.machine(command)

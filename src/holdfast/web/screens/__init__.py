@@ -10,6 +10,7 @@ from holdfast.web.screens import (
     doctor,
     log,
     overview,
+    session,
     sessions,
     settings,
     trash,
@@ -21,6 +22,7 @@ SCREENS = tuple(
     for module in (
         overview,
         sessions,
+        session,
         cleanup,
         checkpoints,
         usage,
