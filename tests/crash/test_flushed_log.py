@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,22 +68,21 @@ def test_what_was_acknowledged_survives_the_power(disk: Disk, tmp_path: Path) ->
         with store.database.write() as db:
             delete(db, [1])
 
-    for number, (work, query, wanted) in enumerate(
+    steps: tuple[tuple[Callable[[], object], str, object], ...] = (
+        (lambda: store.append("a", said, now=NOW), "SELECT count(*) FROM messages", 2),
+        (lambda: store.rename("a", "b"), "SELECT title FROM sessions", "b"),
+        (lambda: store.hold("a", me, now=NOW), "SELECT count(*) FROM leases", 1),
         (
-            (lambda: store.append("a", said, now=NOW), "SELECT count(*) FROM messages", 2),
-            (lambda: store.rename("a", "b"), "SELECT title FROM sessions", "b"),
-            (lambda: store.hold("a", me, now=NOW), "SELECT count(*) FROM leases", 1),
-            (
-                lambda: store.replace("a", [], after=1, mark=TAKEN_BACK, now=NOW),
-                "SELECT message_count FROM sessions",
-                1,
-            ),
-            (lambda: store.end("a", "done", at=NOW), "SELECT end_reason FROM sessions", "done"),
-            (remove, "SELECT count(*) FROM messages", 0),
-            (lambda: store.database.script("PRAGMA user_version"), "SELECT 7", 7),
-            (lambda: space.renew_index(store.database), "SELECT count(*) FROM sessions", 0),
-        )
-    ):
+            lambda: store.replace("a", [], after=1, mark=TAKEN_BACK, now=NOW),
+            "SELECT message_count FROM sessions",
+            1,
+        ),
+        (lambda: store.end("a", "done", at=NOW), "SELECT end_reason FROM sessions", "done"),
+        (remove, "SELECT count(*) FROM messages", 0),
+        (lambda: store.database.script("PRAGMA user_version"), "SELECT 7", 7),
+        (lambda: space.renew_index(store.database), "SELECT count(*) FROM sessions", 0),
+    )
+    for number, (work, query, wanted) in enumerate(steps):
         work()
         left = disk.lose_power(tmp_path / str(number))
         assert left.execute(query).fetchone() == (wanted,)
