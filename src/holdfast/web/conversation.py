@@ -187,7 +187,9 @@ def _media(kind: str, part: Mapping[str, Json]) -> str:
     source = part.get("source") or part.get("inlineData") or part.get("inline_data") or part
     known = source if isinstance(source, dict) else {}
     name = known.get("media_type") or known.get("mimeType") or known.get("mime_type") or ""
-    return f"{kind or 'data'} {name}".strip() + f", {format_bytes(len(_pretty(dict(part))))}, not shown"
+    size = format_bytes(len(_pretty(dict(part))))
+    what = f"{kind or 'data'} {name}".strip()
+    return f"{what}, {size}, not shown"
 
 
 def _flat(content: Json) -> str:
