@@ -12,9 +12,11 @@ It needs nothing of the tests, so that the command finds only what it would find
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import importlib
+import io
 import json
 import os
 import selectors
@@ -37,7 +39,7 @@ _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER = 1, 2, 3
 
 
 def main() -> None:
-    """Until nobody can ask any more. Says the number of each process, and later how it ended."""
+    """Until nobody can ask any more. Each process says its number, and we say how it ended."""
     _preload()
     gc.collect()
     gc.freeze()  # a look for cycles would copy every page that the processes share
@@ -62,15 +64,12 @@ def main() -> None:
                 _become(json.loads(request), fds)
             for fd in fds[:_STREAMS]:
                 os.close(fd)
-            _say(fds[-1], child)
             waiting.register(os.pidfd_open(child), selectors.EVENT_READ, (child, fds[-1]))
 
 
 def _say(where: int, number: int) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError):  # whoever asked does not want to know
         os.write(where, STATUS.pack(number))
-    except BrokenPipeError:  # whoever asked does not want to know
-        pass
 
 
 def _preload() -> None:
@@ -86,6 +85,7 @@ def _become(request: Any, fds: list[int]) -> NoReturn:
     """What a new interpreter would be now."""
     if request["session"]:
         os.setsid()
+    _say(fds[-1], os.getpid())
     for number, fd in enumerate(fds[:_STREAMS]):
         os.dup2(fd, number)
     os.closerange(_STREAMS, os.sysconf("SC_OPEN_MAX"))
@@ -103,7 +103,7 @@ def _become(request: Any, fds: list[int]) -> NoReturn:
         command.main()
     except SystemExit as end:
         _leave(end.code)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
         traceback.print_exc()
         _leave(1)
     _leave(0)
@@ -113,7 +113,9 @@ def _leave(code: str | int | None) -> NoReturn:
     """As an interpreter ends, but for taking apart what it has loaded, which takes twice as long as
     the command."""
     assert code is None or isinstance(code, int)
-    threading._shutdown()
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -124,8 +126,13 @@ def _open_streams() -> None:
     """As Python itself opens them: a terminal gets each line at once."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         before = getattr(sys, name)
-        made = open(number, mode, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: PTH123, SIM115
-        made.reconfigure(line_buffering=made.isatty() or name == "stderr")
+        raw = open(number, f"{mode}b", closefd=False)  # noqa: SIM115 - until it ends
+        made = io.TextIOWrapper(
+            raw,
+            before.encoding,
+            before.errors,
+            line_buffering=raw.isatty() or name == "stderr",
+        )
         setattr(sys, name, made)
         setattr(sys, f"__{name}__", made)
         before.detach()

@@ -22,6 +22,7 @@ from typing import Protocol
 from tests.cli.fork_server import MOST, STATUS
 
 _SERVER = Path(__file__).with_name("fork_server.py")
+_CLOCK = {"PYTHONPATH": str(Path(__file__).with_name("set_clock"))}
 #: What an interpreter looks at when it starts: with other values than ours it has to start.
 _AT_START = ("PYTHON", "LC_", "LANG")
 #: A pipe that can be written to takes this much without making us wait.
@@ -144,7 +145,7 @@ def _talk(
     writer: io.FileIO, given: bytes, readers: Sequence[int], deadline: float
 ) -> Sequence[bytes]:
     """Write all that is given, and read all that is said."""
-    said = {number: b"" for number in readers}
+    said = dict.fromkeys(readers, b"")
     with selectors.DefaultSelector() as waiting:
         for number in readers:
             waiting.register(number, selectors.EVENT_READ)
@@ -181,10 +182,14 @@ def environment_at_start() -> dict[str, str]:
     }
 
 
+def at(moment: float) -> dict[str, str]:
+    """The environment of a command for which it is this time when it starts."""
+    return _CLOCK | {"TEST_CLOCK_AHEAD": str(moment - time.time())}
+
+
 def _is_usual(env: Mapping[str, str]) -> bool:
-    return {
-        name: value for name, value in env.items() if name.startswith(_AT_START)
-    } == environment_at_start()
+    looked_at = {name: value for name, value in env.items() if name.startswith(_AT_START)}
+    return looked_at | _CLOCK == environment_at_start() | _CLOCK
 
 
 @functools.cache
@@ -192,9 +197,9 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
         [sys.executable, str(_SERVER)],
-        stdin=theirs,
+        stdin=theirs.fileno(),
         stdout=subprocess.DEVNULL,
-        env={"PATH": os.environ.get("PATH", os.defpath)} | environment_at_start(),
+        env={"PATH": os.environ.get("PATH", os.defpath)} | environment_at_start() | _CLOCK,
     )
     theirs.close()
     atexit.register(process.wait)

@@ -131,7 +131,11 @@ class Terminal:
         tty.setraw(terminal, termios.TCSANOW)  # no echo, no \r: what is read is what was written
         _send_lines_as_typed(terminal)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        self._pipe, stdout = os.pipe() if pipe_stdout else (None, os.dup(terminal))
+        self._pipe: int | None = None
+        stdout = os.dup(terminal)
+        if pipe_stdout:
+            os.close(stdout)
+            self._pipe, stdout = os.pipe()
         self._process: forked.Process = forked.start(
             args, env, (terminal, stdout, terminal), cwd=cwd, session=True
         ) or subprocess.Popen(
@@ -145,6 +149,7 @@ class Terminal:
         )
         os.close(terminal)
         os.close(stdout)
+        self._open = [self._screen, *([] if self._pipe is None else [self._pipe])]
         self._seen = b""
         self._out = b""
         self._selector = selectors.DefaultSelector()
@@ -178,9 +183,8 @@ class Terminal:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        for number in {self._pipe, self._screen} - {None}:
-            with contextlib.suppress(OSError):
-                os.close(number)
+        while self._open:
+            os.close(self._open.pop())
 
     def _read(self) -> bool:
         """Take what is there; False when all writers are gone."""
