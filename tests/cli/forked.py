@@ -90,7 +90,7 @@ def start(
 ) -> Forked | None:
     """Run `holdfast ARGS` with these three streams; None where only a new interpreter will do.
     `session`: as the leader of a session of its own. `weak`: where permissions hold for root."""
-    if not _is_possible() or not _is_usual(env):
+    if not is_possible() or not _is_usual(env):
         return None
     umask = os.umask(0o077)
     os.umask(umask)
@@ -170,7 +170,7 @@ def _talk(
 
 
 @functools.cache
-def _is_possible() -> bool:
+def is_possible() -> bool:
     return hasattr(os, "pidfd_open") and "HOLDFAST_NEW_PROCESSES" not in os.environ
 
 
@@ -189,7 +189,7 @@ def at(moment: float) -> dict[str, str]:
 
 def _is_usual(env: Mapping[str, str]) -> bool:
     looked_at = {name: value for name, value in env.items() if name.startswith(_AT_START)}
-    return looked_at | _CLOCK == environment_at_start() | _CLOCK
+    return looked_at in (environment_at_start(), environment_at_start() | _CLOCK)
 
 
 @functools.cache
