@@ -12,9 +12,9 @@ from holdfast.errors import BusyError, UsageError
 from holdfast.model.plan import Action
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
+from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import pragma
-from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 from holdfast.stores.sqlite.survey import message_count, used_bytes
 from holdfast.value import dataclass
@@ -120,7 +120,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         SqliteSessionStore.__init__(self, path)
         db = self.database.connection()
         # A cache: a commit that a power cut takes back is made again by the next search.
-        db.execute("PRAGMA synchronous = NORMAL")
+        self.database.flushes = False
         # What was deleted may not be read from the file any more.
         db.execute("PRAGMA secure_delete = ON")
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'fed'").fetchone():
