@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import plistlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,8 +21,10 @@ import pytest
 from holdfast.api.guardian import Listener, watch
 from holdfast.api.machine import Machine as Homes
 from holdfast.model.rounds import LookedAfter
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
+from tests.contract.agent_homes import make_claude
 
 PRUNE = "[sessions]\nauto_prune = true\n"
 ALWAYS = "[maintenance]\nmin_interval_hours = 0.00001\n"
@@ -362,7 +366,7 @@ def test_the_timer_is_written_and_turned_on(used: Machine, tools: Path) -> None:
         "--user daemon-reload",
         "--user enable --now holdfast-maintain.timer",
     ]
-    assert "holdfast maintain --uninstall systemd" in result.err
+    assert f"holdfast --home {used.home} maintain --uninstall systemd" in result.err
     again = used.ok("--home", str(used.home), "maintain", "--install", "systemd", "--yes")
     assert "replaces the one that is there" in again.words
 
@@ -413,7 +417,7 @@ def test_the_crontab_line_is_added_and_other_lines_stay(used: Machine, tools: Pa
         ours.decode()
     )
     assert ours.decode() in result.out
-    assert "holdfast maintain --uninstall cron" in result.err
+    assert f"holdfast --home {used.home} maintain --uninstall cron" in result.err
     minute, hour = map(int, ours.split()[:2])
     assert 0 <= minute < 60
     assert 0 <= hour < 6
@@ -460,4 +464,91 @@ def test_without_a_crontab_program_the_line_is_told(used: Machine, tools: Path) 
     assert result.code == 1
     assert "maintain --early 2h" in result.words
     assert "There is no `crontab` program here" in result.err
-    assert used.json("--home", str(used.home), "maintain", "--install", "cron", "--yes", code=1)["installed"] is False
+    assert (
+        used.json("--home", str(used.home), "maintain", "--install", "cron", "--yes", code=1)[
+            "installed"
+        ]
+        is False
+    )
+
+
+# --- All homes ------------------------------------------------------------------------------------
+
+
+def test_a_watch_of_the_machine_watches_every_home(used: Machine) -> None:
+    make_claude(used.user / ".claude")
+    with watching(used, "--json") as process:
+        seen = lines_until(process, "again at", times=2)
+        for home in (used.home, used.user / ".claude"):
+            assert any(f"watching {home}" in line for line in seen), seen
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+    assert json.loads(out) == {"homes": 2, "runs": 2, "failed": 0}
+
+
+@pytest.fixture
+def inside(used: Machine, tools: Path) -> Inside:
+    for each in ("systemctl", "launchctl"):
+        program(tools / each, f'echo "{each} $@" >> "{tools}/said"')
+    program(tools / "crontab", CRONTAB)
+    return Inside(used)
+
+
+def test_the_service_keeps_running_and_is_taken_away_again(inside: Inside, tools: Path) -> None:
+    used = inside.machine
+    inside.ok("maintain", "--install", "systemd", "--yes")
+    unit = units(used) / "holdfast-watch.service"
+    text = unit.read_text()
+    assert text.count('"holdfast" "maintain" "--watch"\n') == 1
+    for line in ("Restart=on-failure", "NoNewPrivileges=yes", "MemoryMax=", "SuccessExitStatus=4"):
+        assert line in text
+    verified = shutil.which("systemd-analyze") and subprocess.run(
+        ["systemd-analyze", "--user", "verify", unit],
+        env={**used.env(), "XDG_RUNTIME_DIR": str(used.root)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert not verified or "nknown" not in verified.stderr, verified
+    inside.ok("maintain", "--uninstall", "systemd", "--yes")
+    assert not unit.exists()
+    assert "nothing to remove" in inside.ok("maintain", "--uninstall", "systemd", "--yes").out
+    assert (tools / "said").read_text().splitlines() == [
+        "systemctl --user daemon-reload",
+        "systemctl --user enable --now holdfast-watch.service",
+        "systemctl --user disable --now holdfast-watch.service",
+        "systemctl --user daemon-reload",
+    ]
+
+
+def test_launchd_gets_a_file_that_it_can_read(inside: Inside, tools: Path) -> None:
+    used = inside.machine
+    odd = used.root / "a <b> & 'c' é"
+    used.file(odd / "sessions" / "sessions.json")
+    folder = used.user / "Library" / "LaunchAgents"
+    inside.ok("maintain", "--install", "launchd", "--yes")
+    inside.ok("--home", str(odd), "maintain", "--install", "launchd", "--yes")
+    found = {path.name: plistlib.loads(path.read_bytes()) for path in folder.iterdir()}
+    standing = found.pop("holdfast.watch.plist")
+    assert standing["ProgramArguments"][-2:] == ["maintain", "--watch"]
+    assert standing["KeepAlive"] == {"SuccessfulExit": False}
+    [nightly] = found.values()
+    assert nightly["ProgramArguments"][-5:] == ["--home", str(odd), "maintain", "--early", "2h"]
+    assert nightly["StartCalendarInterval"].keys() == {"Hour", "Minute"}
+    inside.ok("maintain", "--uninstall", "launchd", "--yes")
+    assert len(list(folder.iterdir())) == 1
+    said = (tools / "said").read_text()
+    assert f"launchctl bootout gui/{os.getuid()}/holdfast.watch" in said
+
+
+def test_the_line_of_cron_is_taken_away_and_others_stay(inside: Inside, tools: Path) -> None:
+    (tools / "crontab.tab").write_bytes(b"# mine\n")
+    inside.ok("maintain", "--install", "cron", "--yes")
+    inside.ok("--home", str(inside.machine.home), "maintain", "--install", "cron", "--yes")
+    lines = (tools / "crontab.tab").read_text().splitlines()
+    assert "maintain --all-homes --early 2h" in lines[1]
+    inside.ok("maintain", "--uninstall", "cron", "--yes")
+    assert (tools / "crontab.tab").read_text().splitlines() == [lines[0], lines[2]]
+    assert inside.run("maintain", "--uninstall", "cron").code == 0
+    assert inside.run("maintain", "--uninstall", "systemd", "--watch").code == 2

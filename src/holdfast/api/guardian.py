@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOLDER = "maintain --watch"
 #: How often to see whether there is a new home.
-_HOMES_EVERY = 30.0
+_HOMES_EVERY = 60.0
 #: How often to look at all homes although nothing is due, and how much of the time that may take.
 _ROUND_EVERY, _TIMES = 3_600.0, 4_000
 _CONFIG = "config.toml"
@@ -221,7 +221,7 @@ class _Watching:
     def _look(self) -> None:
         try:
             alarms = self._growth.look(self._clock())
-        except Exception:  # the watch goes on: a look that fails must not end maintenance
+        except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
             _log.exception("looking at what grows failed")
             return
         if not alarms:
@@ -291,7 +291,8 @@ def _looked_after(
     from holdfast.services.maintain import failed  # noqa: PLC0415 - a child needs it, not a watch
 
     started_at = clock()
-    folders, programs = (str(home.path),), ()
+    folders: tuple[str, ...] = (str(home.path),)
+    programs: tuple[str, ...] = ()
     try:
         opened = machine.open(home)
         folders, programs = opened.written_to()

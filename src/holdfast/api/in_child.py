@@ -75,7 +75,7 @@ def _work(work: Callable[[], bytes], write: int) -> None:
         with os.fdopen(write, "wb") as file:
             file.write(work())
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - or it would go on as its parent
         _log.exception("a look at the homes failed")
     finally:
         os._exit(code)

@@ -15,8 +15,10 @@ def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> i
     scheduler = _scheduler(invocation, name)
     if not invocation.json:
         scheduler.show()
-    if (code := _ended(invocation, scheduler, "Install this?", "installed", dry_run, yes)) is not None:
-        return code
+    agreed = dry_run or yes
+    declined = _declined(invocation, scheduler, "installed", dry_run=dry_run, agreed=agreed)
+    if declined is not None:
+        return declined
     code = scheduler.install()
     _document(invocation, scheduler, installed=code == 0)
     return code
@@ -30,18 +32,21 @@ def uninstall(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) ->
         if not invocation.json:
             say("There is nothing to remove.")
         return 0
-    if (code := _ended(invocation, scheduler, "Remove this?", "removed", dry_run, yes)) is not None:
-        return code
+    agreed = dry_run or yes
+    declined = _declined(invocation, scheduler, "removed", dry_run=dry_run, agreed=agreed)
+    if declined is not None:
+        return declined
     code = scheduler.uninstall()
     _document(invocation, scheduler, installed=code != 0)
     return code
 
 
-def _ended(
-    invocation: Invocation, scheduler: Scheduler, question: str, done: str, dry_run: bool, yes: bool
+def _declined(
+    invocation: Invocation, scheduler: Scheduler, done: str, *, dry_run: bool, agreed: bool
 ) -> int | None:
     """The exit code when nothing is to be changed; None to go on."""
-    declined = None if dry_run or yes else asked(question, done)
+    question = "Install this?" if done == "installed" else "Remove this?"
+    declined = None if agreed else asked(question, done)
     if not dry_run and declined is None:
         return None
     _document(invocation, scheduler, installed=done == "removed")

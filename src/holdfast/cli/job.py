@@ -85,9 +85,7 @@ class Scheduler(Protocol):
 def failure(command: list[str]) -> str | None:
     """What went wrong when a command was run, if anything did."""
     try:
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=TIMEOUT
-        )
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=TIMEOUT)
     except FileNotFoundError:
         return f"there is no `{command[0]}` here"
     except (OSError, subprocess.SubprocessError) as error:

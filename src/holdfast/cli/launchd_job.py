@@ -39,7 +39,6 @@ class Launchd:
                     "LowPriorityIO": True,
                     "Nice": 10,
                     "Umask": 0o077,
-                    "SoftResourceLimits": {"NumberOfProcesses": 64},
                     **_when(job),
                 }
             )

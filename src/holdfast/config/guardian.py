@@ -47,7 +47,7 @@ class GuardianSettings:
         Number(0, 100_000),
         64,
         "How many MB `holdfast maintain --watch` sets aside on the disk of each home. They are",
-        "given back when the disk is full, so that there is room to clean up. 0 sets nothing aside.",
+        "given back when the disk is full, so that there is room to clean up. 0 sets none aside.",
         "Only the value in Holdfast's own home counts.",
     )
 

@@ -16,9 +16,9 @@ from holdfast.value import replace
 
 #: Seconds from one question to the next.
 TICK = 2.0
-#: Looks at the files take at most a tenth of the time while something grows. Otherwise they come
-#: every five minutes, or more seldom where they take long.
-_TIMES, _TIMES_AT_REST, _AT_REST = 10, 8_000, 300.0
+#: Looks at the files take at most 4 % of the time while a disk fills up. Otherwise they come every
+#: five minutes, or more seldom where they take long.
+_TIMES, _TIMES_AT_REST, _AT_REST = 25, 8_000, 300.0
 #: What has not grown for so many seconds has stopped.
 _OVER = 30.0
 
@@ -72,6 +72,7 @@ class GrowthWatch:
         new: list[Alarm] = []
         for each in found:
             known = self.active.get(each.path)
+            named = () if known is None else known.writers
             seen = Alarm(
                 home=self._eyes.home_of(each.path),
                 path=each.path,
@@ -80,10 +81,10 @@ class GrowthWatch:
                 last_at=now,
                 bytes=each.bytes,
                 bytes_per_minute=each.bytes_per_minute,
-                writers=known.writers if known and known.writers else tuple(self._eyes.writers(each)),
+                writers=named or tuple(self._eyes.writers(each)),
             )
             self.active[each.path], self._seen_at[each.path] = seen, at
-            if known is None or (seen.writers and not known.writers):
+            if known is None or (seen.writers and not named):
                 new.append(seen)
         return new
 

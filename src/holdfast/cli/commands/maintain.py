@@ -6,10 +6,10 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.api.values import StepPlan
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.install import SCHEDULERS, install, uninstall
@@ -24,6 +24,9 @@ from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepRes
 from holdfast.model.report import Result
 from holdfast.model.rounds import LookedAfter
 from holdfast.model.text import format_bytes, format_duration, one_line, printable
+
+if TYPE_CHECKING:  # a watch lives long, and needs little of all that
+    from holdfast.api.values import StepPlan
 
 _log = logging.getLogger("holdfast")
 _TITLES = {
@@ -156,7 +159,8 @@ def exit_code(result: MaintenanceResult) -> int:
 
 def watch(invocation: Invocation, *, force: bool) -> int:
     """Look after the named home, or all homes of the machine, until a signal comes."""
-    from holdfast.api.guardian import Listener, watch as look_after
+    from holdfast.api.guardian import Listener
+    from holdfast.api.guardian import watch as look_after
     from holdfast.api.in_child import Child
 
     machine = invocation.machine
