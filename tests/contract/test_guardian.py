@@ -20,7 +20,7 @@ from holdfast.errors import BusyError
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
 from holdfast.model.rounds import LookedAfter
-from holdfast.policy.growth import grown
+from holdfast.policy.growing import grown
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from tests.contract.agent_homes import make_claude, make_codex

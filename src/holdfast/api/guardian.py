@@ -22,7 +22,7 @@ from holdfast.homes.registry import state_folder
 from holdfast.model.alarm import Alarm
 from holdfast.model.rounds import LookedAfter, Round
 from holdfast.policy.schedule import RETRY, next_run
-from holdfast.services.growth import TICK, GrowthWatch
+from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.value import dataclass, replace

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from holdfast.homes import life
 from holdfast.model.alarm import Writer
 from holdfast.model.text import one_line
-from holdfast.policy.growth import Grown, Room, Sizes
+from holdfast.policy.growing import Grown, Room, Sizes
 from holdfast.value import dataclass
 
 #: A file that was written within so many seconds may be growing.
