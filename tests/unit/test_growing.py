@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_what_grows(before: Sizes, after: Sizes, expected: list[tuple[str, bool]
 
 def test_a_disk_that_fills_up_is_suspicious_and_one_that_is_freed_is_not() -> None:
     full = Room(at=0.0, free={1: 9 * STEP, 2: 5})
-    assert filling(full, Room(at=2.0, free={1: 8 * STEP, 2: 5}), LIMIT)
+    assert filling(full, Room(at=2.0, free={1: 8 * STEP, 2: 5}), LIMIT) == {1}
     assert not filling(full, Room(at=2.0, free={1: 10 * STEP, 2: 5}), LIMIT)
     assert not filling(full, Room(at=2.0, free={1: 9 * STEP, 3: 0}), LIMIT), "a new disk"
     assert not filling(full, Room(at=2.0, free={1: 0}), 0.0), "no limit"
@@ -95,7 +95,7 @@ class Watched:
     def room(self) -> Room:
         return Room(at=self.at, free={1: int(self.free)})
 
-    def sizes(self) -> Sizes:
+    def sizes(self, disks: Collection[int]) -> Sizes:
         self.looks += 1
         return Sizes(at=self.at, folders={"/h": int(self.size)}, files={"/h/f": int(self.size)})
 

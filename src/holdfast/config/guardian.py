@@ -46,7 +46,7 @@ class GuardianSettings:
     reserve_mb: int = key(
         Number(0, 100_000),
         64,
-        "How many MB `holdfast maintain --watch` sets aside on the disk of each home. They are",
+        "How many MB the watcher over all homes sets aside on the disk of each home. They are",
         "given back when the disk is full, so that there is room to clean up. 0 sets none aside.",
         "Only the value in Holdfast's own home counts.",
     )

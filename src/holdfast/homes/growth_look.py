@@ -50,18 +50,19 @@ class MachineEyes:
         free: dict[int, int] = {}
         for folder in self._folders():
             with contextlib.suppress(OSError):
-                disk = os.stat(folder).st_dev  # noqa: PTH116 - text all the way
-                if disk not in free:
+                disk = _disk_of(folder)
+                if disk is not None and disk not in free:
                     found = os.statvfs(folder)
                     free[disk] = found.f_bfree * found.f_frsize
         return Room(at=self.monotonic(), free=free)
 
-    def sizes(self) -> Sizes:
-        """What cannot be read does not grow as far as anybody can tell."""
+    def sizes(self, disks: Collection[int] = ()) -> Sizes:
+        """Of what lies on these disks. What cannot be read does not grow, as far as anybody can
+        tell."""
         at, since = self.monotonic(), self._clock() - _LATELY
         folders: dict[str, int] = {}
         files: dict[str, int] = {}
-        waiting = list(self._folders())
+        waiting = [each for each in self._folders() if not disks or _disk_of(each) in disks]
         while waiting:
             folder = waiting.pop()
             if folder in folders:
@@ -111,6 +112,13 @@ class MachineEyes:
 
     def _folders(self) -> Collection[str]:
         return {folder: None for each in self.homes for folder in each.folders}
+
+
+def _disk_of(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_dev  # noqa: PTH116 - text all the way
+    except OSError:
+        return None
 
 
 def _is_meant(path: str, grown: Grown) -> bool:

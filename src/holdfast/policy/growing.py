@@ -87,11 +87,14 @@ class Room:
     free: Mapping[int, int]
 
 
-def filling(before: Room, after: Room, limit: float) -> bool:
-    """Whether a disk loses room at such a pace that something on it may grow by `limit` bytes a
+def filling(before: Room, after: Room, limit: float) -> frozenset[int]:
+    """The disks that lose room at such a pace that something on them may grow by `limit` bytes a
     minute. Half of it is suspicious: meanwhile another program may have freed something."""
     seconds = after.at - before.at
     if seconds <= 0 or limit <= 0:
-        return False
-    lost = (before.free.get(disk, free) - free for disk, free in after.free.items())
-    return any(each * MINUTE / seconds > limit / 2 for each in lost)
+        return frozenset()
+    return frozenset(
+        disk
+        for disk, free in after.free.items()
+        if (before.free.get(disk, free) - free) * MINUTE / seconds > limit / 2
+    )

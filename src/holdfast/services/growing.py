@@ -7,7 +7,7 @@ a program that deletes as fast as another one writes hides it. Two looks in a ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from holdfast.model.alarm import Alarm, Writer
@@ -30,7 +30,8 @@ class Eyes(Protocol):
 
     def room(self) -> Room: ...
 
-    def sizes(self) -> Sizes: ...
+    def sizes(self, disks: Collection[int]) -> Sizes:
+        """Of what lies on these disks, on all of them without any."""
 
     def writers(self, grown: Grown) -> Sequence[Writer]: ...
 
@@ -46,6 +47,8 @@ class GrowthWatch:
         self._eyes = eyes
         self._room: Room | None = None
         self._before: Sizes | None = None
+        self._disks: Collection[int] = ()
+        self._filled: Collection[int] = ()
         self._seen_at: dict[str, float] = {}
         self._not_before = self._at_the_latest = 0.0
 
@@ -54,18 +57,23 @@ class GrowthWatch:
             return []
         before, self._room = self._room, self._eyes.room()
         at = self._room.at
-        fills = before is not None and filling(before, self._room, self.limit)
+        filled = self._filled
+        self._filled = () if before is None else filling(before, self._room, self.limit)
+        fills = [disk for disk in self._filled if disk in filled]  # for more than a moment
         wanted = fills or self.active or self._before is not None or at >= self._at_the_latest
         if not wanted or at < self._not_before:
             return self._ended(now, at)
-        first, sizes = self._before, self._eyes.sizes()
+        if self._before is None:
+            self._disks = fills
+        first, sizes = self._before, self._eyes.sizes(self._disks)
         cost = self._eyes.monotonic() - at
         told = [] if first is None else self._tell(grown(first, sizes, self.limit), now, at)
         # While something grows, each look is compared with the one before. Otherwise nothing is
         # kept: a machine has many folders.
         self._before = sizes if first is None or fills or self.active else None
         self._not_before = at + _TIMES * cost
-        self._at_the_latest = at + max(_AT_REST, _TIMES_AT_REST * cost)
+        if not self._disks:
+            self._at_the_latest = at + max(_AT_REST, _TIMES_AT_REST * cost)
         return told + self._ended(now, at)
 
     def _tell(self, found: Sequence[Grown], now: float, at: float) -> list[Alarm]:
