@@ -21,6 +21,8 @@ from holdfast.model.item import (
     SESSION,
     TRANSCRIPT,
     TRASH,
+    VAULTED,
+    VAULTED_BUNDLE,
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words
@@ -43,6 +45,8 @@ _KIND_NAMES = {
     CHECKPOINT: "checkpoints",
     LEGACY: "older checkpoints",
     LEFTOVER: "leftovers",
+    VAULTED: "vaulted sessions",
+    VAULTED_BUNDLE: "vaulted sessions",
     PUSHED: "pushed checkpoints",
 }
 #: What an item takes on the disk. A list has the size of what was said, which may be less, as in a

@@ -70,7 +70,9 @@ class FormatSessions(ForeignSessions):
         mirror: Mirror,
         look: Callable[[], Iterable[Seen]],
         unread: Callable[[], Sequence[Problem]],
+        vaulted: Callable[[Iterable[str]], Iterable[Seen]] = lambda _: (),
     ) -> None:
+        """`vaulted` are the sessions that only the vault has, given the ids of all others."""
         super().__init__(form.facts.agent)
         self._format = form
         self._root = root
@@ -79,6 +81,7 @@ class FormatSessions(ForeignSessions):
         self._mirror = mirror
         self._look = look
         self._unread = unread
+        self._vaulted = vaulted
         self._seen: Mapping[str, Seen] | None = None
         self._counts = MessageCounts(form, root, mirror.notes)
 
@@ -90,7 +93,8 @@ class FormatSessions(ForeignSessions):
 
     def show(self, seen: Iterable[Seen]) -> Mapping[str, Seen]:
         """Read from what a look has just found."""
-        self._seen = units = {each.unit.id: each for each in seen}
+        units = {each.unit.id: each for each in seen}
+        self._seen = units = {**units, **{each.unit.id: each for each in self._vaulted(units)}}
         self._pinned = self._pins.read()
         return units
 
@@ -202,8 +206,14 @@ class FormatSessions(ForeignSessions):
         """Sessions that a filter wants, for a plan: messages are counted where the filter asks."""
         return self._wanted(wanted)
 
+    def described(self, seen: Seen) -> Session:
+        """A session as a list shows it, with what is known of it without reading."""
+        return self._session(seen)
+
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
+        if seen.vaulted is not None:
+            return replace(seen.vaulted.session, pinned=unit.id in self._pinned)
         parent = unit.parent if unit.parent in self._units() else None
         counts = self._counts.of(unit.id)
         counted = counts is None or self._counts.is_whole(unit.id)
@@ -238,7 +248,8 @@ class FormatSessions(ForeignSessions):
     ) -> list[Session]:
         """The same sessions with what only their messages tell, as far as so many bytes tell it."""
         units = self._units()
-        self._counts.count([units[each.id] for each in sessions], most_bytes=most_bytes)
+        seen = [units[each.id] for each in sessions if not each.vaulted]
+        self._counts.count(seen, most_bytes=most_bytes)
         return [self._session(units[each.id]) for each in sessions]
 
     # --- Sums ---------------------------------------------------------------------------------
@@ -264,7 +275,7 @@ class FormatSessions(ForeignSessions):
     # --- What was said ----------------------------------------------------------------------------
 
     def _said(self, session_id: str) -> Iterator[Message]:
-        return self._format.messages(self._root, self._one(session_id).unit)
+        return self._one(session_id).messages(self._format, self._root)
 
     def messages(
         self,

@@ -28,6 +28,7 @@ from holdfast.model.text import format_bytes, format_duration, one_line, printab
 _log = logging.getLogger("holdfast")
 _TITLES = {
     Step.SETTLE: "interrupted runs",
+    Step.VAULT: "vault",
     Step.AUTO_ARCHIVE: "archive old sessions",
     Step.PRUNE: "prune by the policy",
     Step.UPKEEP: "trash, space",
