@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     )
     from holdfast.model.stored_session import Copied, End, Found, Holder, Returned
     from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
-    from holdfast.model.vault import VaultFigures, VaultRefresh
+    from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
     from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]
@@ -671,6 +671,9 @@ class Vault(Protocol):
         agent deleted them."""
 
     def figures(self) -> VaultFigures: ...
+
+    def sweep(self) -> Sweep | None:
+        """What the agent deletes by itself; None when it deletes no session."""
 
     def problems(self) -> Sequence[Problem]:
         """What in it cannot be read."""

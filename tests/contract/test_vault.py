@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +118,4 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
         assert said(home, each) == before[each][1]
     names = home.path / bench.sample.state / "vault" / "names"
     assert not {each.name for each in names.iterdir()} & set(going)
-    assert home.refresh_vault().named + 0 >= 0
-    assert not home.doctor().problems if hasattr(home.doctor(), "problems") else True
-    os.sync()
+    assert home.refresh_vault().named + home.refresh_vault().copied <= len(before) + 5

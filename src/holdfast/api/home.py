@@ -25,6 +25,7 @@ from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
+from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.access import closed
@@ -43,7 +44,6 @@ from holdfast.model.operation import MAINTAIN, Operation, Removal
 from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
-from holdfast.model.vault import VaultFigures, VaultRefresh
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
@@ -51,7 +51,7 @@ from holdfast.ports import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
-from holdfast.services.upkeep import StepPlan, has_vault, preview
+from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.edited import Edited, look_at_edits
@@ -89,7 +89,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
-class Home(SessionRetention, SessionExchange, SessionEdits):
+class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:
@@ -251,24 +251,6 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
         shown = progress or Silent()
         diagnosis = self.doctor(progress=shown) if found is None else found
         return mend(self._place.to_examine()[0], diagnosis, clock=self._place.clock, progress=shown)
-
-    # --- The vault --------------------------------------------------------------------------------
-
-    @property
-    def vault(self) -> VaultFigures | None:
-        """What the vault holds; None for a home whose sessions only Holdfast deletes."""
-        vault = self._place.home.vault
-        return None if vault is None else vault.figures()
-
-    def refresh_vault(self, *, progress: Progress | None = None) -> VaultRefresh:
-        """Take new and changed sessions into the vault, and notice those that their agent deleted.
-        Nothing happens unless [vault] is on; maintenance does it by itself. Never removes a
-        session. Raises `BusyError` when another process changes the home."""
-        home = self._place.home
-        if home.vault is None or not has_vault(home, self.settings):
-            return VaultRefresh()
-        with home.log.writing(self._place.command("refresh_vault")):
-            return home.vault.refresh(progress)
 
     # --- Undoing ----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.errors import DamageError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
@@ -23,6 +23,7 @@ from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.part import Counts, Unit
 from holdfast.model.plan import Action
 from holdfast.model.session import (
@@ -133,7 +134,7 @@ class FormatSessions(ForeignSessions):
         return sorted({each.unit.source or "cli" for each in self._units().values()})
 
     def weigh(self, wanted: SessionFilter) -> Share:
-        found = self._wanted(wanted)
+        found = [each for each in self._wanted(wanted) if not each.vaulted]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -259,8 +260,10 @@ class FormatSessions(ForeignSessions):
         self._counted([self._session(each) for each in self._units().values()])
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        """Messages and what they used are those of sessions that were read."""
-        return statistics([self._session(each) for each in self._units().values()], now, ages)
+        """Messages and what they used are those of sessions that were read. What only the vault has
+        is no part of it."""
+        here = (each for each in self._units().values() if each.vaulted is None)
+        return statistics([self._session(each) for each in here], now, ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         """What each session used, on the day of its last activity."""
@@ -324,9 +327,20 @@ class FormatSessions(ForeignSessions):
             return question(self.index())
 
     def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """What was counted was read, at least its beginning."""
-        counted = {each: self._counts.of(each) or Counts() for each in ids}
-        return {each: counts.opening.text for each, counts in counted.items()}
+        """What was counted was read, at least its beginning. What only the vault has is read now."""
+        units = self._units()
+        vaulted = {each for each in ids if each in units and units[each].vaulted is not None}
+        counted = {each: self._counts.of(each) or Counts() for each in ids if each not in vaulted}
+        return {
+            **{each: counts.opening.text for each, counts in counted.items()},
+            **{each: self._opening(each) for each in vaulted},
+        }
+
+    def _opening(self, session_id: str) -> str:
+        try:
+            return opening_of(islice(self._said(session_id), LOOKED_AT))
+        except (HoldfastError, OSError, ValueError, KeyError, TypeError):
+            return ""  # a list does without it
 
     def search(self, asked: Search) -> Sequence[Hit]:
         hits = self._asked(lambda index: index.search(asked))

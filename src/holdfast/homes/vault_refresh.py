@@ -23,6 +23,7 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed
 from holdfast.homes.second_names import name_again
+from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
 from holdfast.model.archive import ArchivedSession
@@ -32,7 +33,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Unit
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
-from holdfast.model.vault import VaultFigures, VaultRefresh
+from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
 from holdfast.parts.units import Movers, by_container
@@ -90,6 +91,9 @@ class HomeVault:
             alone_bytes=sum(map(self._vault.bytes_of, alone)),
             bytes=bytes_below(self._vault.folder, (), []),
         )
+
+    def sweep(self) -> Sweep | None:
+        return sweep_of(self._format, self._ground.root)
 
     def problems(self) -> Sequence[Problem]:
         return self._vault.names.problems() if self._vault.exists else ()

@@ -23,6 +23,10 @@ class VaultRefresh:
     let_go: int = 0
     problems: tuple[Problem, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        problems = [{"path": each.path, "reason": each.reason} for each in self.problems]
+        return fields_to_json(self, without=("problems",)) | {"problems": problems}
+
     @property
     def changed(self) -> bool:
         done = self.named, self.copied, self.found_alone, self.compressed, self.let_go
