@@ -26,7 +26,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.model.session import Message, Session
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sqlite import content
+from holdfast.stores.sessions import content
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

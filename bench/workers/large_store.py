@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.model.session import Message
-from holdfast.stores.sqlite import content, ledger, search_index
+from holdfast.stores.sessions import content, ledger
+from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 PER_SESSION = 20

@@ -27,8 +27,8 @@ from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
+from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite.moves import SqliteEngine
-from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,

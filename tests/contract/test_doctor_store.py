@@ -15,8 +15,8 @@ import pytest
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.spine.carry_out import Silent
+from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import checkup, schema
-from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 pytestmark = pytest.mark.usefixtures("bad_day")

@@ -21,7 +21,8 @@ from holdfast.model.usage import CostTotals, Usage
 from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sqlite import checkup, content, schema
+from holdfast.stores.sessions import content
+from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import pattern, prepared
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -25,7 +25,7 @@ from holdfast.stores.postgres import address, schema, search_index
 from holdfast.stores.postgres.failure import translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
-from holdfast.stores.sqlite.unindexed_search import SmallIndex
+from holdfast.stores.sessions.unindexed_search import SmallIndex
 from tests import postgres
 from tests.contract.factory import HOMES, address_of, make_shared
 from tests.stored import a_line

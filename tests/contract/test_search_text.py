@@ -8,8 +8,8 @@ from importlib import resources
 import pytest
 
 from holdfast.model.session import Json, Message
-from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite.indexed_text import (
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
     clean,
@@ -19,7 +19,7 @@ from holdfast.stores.sqlite.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sqlite.unindexed_search import TOKENIZER, folded, folded_places
+from holdfast.stores.sessions.unindexed_search import TOKENIZER, folded, folded_places
 
 
 def text_of(message: Message) -> str:

@@ -16,7 +16,8 @@ from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder, Tokens
 from holdfast.policy.prices import Price, Prices
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sqlite import bundle, checkup, content, moves, schema
+from holdfast.stores.sessions import content
+from holdfast.stores.sqlite import bundle, checkup, moves, schema
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import prepared

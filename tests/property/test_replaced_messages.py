@@ -18,6 +18,7 @@ from holdfast.model.session import (
     Tokens,
 )
 from holdfast.ports import SessionStore
+from holdfast.stores.sessions import ledger as counted
 from holdfast.stores.sqlite import ledger, totals
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.session_stores import a_store, kind_of, over_all
@@ -125,7 +126,7 @@ def check(store: SessionStore) -> None:
     with store.database.write() as db:
         totals.tally(db, lambda _: None)
         assert totals.wrong(db) == (0, None)
-        booked = ledger.booked(ledger.stored(db))
+        booked = counted.booked(ledger.stored(db))
         entries = {
             (each.day or "", each.source, each.model or ""): each.usage
             for each in ledger.entries(db)

@@ -16,11 +16,11 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.ports import SessionStore
 from holdfast.stores.postgres import search as shared_search
+from holdfast.stores.sessions.indexed_text import clean, is_searchable, snippet, spaced, unspaced
+from holdfast.stores.sessions.unindexed_search import parse_part
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
-from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.unindexed_search import parse_part
 from tests.session_stores import KINDS, a_store, kind_of, over_all_deep
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import QueryError
-from holdfast.stores.sqlite.query import Either, Every, Term, parse
-from holdfast.stores.sqlite.unindexed_search import parse_part
+from holdfast.stores.sessions.query import Either, Every, Term, parse
+from holdfast.stores.sessions.unindexed_search import parse_part
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.model.session import Search
-from holdfast.stores.sqlite import unindexed_search
+from holdfast.stores.sessions import unindexed_search
 
 
 @pytest.mark.parametrize("substring", [False, True])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
 
 from holdfast.api.in_projects import homes_in_projects, latest_folders
-from holdfast.api.place import Place, usual_homes, usual_places_of
+from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import (
     ConfigError,
@@ -41,10 +41,12 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
     from holdfast.api.arguments import Ids
     from holdfast.api.home import Home
+    from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
+    from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
     from holdfast.ports import Clock, Progress
@@ -86,11 +88,21 @@ class Looked(Generic[_T]):
 class MachineStatus:
     """The status of each home that can be read, and those that cannot. `in_projects` are homes in
     projects in which agents of the machine worked, and that are not among its homes: the
-    configuration can list them."""
+    configuration can list them. `growth` is that of all homes together."""
 
     seen: Sequence[tuple[AgentHome, HomeStatus]]
     unread: Sequence[UnreadHome]
+    growth: Growth
     in_projects: Sequence[AgentHome] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineGrowth:
+    """How each home grew by the figures that were kept, and all of them together."""
+
+    seen: Sequence[tuple[AgentHome, Growth]]
+    together: Growth
+    unread: Sequence[UnreadHome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +282,35 @@ class Machine:
             for path, kind in homes_in_projects(worked_in, self._user_home)
             if path not in known
         ]
-        return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
+        return MachineStatus(
+            seen=looked.seen,
+            unread=looked.unread,
+            growth=self._added([each.growth for _, each in looked.seen]),
+            in_projects=found,
+        )
+
+    def record_figures(self, *, progress: Progress | None = None) -> Looked[HomeFigures]:
+        """Look at each home, and keep the figures for its growth, as maintenance does."""
+        return self._ask(lambda home: home.record_figures(progress=progress))
+
+    def growth(self) -> MachineGrowth:
+        """How the homes grew in the last weeks, by the figures that were kept. Looks at no
+        session."""
+        looked = self._ask(lambda home: home.growth())
+        added = self._added([each for _, each in looked.seen])
+        return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
+
+    def _added(self, growths: Sequence[Growth]) -> Growth:
+        from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
+
+        return together(growths, (self._clock or system_clock)())
+
+    def overview(self, *, progress: Progress | None = None) -> MachineOverview:
+        """The same at a glance, with what is alive now and what was done last."""
+        from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
+
+        status = self.status(progress=progress)
+        return overview(self, status, now=(self._clock or system_clock)())
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
 from holdfast.cli.output import bar, name, say, suggest, table
-from holdfast.model.item import LEFTOVER, SESSION, Inventory
+from holdfast.model.item import LEFTOVER, SESSION
 from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
 
@@ -132,7 +132,7 @@ def _figures(status: HomeStatus) -> _Figures:
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
         leftovers=_leftovers(status),
-        trash=trash_bytes(inventory),
+        trash=inventory.trash_bytes,
         frees=status.outlook.frees if status.outlook else 0,
     )
 
@@ -142,10 +142,6 @@ def sessions_in(status: HomeStatus) -> int:
     if status.store:
         return status.store.sessions
     return sum(item.kind == SESSION for item in status.inventory.items)
-
-
-def trash_bytes(inventory: Inventory) -> int:
-    return sum(item.bytes for item in inventory.trash) + inventory.loose_trash_bytes
 
 
 def _bytes(status: HomeStatus, kind: str) -> int:
@@ -186,7 +182,7 @@ def _show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
     of one line and a command."""
     would = {home: status.outlook for home, status in seen if status.outlook}
     frees = {home: outlook.bytes for home, outlook in would.items()}
-    trash = {home: trash_bytes(status.inventory) for home, status in seen}
+    trash = {home: status.inventory.trash_bytes for home, status in seen}
     left = {home: _leftovers(status) for home, status in seen}
     sessions = sum(_bytes(status, SESSION) for _, status in seen)
     large = sum(left.values()) > sessions

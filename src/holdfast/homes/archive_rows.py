@@ -30,7 +30,7 @@ from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, NewerBundleError
-from holdfast.stores.sqlite.moves import key_stays
+from holdfast.stores.sessions.session_rows import key_stays
 from holdfast.value import replace
 
 TAKEN = (

@@ -40,9 +40,9 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.ports import Format
 from holdfast.stores import files
-from holdfast.stores.sqlite import ledger
+from holdfast.stores.sessions import ledger
+from holdfast.stores.sessions.survey import AVERAGES, SIZES
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
-from holdfast.stores.sqlite.survey import AVERAGES, SIZES
 from holdfast.value import replace
 
 _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.item import Inventory, Item
     from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.sessions.survey import Owner
     from holdfast.stores.trash_folder import TrashFolder
 
 
@@ -125,14 +125,20 @@ class HoldfastHome(Home):
         from holdfast.stores import member
         from holdfast.stores.postgres import fleet
 
-        shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
         figures = Figures(
-            bytes=max(0, inventory.total_bytes - shared - self.own.trash_bytes()),
+            bytes=max(0, inventory.total_bytes - self.bytes_elsewhere(inventory)),
             checkpoint_bytes=inventory.checkpoint_bytes,
             archive_bytes=inventory.archive_bytes,
         )
         with suppress(HoldfastError):  # whoever looks may not be allowed to write
             fleet.note(self._database(), member.names(self.state), figures)
+
+    def bytes_elsewhere(self, inventory: Inventory) -> int:
+        """Sessions in a shared store, and their trash, lie on its server."""
+        if not self.ground.options.store:
+            return 0
+        shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
+        return shared + self.own.trash_bytes()
 
     def _database(self) -> Database:
         """The one that homes share."""

@@ -13,9 +13,9 @@ from holdfast.homes.kind import DATABASE
 from holdfast.model.session import SessionFilter
 from holdfast.ports import SessionEngine, SessionStore
 from holdfast.stores.processes import is_dead
+from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.ports import Archive, GuardBook
     from holdfast.services.exchange.session_import import ImportStore
     from holdfast.stores.postgres.sessions import PostgresSessionStore
-    from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.sessions.survey import Owner
 
     #: Keeps a session, and its messages, that an import replaces.
     KeepReplaced = Callable[[Session, Iterable[Message]], None]

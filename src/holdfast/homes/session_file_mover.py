@@ -34,7 +34,7 @@ from holdfast.stores.files import (
     version_of,
 )
 from holdfast.stores.open_files import open_elsewhere
-from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.sessions.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass
 

@@ -27,7 +27,7 @@ from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.sessions.survey import Owner
 
 FOLDER = SESSION_FILES
 _TELL_EVERY = 500

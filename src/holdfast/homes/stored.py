@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.item import Item, Problem
     from holdfast.model.session import SessionFilter
     from holdfast.ports import Progress, SessionEngine
-    from holdfast.stores.sqlite.survey import Owner
+    from holdfast.stores.sessions.survey import Owner
 
 
 class StoredContents(Contents):

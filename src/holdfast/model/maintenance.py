@@ -79,6 +79,7 @@ class Step(StrEnum):
     END = "end"
     LOG = "log"
     LOOK = "look"
+    FIGURES = "figures"
     RECORD = "record"
     PROGRESS = "progress"
 

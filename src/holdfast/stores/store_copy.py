@@ -24,7 +24,7 @@ _MOST_MESSAGES = 5_000
 _ATTEMPTS = 2
 _AGAIN = "Run the same command again: it goes on with what is missing."
 
-#: The number of a session, then its columns as in `sqlite.bundle.SESSION_COLUMNS`.
+#: The number of a session, then its columns as in `sessions.session_rows.SESSION_COLUMNS`.
 Head = tuple[Any, ...]
 #: Session, number, role, time, form, body, fields; the last two as bytes.
 MessageRow = tuple[int, int, str, float, int, bytes | None, bytes | None]

@@ -34,11 +34,11 @@ from holdfast.cli.show_machine import (
     sessions_in,
     show_in_projects,
     show_machine,
-    trash_bytes,
     would_words,
 )
 from holdfast.cli.show_plan import kind_name
 from holdfast.errors import HoldfastError
+from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
@@ -80,13 +80,14 @@ def status(invocation: Invocation) -> int:
     reads.
     """
     try:
-        seen, unread, places, more = _look(invocation)
+        seen, unread, places, more, grown = _look(invocation)
     except HoldfastError as error:
         raise with_doctor(error) from None
     if invocation.json:
         print_json(
             {
                 "homes": [each.to_json() for _, each in seen],
+                "growth": grown.to_json(),
                 "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
                 "in_projects": [{"home": str(e.path), "agent": e.agent} for e in more],
@@ -113,20 +114,22 @@ def _look(
     Sequence[UnreadHome],
     Sequence[Path],
     Sequence[AgentHome],
+    Growth,
 ]:
-    """The homes to show, those that cannot be, the places that were looked at, and homes in
-    projects that nobody has listed yet."""
+    """The homes to show, those that cannot be, the places that were looked at, homes in projects
+    that nobody has listed yet, and how the homes grew together."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
         with progress("looking at the home") as shown:
-            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,), ()
+            found = home.status(progress=shown)
+        return [(None, found)], (), (invocation.chosen_home,), (), found.growth
     invocation.warn()
     machine = invocation.machine
     with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
-    return looked.seen, looked.unread, machine.looked_at, looked.in_projects
+    return looked.seen, looked.unread, machine.looked_at, looked.in_projects, looked.growth
 
 
 def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
@@ -173,7 +176,7 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(
             name="trash",
             count=len(inventory.trash),
-            bytes=trash_bytes(inventory),
+            bytes=inventory.trash_bytes,
         ),
         Share(name="unused space", count=0, bytes=unused),
         Share(

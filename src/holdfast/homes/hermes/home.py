@@ -26,7 +26,8 @@ from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, Clock
-from holdfast.stores.sqlite.survey import Owner, space
+from holdfast.stores.sessions.survey import Owner
+from holdfast.stores.sqlite.survey import space
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.hermes.checkpoints import HermesCheckpoints

@@ -15,15 +15,14 @@ from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.failure import as_ours
 from holdfast.stores.postgres.ledger import SUMS
 from holdfast.stores.postgres.operation_log import LOCK
-from holdfast.stores.sqlite.bundle import LEASE_COLUMNS, SESSION_COLUMNS
-from holdfast.stores.sqlite.copy_end import (
+from holdfast.stores.sessions.copy_end import (
     FILLED_FROM,
     LEDGER_COLUMNS,
     MESSAGE_COLUMNS,
     beside,
     head,
 )
-from holdfast.stores.sqlite.session_rows import GUARDED_COLUMNS
+from holdfast.stores.sessions.session_rows import GUARDED_COLUMNS, LEASE_COLUMNS, SESSION_COLUMNS
 from holdfast.stores.store_copy import Beside, Head, MessageRow
 
 _AT_ONCE = 2_000

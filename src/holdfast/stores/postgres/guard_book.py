@@ -18,9 +18,9 @@ from holdfast.model.usage import Usage
 from holdfast.stores.postgres import ledger
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.sessions import PostgresSessionStore
-from holdfast.stores.sqlite.guard_book import WARNED_TODAY, kept_columns, reservation, work_of
-from holdfast.stores.sqlite.ledger import day
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.stores.sessions.guard_book import WARNED_TODAY, kept_columns, reservation, work_of
+from holdfast.stores.sessions.ledger import day
+from holdfast.stores.sessions.session_rows import (
     COUNTS,
     GUARDED_COLUMNS,
     counts,

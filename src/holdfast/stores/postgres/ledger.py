@@ -11,9 +11,9 @@ from typing import Any
 
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.postgres.database import Db
-from holdfast.stores.sqlite.content import storable
-from holdfast.stores.sqlite.ledger import NO_COST, Key, booked, day, usage_of_row
-from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, counts, load_booked, usage_of
+from holdfast.stores.sessions.content import storable
+from holdfast.stores.sessions.ledger import NO_COST, Key, booked, day, usage_of_row
+from holdfast.stores.sessions.session_rows import COUNTS, UNPRICED, counts, load_booked, usage_of
 
 _NAMES = ", ".join(COUNTS)
 

@@ -10,10 +10,10 @@ from holdfast.model.session import Message, Session
 from holdfast.stores.postgres import search_index
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import MESSAGE_COLUMNS, as_bytes
-from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite.ledger import used_by
-from holdfast.stores.sqlite.messages import with_totals
-from holdfast.stores.sqlite.session_rows import TOTALS, counts, each
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions.ledger import used_by
+from holdfast.stores.sessions.messages import with_totals
+from holdfast.stores.sessions.session_rows import TOTALS, counts, each
 from holdfast.value import replace
 
 #: A message and its columns.

@@ -20,10 +20,9 @@ from holdfast.stores.postgres.guard_book import number_of
 from holdfast.stores.postgres.rows import LAST_ACTIVE
 from holdfast.stores.postgres.sessions import PostgresSessionStore, delete, descends
 from holdfast.stores.postgres.trash import BELONGING, TrashTables, bundle_of
-from holdfast.stores.sqlite.bundle import SESSION_COLUMNS
-from holdfast.stores.sqlite.content import dump_extra, load_extra, storable
-from holdfast.stores.sqlite.moves import key_stays
-from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.stores.sessions.content import dump_extra, load_extra, storable
+from holdfast.stores.sessions.session_rows import SESSION_COLUMNS, key_stays
+from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.value import replace
 
 #: Other writers wait for a session at most, not for a whole transaction, so it may be larger.

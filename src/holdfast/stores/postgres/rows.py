@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
 from holdfast.stores.postgres.database import Db
-from holdfast.stores.sqlite import session_rows
-from holdfast.stores.sqlite.content import Stored, storable
-from holdfast.stores.sqlite.session_rows import Spelling
+from holdfast.stores.sessions import session_rows
+from holdfast.stores.sessions.content import Stored, storable
+from holdfast.stores.sessions.session_rows import Spelling
 
 
 def texts(values: Iterable[object]) -> list[str | None]:

@@ -17,10 +17,10 @@ from holdfast.model.session import Hit, Search
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import COLUMNS, MESSAGE_COLUMNS, TABLES, texts, where
 from holdfast.stores.postgres.search_words import LONGEST, matching, may_match, phrase, words
-from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text
-from holdfast.stores.sqlite.query import Query, Term, parse
-from holdfast.stores.sqlite.search import FoundRow
-from holdfast.stores.sqlite.unindexed_search import (
+from holdfast.stores.sessions.found_row import FoundRow
+from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
+from holdfast.stores.sessions.query import Query, Term, parse
+from holdfast.stores.sessions.unindexed_search import (
     WordSearch,
     folded,
     match_places,

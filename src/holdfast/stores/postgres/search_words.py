@@ -10,9 +10,9 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from holdfast.stores.sqlite.indexed_text import is_word, spaced
-from holdfast.stores.sqlite.query import Either, Query, Term
-from holdfast.stores.sqlite.unindexed_search import SmallIndex
+from holdfast.stores.sessions.indexed_text import is_word, spaced
+from holdfast.stores.sessions.query import Either, Query, Term
+from holdfast.stores.sessions.unindexed_search import SmallIndex
 from holdfast.value import dataclass
 
 #: Longer words are indexed by their beginning.

@@ -15,7 +15,7 @@ from holdfast.stores.postgres import guard_book, ledger, search_index
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.guard_book import number_of
 from holdfast.stores.postgres.sessions import PostgresSessionStore, delete, descends
-from holdfast.stores.sqlite.content import dump_extra, load_extra, storable
+from holdfast.stores.sessions.content import dump_extra, load_extra, storable
 from holdfast.value import replace
 
 _APPEND = 500

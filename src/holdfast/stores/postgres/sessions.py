@@ -8,6 +8,7 @@ other, and machines that work on different sessions do not wait for each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
@@ -47,11 +48,11 @@ from holdfast.stores.postgres.database import Connect, Database, Db, Result, Syn
 from holdfast.stores.postgres.machines import Heard
 from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
 from holdfast.stores.postgres.rows import SPELLED as _SPELLED
-from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite import messages as pure
-from holdfast.stores.sqlite.content import storable
-from holdfast.stores.sqlite.ledger import used_by
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions import messages as pure
+from holdfast.stores.sessions.content import storable
+from holdfast.stores.sessions.ledger import used_by
+from holdfast.stores.sessions.session_rows import (
     LARGEST,
     holder_columns,
     order,
@@ -60,6 +61,8 @@ from holdfast.stores.sqlite.session_rows import (
 )
 from holdfast.value import replace
 
+#: What a session that was just stored is, without what is joined to it: it has none of that yet.
+_NEW = re.sub(r"\b[prg]\.\w+", "NULL", COLUMNS)
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = %s"  # noqa: S608 - our own names
 #: Delegates of sessions, and theirs. UNION drops what was found before, so a cycle ends.
 _DELEGATES = """
@@ -137,18 +140,19 @@ class PostgresSessionStore:
         )
         # Whoever else stores this id now is waited for: one of the two gets it.
         made = db.execute(
-            """
-            INSERT INTO sessions (id, source, parent, relation, title, cwd, model, started_at,
-                                  last_active_at, ended_at, end_reason, pinned, extra)
+            f"""
+            INSERT INTO sessions AS s (id, source, parent, relation, title, cwd, model, started_at,
+                                       last_active_at, ended_at, end_reason, pinned, extra)
             VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
-            """,
+            RETURNING {_NEW}
+            """,  # noqa: S608 - our own names
             values,
-        )
-        if not made.count:
+        ).first
+        if made is None:
             raise _exists(db, new.id)
         if new.routing_key is not None:
             self.route(new.routing_key, new.id)
-        return self._numbered(db, new.id)[1]
+        return replace(session(made), parent_id=new.parent_id, routing_key=new.routing_key)
 
     def append(
         self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True

@@ -13,7 +13,7 @@ from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import LAST_ACTIVE, TABLES, tables, where
-from holdfast.stores.sqlite.survey import (
+from holdfast.stores.sessions.survey import (
     AVERAGES,
     ROW_WEIGHT,
     SIZES,

@@ -15,8 +15,7 @@ from pathlib import Path
 from holdfast.errors import DamageError
 from holdfast.model.stored_session import Copied
 from holdfast.stores.postgres.database import Database, Db
-from holdfast.stores.sqlite.bundle import LEASE_COLUMNS, SESSION_COLUMNS
-from holdfast.stores.sqlite.session_rows import GUARDED_COLUMNS
+from holdfast.stores.sessions.session_rows import GUARDED_COLUMNS, LEASE_COLUMNS, SESSION_COLUMNS
 
 _NAME = re.compile(r"(\d+)-(\d+)\.(\d+)\.rows")
 _MESSAGES = "session, number, role, timestamp, form, body, fields"

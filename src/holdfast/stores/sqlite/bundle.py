@@ -31,29 +31,20 @@ from holdfast.stores.files import (
     open_regular,
     sync_dir,
 )
-from holdfast.stores.sqlite.session_rows import AMONG, GUARDED, GUARDED_COLUMNS, TOTALS, UNPRICED
+from holdfast.stores.sessions.session_rows import (
+    AMONG,
+    GUARDED,
+    GUARDED_COLUMNS,
+    LEASE_COLUMNS,
+    SESSION_COLUMNS,
+    UNPRICED,
+)
 from holdfast.value import dataclass
 
 FORMAT = 1
 #: What bundles of an earlier version do not have.
 LATER_COLUMNS = UNPRICED
-SESSION_COLUMNS = (
-    "id",
-    "source",
-    "relation",
-    "title",
-    "cwd",
-    "model",
-    "started_at",
-    "last_active_at",
-    "ended_at",
-    "end_reason",
-    "pinned",
-    "extra",
-    *TOTALS,
-)
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
-LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
 
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
 _CHUNK = 1024 * 1024

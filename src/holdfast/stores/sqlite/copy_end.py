@@ -10,19 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import SchemaError, UsageError
+from holdfast.stores.sessions.content import BODY_IS_PACKED, FIELDS_ARE_PACKED, is_odd, storable
+from holdfast.stores.sessions.copy_end import (
+    FILLED_FROM,
+    LEDGER_COLUMNS,
+    MESSAGE_COLUMNS,
+    beside,
+    head,
+)
+from holdfast.stores.sessions.session_rows import (
+    AMONG,
+    GUARDED_COLUMNS,
+    LEASE_COLUMNS,
+    SESSION_COLUMNS,
+)
 from holdfast.stores.sqlite import schema, search_index
-from holdfast.stores.sqlite.bundle import LEASE_COLUMNS, SESSION_COLUMNS
-from holdfast.stores.sqlite.content import BODY_IS_PACKED, FIELDS_ARE_PACKED, is_odd, storable
-from holdfast.stores.sqlite.session_rows import AMONG, COUNTS, GUARDED_COLUMNS
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.store_copy import Beside, Head, MessageRow
 
-#: The fact that names the source of a copy that is not complete.
-FILLED_FROM = "filled_from"
-LEDGER_COLUMNS = ("day", "source", "model", *COUNTS)
-MESSAGE_COLUMNS = ("session", "number", "role", "timestamp", "form", "body", "fields")
-_PINNED = 1 + SESSION_COLUMNS.index("pinned")
-_RELEASED = LEASE_COLUMNS.index("released")
 _PRINT = (
     "SELECT count(*), sum(message_count), max(last_active_at), sum(pinned), count(ended_at), "
     "(SELECT max(number) FROM messages) FROM sessions"
@@ -149,12 +154,6 @@ def _heads(db: sqlite3.Connection) -> Iterator[Head]:
         yield head(row)
 
 
-def head(row: Sequence[Any]) -> Head:
-    """As both kinds of store can hold it."""
-    texts = (storable(each) if isinstance(each, str) else each for each in row)
-    return tuple(bool(each) if place == _PINNED else each for place, each in enumerate(texts))
-
-
 def _messages(db: sqlite3.Connection, sessions: Sequence[int] | None) -> Iterator[MessageRow]:
     columns = ", ".join(MESSAGE_COLUMNS)
     condition, values = ("true", ()) if sessions is None else (f"session {AMONG}", (sessions,))
@@ -202,30 +201,6 @@ def _beside(db: sqlite3.Connection) -> Beside:
         rows("guarded", GUARDED_COLUMNS),
         rows("ledger", LEDGER_COLUMNS),
     )
-
-
-def beside(
-    parents: Iterable[Sequence[Any]],
-    routes: Iterable[Sequence[Any]],
-    leases: Iterable[Sequence[Any]],
-    guarded: Iterable[Sequence[Any]],
-    ledger: Iterable[Sequence[Any]],
-) -> Beside:
-    """As both kinds of store can hold it, in one order."""
-    return Beside(
-        parents=[(child, parent) for child, parent in parents],
-        routes=sorted(_clean(routes)),
-        leases=sorted(
-            tuple(bool(each) if place == _RELEASED else each for place, each in enumerate(row))
-            for row in _clean(leases)
-        ),
-        guarded=sorted(_clean(guarded), key=lambda row: row[0]),
-        ledger=sorted(_clean(ledger), key=lambda row: row[:3]),
-    )
-
-
-def _clean(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(storable(x) if isinstance(x, str) else x for x in row) for row in rows]
 
 
 def _filled_from(db: sqlite3.Connection) -> str | None:

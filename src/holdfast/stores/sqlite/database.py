@@ -34,8 +34,8 @@ from holdfast.stores.files import (
     make_private_dir,
     storage_errors,
 )
+from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
 

@@ -10,29 +10,25 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
-from holdfast.model.guard import DayShare, Estimate, Guarded, Reservation, Sample, Standing, Work
-from holdfast.model.session import Session, Tokens
+from holdfast.model.guard import DayShare, Estimate, Guarded, Standing, Work
+from holdfast.model.session import Session
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.stores.sqlite import ledger
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.stores.sessions.guard_book import WARNED_TODAY, kept_columns, reservation, work_of
+from holdfast.stores.sessions.ledger import day
+from holdfast.stores.sessions.session_rows import (
     AMONG,
     COUNTS,
     GUARDED_COLUMNS,
     counts,
-    dump_booked,
     holder_columns,
-    load_booked,
-    number_of,
     usage_of,
 )
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, number_of
 from holdfast.value import replace
 
-#: The fact that holds which warnings of a day's budgets were told, and of which day.
-WARNED_TODAY = "warned_today"
 _RESERVATIONS = """
     SELECT r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at,
            r.tokens_in, r.tokens_out, r.cost
@@ -72,7 +68,7 @@ class SqliteGuardBook:
                 session=session,
                 work=_work(db, number),
                 in_flight=tuple(reservation(row) for row in rows),
-                day=() if today is None else _day(db, ledger.day(today)),
+                day=() if today is None else _day(db, day(today)),
             )
 
     def keep(self, session_id: str, work: Work) -> None:
@@ -107,7 +103,7 @@ class SqliteGuardBook:
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
         """Add to the session's totals and to the ledger; what is to be kept after that."""
-        on = ledger.day(now)
+        on = day(now)
         booked = work.guarded.with_usage(on, model, usage)
         with self._database.write() as db:
             db.execute(_ADD, (*counts(usage), number_of(db, session.id)))
@@ -120,14 +116,14 @@ class SqliteGuardBook:
     def warned_on(self, today: float) -> Sequence[str]:
         with self._database.read() as db:
             row = db.execute("SELECT value FROM facts WHERE name = ?", (WARNED_TODAY,)).fetchone()
-        day, *told = json.loads(row[0]) if row else ("",)
-        return told if day == ledger.day(today) else ()
+        on, *told = json.loads(row[0]) if row else ("",)
+        return told if on == day(today) else ()
 
     def warn_on(self, today: float, told: Sequence[str]) -> None:
         with self._database.write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)",
-                (WARNED_TODAY, json.dumps([ledger.day(today), *told])),
+                (WARNED_TODAY, json.dumps([day(today), *told])),
             )
 
 
@@ -148,34 +144,8 @@ def _work(db: sqlite3.Connection, session: int) -> Work:
     return Work() if row is None else work_of(row)
 
 
-def work_of(row: Sequence[Any]) -> Work:
-    """What a row of `guarded` says, without its session."""
-    iterations, seconds, booked, boot, ticked, samples, warned = row
-    return Work(
-        guarded=Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked)),
-        boot=boot,
-        ticked=ticked,
-        samples=tuple(Sample(at=at, messages=count) for at, count in json.loads(samples or "[]")),
-        warned=tuple(json.loads(warned or "[]")),
-    )
-
-
 def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
     db.execute(_KEEP, (session, *kept_columns(work)))
-
-
-def kept_columns(work: Work) -> tuple[object, ...]:
-    """A row of `guarded`, without its session."""
-    samples = [[sample.at, sample.messages] for sample in work.samples]
-    return (
-        work.guarded.iterations,
-        work.guarded.seconds,
-        dump_booked(work.guarded.booked),
-        work.boot,
-        work.ticked,
-        json.dumps(samples) if samples else None,
-        json.dumps(list(work.warned)) if work.warned else None,
-    )
 
 
 def _day(db: sqlite3.Connection, day: str) -> tuple[DayShare, ...]:
@@ -185,17 +155,4 @@ def _day(db: sqlite3.Connection, day: str) -> tuple[DayShare, ...]:
     )
     return tuple(
         DayShare(source=source, model=model, usage=usage_of(sums)) for source, model, *sums in rows
-    )
-
-
-def reservation(row: Sequence[Any]) -> Reservation:
-    number, session_id, source, host, boot, process, started, made_at, *expected = row
-    tokens_in, tokens_out, cost = expected
-    return Reservation(
-        number=number,
-        session_id=session_id,
-        source=source,
-        holder=Holder(host=host, boot=boot, process=process, started=started),
-        made_at=made_at,
-        estimate=Estimate(tokens=Tokens(input=tokens_in, output=tokens_out), cost=cost),
     )

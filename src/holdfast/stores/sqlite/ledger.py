@@ -8,26 +8,28 @@ session that another one replaces is taken off: then the other is what was used.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Iterator
 
+from holdfast.model.guard import Booked
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
-from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, Stored, readable, text_or_torn
-from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, each, usage_of
+from holdfast.stores.sessions.content import text_or_torn
+from holdfast.stores.sessions.ledger import NO_COST, Key, booked, day, usage_of_row, used_by
+from holdfast.stores.sessions.session_rows import (
+    COUNTS,
+    GUARDED,
+    UNPRICED,
+    counts,
+    each,
+    is_booked,
+    load_booked,
+    usage_of,
+)
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
 #: The fact that says up to which message the day is that of the session, see schema_2.sql.
 DATED_BY_SESSION_TO = "dated_by_session_to"
-
-Key = tuple[str, str, str]
-
-_EPOCH = datetime.fromtimestamp(0, UTC).toordinal()
-_LAST = date.max.toordinal()
-#: Less than this is what taking a fraction off a sum of fractions leaves.
-NO_COST = 1e-9
 
 
 def _added(count: str) -> str:
@@ -57,28 +59,10 @@ _STORED = """
 """
 
 
-def day(timestamp: float) -> str:
-    """The UTC day of a time; '' for one outside the calendar."""
-    number = _EPOCH + timestamp // DAY
-    return date.fromordinal(int(number)).isoformat() if 1 <= number <= _LAST else ""
-
-
 def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float) -> None:
     """Add what new messages of a session used. Most appends are one message, or one day's."""
     for key, usage in used_by(session, messages, now).items():
         add(db, key, usage)
-
-
-def used_by(session: Session, messages: Iterable[Message], now: float) -> Mapping[Key, Usage]:
-    """What new messages of a session used, by their place in the ledger."""
-    used: dict[Key, Usage] = {}
-    for message in messages:
-        usage = _usage(message)
-        if usage is not None:
-            on = day(now if message.timestamp is None else message.timestamp)
-            key = on, session.source, _model(message, session.model or "")
-            used[key] = used[key].plus(usage) if key in used else usage
-    return used
 
 
 def take_off(db: sqlite3.Connection, session: int) -> None:
@@ -114,14 +98,6 @@ def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
     ]
 
 
-def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:
-    """What stored messages have in the ledger."""
-    sums: dict[Key, Usage] = {}
-    for _, key, usage in used:
-        sums[key] = sums[key].plus(usage) if key in sums else usage
-    return sums
-
-
 def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[int, Key, Usage]]:
     """What each stored message used, and what guards booked as well, with the session and the
     place in the ledger. What cannot be read back adds nothing there."""
@@ -138,31 +114,8 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
             used_model, usage = found
             on = day(started_at if number <= (to or 0) else timestamp)
             yield session, (on, source, used_model), usage
-    for session, source, booked in all_booked(db, only):
-        yield session, (booked.day, source, booked.model), booked.usage
-
-
-def usage_of_row(
-    model: str, number: int, role: str, timestamp: float, form: int, fields: Stored
-) -> tuple[str, Usage] | None:
-    """What a stored message used, and of which model; None for nothing, or what cannot be read."""
-    # Usage is among the fields, so the text need not be unpacked.
-    message = readable(number, role, timestamp, form & FIELDS_ARE_PACKED, None, fields)
-    usage = None if message is None else _usage(message)
-    return None if message is None or usage is None else (_model(message, model), usage)
-
-
-def _usage(message: Message) -> Usage | None:
-    """None for a message that used nothing: it must not cost a page of the ledger."""
-    tokens = message.usage
-    if tokens.input or tokens.output or tokens.cached or message.cost:
-        return Usage(tokens=tokens, cost=message.cost or 0.0, unpriced=message.unpriced)
-    return None
-
-
-def _model(message: Message, of_session: str) -> str:
-    """The model that was used: the session may have another one since."""
-    return of_session if message.model is None else message.model
+    for session, source, guarded in all_booked(db, only):
+        yield session, (guarded.day, source, guarded.model), guarded.usage
 
 
 def add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:
@@ -187,14 +140,14 @@ def count_unpriced(db: sqlite3.Connection) -> None:
     finally:
         db.text_factory = before
     names = ", ".join((*KEYS, *COUNTS))
-    for day, source, model, *sums in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
-        here = by_key.get((day, source, model), Usage())
+    for on, source, model, *sums in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
+        here = by_key.get((on, source, model), Usage())
         gone = usage_of(sums).plus(_minus(here))
         unpriced = here.unpriced.plus(gone.tokens) if abs(gone.cost) < NO_COST else here.unpriced
         db.execute(
             "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
             "WHERE day = ? AND source = ? AND model = ?",
-            (*(max(0, count) for count in each(unpriced)), day, source, model),
+            (*(max(0, count) for count in each(unpriced)), on, source, model),
         )
 
 
@@ -208,3 +161,25 @@ def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
         "WHERE number = ?",
         (*each(sums), session),
     )
+
+
+def all_booked(
+    db: sqlite3.Connection, only: int | None = None
+) -> Iterator[tuple[int, str, Booked]]:
+    """What guards booked in each session, with its number and source. A store of an older version
+    has none. What cannot be read back is left out."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (GUARDED,)).fetchone():
+        return
+    condition, values = ("", ()) if only is None else (" AND g.session = ?", (only,))
+    rows = db.execute(
+        f"""
+        SELECT g.session, s.source, g.booked
+        FROM guarded g JOIN sessions s ON s.number = g.session
+        WHERE g.booked IS NOT NULL{condition}
+        """,  # noqa: S608 - our own text
+        values,
+    )
+    for session, source, text in rows:
+        if is_booked(text):
+            for each in load_booked(text):
+                yield session, source, each

@@ -3,54 +3,22 @@ session right."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Sequence
 
-from holdfast.errors import UsageError
-from holdfast.model.arguments import mapping
-from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session, Tokens
-from holdfast.policy.budgets import is_count
-from holdfast.stores.sqlite import content, search_index
-from holdfast.stores.sqlite.session_rows import AMONG, TOTALS, counts
-from holdfast.value import dataclass, replace
+from holdfast.model.session import USED_MODEL, Message, Session
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions.messages import not_replaced, without_model
+from holdfast.stores.sessions.session_rows import AMONG, TOTALS, counts
+from holdfast.stores.sqlite import search_index
+from holdfast.value import replace
 
-#: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
-_LARGEST = 1e18
-#: The first page is small: most readers want a few messages.
-_FIRST_PAGE = 50
-_PAGE = 500
 _COLUMNS = "number, role, timestamp, form, body, fields"
 _SET_TOTALS = f"""
     UPDATE sessions SET last_active_at = ?, {", ".join(f"{total} = ?" for total in TOTALS)}
     WHERE number = ?
 """  # noqa: S608 - our own names
-
-#: Reads rows, which begin with their numbers: takes two bounds, which are exclusive, and how many
-#: rows it may return.
-Pages = Callable[[int, int, int], Sequence[Sequence[Any]]]
-
-
-def paged(
-    read: Pages, *, after: int, before: int, limit: int | None, newest_first: bool
-) -> Iterator[Sequence[Any]]:
-    """Rows between two numbers, page by page so that no reader blocks a checkpoint for a long
-    time."""
-    remaining = limit
-    for size in itertools.chain([_FIRST_PAGE], itertools.repeat(_PAGE)):
-        most = size if remaining is None else min(size, remaining)
-        rows = read(after, before, most) if most > 0 else ()
-        yield from rows
-        if len(rows) < most or most <= 0:
-            return
-        remaining = None if remaining is None else remaining - len(rows)
-        if newest_first:
-            before = rows[-1][0]
-        else:
-            after = rows[-1][0]
 
 
 def page(
@@ -62,35 +30,6 @@ def page(
         f"WHERE session = ? AND number > ? AND number < ? ORDER BY number {order} LIMIT ?",
         (session, after, before, most),
     ).fetchall()
-
-
-def checked(message: Message) -> Message:
-    """Errors of a host are reported here, before anything is written."""
-    if not message.role or not isinstance(message.role, str):
-        raise UsageError("A message needs a role.")
-    usage = message.usage
-    for count in (usage.input, usage.output, usage.cached):
-        if not is_count(count):
-            raise UsageError(f"A message cannot have used {count!r} tokens.")
-    if message.cost is not None and not _is_cost(message.cost):
-        raise UsageError(f"A message cannot have cost {message.cost!r}.")
-    if message.timestamp is not None and not _is_time(message.timestamp):
-        raise UsageError("The time of a message must be a number of seconds.")
-    mapping(message.extra, "The extra fields of a message")
-    return message
-
-
-def _is_cost(value: object) -> bool:
-    """It may be larger than any budget, which it then passes. NaN fails this."""
-    return _is_number(value) and 0 <= value <= _LARGEST
-
-
-def _is_time(value: object) -> bool:
-    return _is_number(value) and abs(value) <= _LARGEST
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def insert(
@@ -105,81 +44,9 @@ def insert(
     return cursor.lastrowid or 0
 
 
-def with_totals(
-    before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
-) -> Session:
-    tokens, unpriced = before.tokens, before.unpriced
-    active = before.last_active_at
-    for message, _ in rows:
-        tokens = tokens.plus(message.usage)
-        unpriced = unpriced.plus(message.unpriced)
-        timestamp = now if message.timestamp is None else message.timestamp
-        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
-        active = min(max(active, timestamp), now)
-    return replace(
-        before,
-        last_active_at=active,
-        message_count=before.message_count + sum(not m.taken_back for m, _ in rows),
-        tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
-        tokens=tokens,
-        cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
-        unpriced=unpriced,
-        bytes=before.bytes + sum(row.size for _, row in rows),
-    )
-
-
-def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Session:
-    """The totals of a session before these messages came."""
-    nothing = Session(id="", source="", started_at=0.0, last_active_at=0.0)
-    sums = with_totals(nothing, rows, 0.0)
-    return replace(
-        after,
-        message_count=after.message_count - sums.message_count,
-        tool_call_count=after.tool_call_count - sums.tool_call_count,
-        tokens=_less(after.tokens, sums.tokens),
-        cost=after.cost - sums.cost,
-        unpriced=_less(after.unpriced, sums.unpriced),
-        bytes=after.bytes - sums.bytes,
-    )
-
-
-def _less(one: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=one.input - other.input,
-        output=one.output - other.output,
-        cached=one.cached - other.cached,
-    )
-
-
-def used(before: Session, after: Session) -> bool:
-    """Whether there is anything for the ledger: most messages of most agents use nothing, and its
-    page is then not touched."""
-    return after.tokens != before.tokens or after.cost != before.cost
-
-
 def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
     said = after.last_active_at, after.message_count, after.tool_call_count
     db.execute(_SET_TOTALS, (*said, *counts(after), after.bytes, number))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
-    """What happens to the messages after a number when others replace them."""
-
-    #: How many of the given messages are stored at the right place already.
-    kept: int
-    #: The rest, in order: a stored message that only moves, or the new message and its row.
-    rest: Sequence[int | tuple[Message, content.Row]]
-    #: Stored messages that are not among the given ones.
-    dropped: Mapping[int, Message]
-
-    @property
-    def new(self) -> list[tuple[Message, content.Row]]:
-        return [each for each in self.rest if not isinstance(each, int)]
-
-    @property
-    def replaced(self) -> int:
-        return len(self.dropped) + len(self.rest) - len(self.new)
 
 
 def numbers_among(
@@ -194,36 +61,6 @@ def numbers_among(
     return {number for (number,) in rows}
 
 
-def replacement(
-    known: Collection[int],
-    stored: Mapping[int, Message],
-    given: Sequence[tuple[Message, content.Row]],
-) -> Replacement:
-    """Compare what is stored with what should be there. `known` are the numbers among the given
-    ones that messages of the session have, current or not.
-
-    A given message that is stored, by its number and by all else, stays what it is: what it used is
-    counted already. One that was changed, or that is history, is a new message; what it used stays
-    with the old one.
-    """
-    pairs = zip(stored.items(), given, strict=False)
-    same = itertools.takewhile(lambda pair: pair[0] == (pair[1][0].number, pair[1][0]), pairs)
-    kept = len(list(same))
-    dropped = dict(itertools.islice(stored.items(), kept, None))
-    rest: list[int | tuple[Message, content.Row]] = []
-    for message, row in given[kept:]:
-        if message.number in dropped and dropped[message.number] == message:
-            rest.append(message.number)
-            del dropped[message.number]
-        elif message.number in known:
-            extra = {k: v for k, v in message.extra.items() if k not in (TAKEN_BACK, COMPACTED)}
-            again = replace(message, tokens=None, cost=None, extra=extra)
-            rest.append((again, content.encode(again)))
-        else:
-            rest.append((message, row))
-    return Replacement(kept=kept, rest=rest, dropped=dropped)
-
-
 def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Message]:
     """The messages of a session after a number that nothing has replaced, in order."""
     rows = db.execute(
@@ -231,12 +68,6 @@ def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Messa
         (session, after),
     )
     return not_replaced(rows)
-
-
-def not_replaced(rows: Iterable[Sequence[Any]]) -> dict[int, Message]:
-    """By number, those of these messages that nothing has replaced."""
-    found = (content.decode(*row) for row in rows)
-    return {message.number or 0: message for message in found if not message.replaced}
 
 
 def move(db: sqlite3.Connection, number: int) -> int:
@@ -280,18 +111,6 @@ def mark_model(db: sqlite3.Connection, session: int, model: str | None) -> int:
         (session,),
     )
     return mark(db, without_model(rows), USED_MODEL, model or "")
-
-
-def without_model(rows: Iterable[Sequence[Any]]) -> list[Message]:
-    """Those of these messages that used something, and do not say of which model."""
-    found = (content.decode(*row) for row in rows)
-    return [each for each in found if each.model is None and (each.usage.any or each.cost)]
-
-
-def later(before: float, now: float) -> float:
-    """The time of a change that may leave the number of messages as it was: always after the last
-    one, so that the version of the session changes, whatever the clock says."""
-    return max(now, math.nextafter(before, math.inf))
 
 
 def _sizes(db: sqlite3.Connection, numbers: Sequence[int]) -> int:

@@ -12,9 +12,9 @@ from holdfast.errors import BusyError, UsageError
 from holdfast.model.plan import Action
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
+from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import pragma
-from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 from holdfast.stores.sqlite.survey import message_count, used_bytes
 from holdfast.value import dataclass

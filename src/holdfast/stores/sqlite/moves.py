@@ -21,28 +21,29 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.session import AWAITED_PARENT, session_version
 from holdfast.model.stored_session import MOST_MESSAGES, Copied, End, Found, Returned
 from holdfast.policy.lifecycle import SessionLife
+from holdfast.stores.sessions.content import dump_extra, load_extra
+from holdfast.stores.sessions.session_rows import (
+    AMONG,
+    GUARDED,
+    GUARDED_COLUMNS,
+    LAST_ACTIVE,
+    LEASE_COLUMNS,
+    SESSION_COLUMNS,
+    key_stays,
+)
+from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import ledger, search_index, space
 from holdfast.stores.sqlite.bundle import (
-    LEASE_COLUMNS,
     MESSAGE_COLUMNS,
-    SESSION_COLUMNS,
     BundleFolder,
     has,
     opened,
     session_columns,
     uncounted,
 )
-from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.session_rows import (
-    AMONG,
-    GUARDED,
-    GUARDED_COLUMNS,
-    LAST_ACTIVE,
-    number_of,
-)
-from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
-from holdfast.stores.sqlite.survey import LifeSigns, leases_by_session
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends, number_of
+from holdfast.stores.sqlite.survey import leases_by_session
 from holdfast.value import dataclass
 
 #: Messages in one transaction where the search index was started over, and has none of them.
@@ -284,11 +285,6 @@ def put_back(
     _join(db, list(ids))
     search_index.remember(db, list(numbers.values()))
     return notes
-
-
-def key_stays(taken_by: str) -> str:
-    """What to say about a routing key that another session has by now."""
-    return f"its routing key belongs to {taken_by} now and stays there"
 
 
 def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:

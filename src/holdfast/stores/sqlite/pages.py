@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from holdfast.errors import DamageError
 from holdfast.stores.files import check_database
-from holdfast.stores.sqlite.content import torn
+from holdfast.stores.sessions.content import torn
 from holdfast.stores.sqlite.schema import pattern, prepared, tells_nothing
 
 Row = tuple[Any, ...]

@@ -15,9 +15,10 @@ from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
 from holdfast.model.checkup import Loss, LostFrom
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import content, ledger
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions.session_rows import COUNTS, GUARDED, TOTALS, is_guarded_row
+from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
-from holdfast.stores.sqlite.session_rows import COUNTS, GUARDED, TOTALS, is_guarded_row
 
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.

@@ -17,14 +17,13 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from holdfast.model.session import Hit, Search, SessionFilter
-from holdfast.stores.sqlite import content, session_rows
-from holdfast.stores.sqlite.content import Stored
-from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text, snippet
-from holdfast.stores.sqlite.query import Query, Term, parse
-from holdfast.stores.sqlite.search_index import indexed
-from holdfast.stores.sqlite.session_rows import AMONG
-from holdfast.stores.sqlite.unindexed_search import (
+from holdfast.stores.sessions import session_rows
+from holdfast.stores.sessions.content import Stored
+from holdfast.stores.sessions.found_row import FoundRow
+from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
+from holdfast.stores.sessions.query import Query, Term, parse
+from holdfast.stores.sessions.session_rows import AMONG
+from holdfast.stores.sessions.unindexed_search import (
     SmallIndex,
     WordSearch,
     folded,
@@ -34,6 +33,8 @@ from holdfast.stores.sqlite.unindexed_search import (
     rarity,
     too_much,
 )
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.search_index import indexed
 from holdfast.value import dataclass
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
@@ -272,26 +273,6 @@ def _phrase(words: list[str], *, prefix: bool) -> str:
 
 
 # --- Rows -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRow:
-    """A message that was found, with its session, as rows."""
-
-    message: Sequence[Any]
-    session: Sequence[Any]
-
-    @property
-    def text(self) -> str:
-        return message_text(*self.message[3:])
-
-    def hit(self, marked: str, score: float) -> Hit:
-        return Hit(
-            session=session_rows.session(self.session),
-            message=content.decode(*self.message),
-            snippet=snippet(marked),
-            score=score,
-        )
 
 
 def _messages(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, FoundRow]:

@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from holdfast.stores.sqlite.session_rows import AMONG
+from holdfast.stores.sessions.session_rows import AMONG
 
 BATCH = 256
 #: An append that finds more than this behind the index leaves the rest to the next one: nobody

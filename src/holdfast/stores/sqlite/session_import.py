@@ -11,10 +11,9 @@ from typing import Self
 
 from holdfast.model.guard import Guarded
 from holdfast.model.session import AWAITED_PARENT, Message, Session
+from holdfast.stores.sessions.content import dump_extra, load_extra
 from holdfast.stores.sqlite import guard_book, ledger
-from holdfast.stores.sqlite.content import dump_extra, load_extra
-from holdfast.stores.sqlite.session_rows import number_of
-from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends, number_of
 from holdfast.value import replace
 
 _APPEND = 500

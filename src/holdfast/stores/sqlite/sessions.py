@@ -33,11 +33,11 @@ from holdfast.model.session import (
 )
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
-from holdfast.stores.sqlite import content, ledger, search_index, survey
-from holdfast.stores.sqlite import messages as message_rows
-from holdfast.stores.sqlite.content import storable
-from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.stores.sessions import content
+from holdfast.stores.sessions import messages as pure
+from holdfast.stores.sessions.content import storable
+from holdfast.stores.sessions.ledger import day
+from holdfast.stores.sessions.session_rows import (
     AMONG,
     COLUMNS,
     TABLES,
@@ -45,6 +45,10 @@ from holdfast.stores.sqlite.session_rows import (
     session,
     within_64_bits,
 )
+from holdfast.stores.sessions.survey import LifeSigns
+from holdfast.stores.sqlite import ledger, search_index, survey
+from holdfast.stores.sqlite import messages as message_rows
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sql_sessions import SqlSessions
 from holdfast.value import replace
 
@@ -123,15 +127,15 @@ class SqliteSessionStore(SqlSessions):
         Without `book`, what they used is in the ledger already: they were here before.
         """
         # Everything slow comes first: other writers wait for what is done with the lock.
-        rows = [(message_rows.checked(message), content.encode(message)) for message in messages]
+        rows = [(pure.checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
             number, before = self._open(db, session_id)
             numbers = tuple(
                 message_rows.insert(db, number, message, row, now) for message, row in rows
             )
-            after = message_rows.with_totals(before, rows, now)
+            after = pure.with_totals(before, rows, now)
             message_rows.update_totals(db, number, after)
-            if book and message_rows.used(before, after):
+            if book and pure.used(before, after):
                 ledger.book(db, before, messages, now)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
@@ -145,12 +149,12 @@ class SqliteSessionStore(SqlSessions):
         Nothing is deleted: what is not among the new ones is marked under this name in its extra
         fields and stays, with what it used. Ledger and budgets still count it.
         """
-        rows = [(message_rows.checked(each), content.encode(each)) for each in messages]
+        rows = [(pure.checked(each), content.encode(each)) for each in messages]
         with self.database.write() as db:
             number, before = self._open(db, session_id)
             stored = message_rows.current(db, number, within_64_bits(after))
             known = message_rows.numbers_among(db, number, rows)
-            change = message_rows.replacement(known, stored, rows)
+            change = pure.replacement(known, stored, rows)
             if not change.rest and not change.dropped:
                 kept = tuple(stored)[: change.kept]
                 return Addition(numbers=kept, before=before, after=before, kept=change.kept)
@@ -161,16 +165,16 @@ class SqliteSessionStore(SqlSessions):
                     numbers.append(message_rows.move(db, each))
                 else:
                     numbers.append(message_rows.insert(db, number, *each, now))
-            summed = message_rows.with_totals(before, change.new, now)
+            summed = pure.with_totals(before, change.new, now)
             unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
             after_all = replace(
                 summed,
                 message_count=summed.message_count - unsaid,
                 bytes=summed.bytes + grown,
-                last_active_at=message_rows.later(before.last_active_at, now),
+                last_active_at=pure.later(before.last_active_at, now),
             )
             message_rows.update_totals(db, number, after_all)
-            if message_rows.used(before, after_all):
+            if pure.used(before, after_all):
                 ledger.book(db, before, [message for message, _ in change.new], now)
             if change.rest:
                 search_index.catch_up(db, numbers[-1])
@@ -271,7 +275,7 @@ class SqliteSessionStore(SqlSessions):
         with self.database.read() as db:
             return survey.message_count(db), survey.used_bytes(db)
 
-    def survey(self, wanted: SessionFilter, *, now: float, life: survey.LifeSigns) -> list[Item]:
+    def survey(self, wanted: SessionFilter, *, now: float, life: LifeSigns) -> list[Item]:
         """The sessions as items of a plan."""
         return survey.sessions(self.database, wanted, now=now, life=life)
 
@@ -280,7 +284,7 @@ class SqliteSessionStore(SqlSessions):
             rows = db.execute(_DELEGATES, (json.dumps(ids), Relation.DELEGATE.value))
             return [name for (name,) in rows]
 
-    def _pages(self, session_id: str, *, newest_first: bool) -> message_rows.Pages:
+    def _pages(self, session_id: str, *, newest_first: bool) -> pure.Pages:
         with self.database.read() as db:
             session, _, _ = self._row(db, session_id)
 
@@ -335,7 +339,7 @@ class SqliteSessionStore(SqlSessions):
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
-            return ledger.entries(db, None if on is None else ledger.day(on))
+            return ledger.entries(db, None if on is None else day(on))
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
         return survey.statistics(self.database, now=now, ages=ages)
@@ -421,3 +425,11 @@ def _exists(wanted: str, taken: str) -> SessionExistsError:
     return SessionExistsError(
         f"Session {taken} already exists; it differs from {wanted} only in case."
     )
+
+
+def number_of(db: sqlite3.Connection, session_id: str) -> int:
+    """The number of a session that is there, whatever the case of its id."""
+    [number] = db.execute(
+        "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
+    ).fetchone()
+    return int(number)

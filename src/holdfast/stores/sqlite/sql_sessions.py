@@ -11,20 +11,19 @@ from holdfast.errors import UnknownSessionError
 from holdfast.model.arguments import MOST_NAMED, check_id, named
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
-from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
-from holdfast.policy.prices import Prices
-from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.messages import Pages, paged
-from holdfast.stores.sqlite.session_rows import (
+from holdfast.model.session import Message, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.policy.prices import Price, Prices
+from holdfast.stores.sessions.messages import Pages, paged
+from holdfast.stores.sessions.session_rows import (
     LARGEST,
     LAST_ACTIVE,
     order,
     page,
-    set_prices,
     tables,
     where,
     within_64_bits,
 )
+from holdfast.stores.sqlite.database import Database
 
 
 class SqlSessions:
@@ -152,3 +151,21 @@ class SqlSessions:
 
     def unsearched(self) -> Sequence[Problem]:
         return ()
+
+
+def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
+    """An expression for the cost of a session by these prices, for this connection and until the
+    next call. An unknown cost counts as 0 in it: a sort order has no place for it."""
+    of_model: dict[str | None, Price | None] = {}
+
+    def priced(model: str | None, tokens_in: int, tokens_out: int, cached: int) -> float:
+        if model not in of_model:
+            of_model[model] = prices.of(model)
+        price = of_model[model]
+        tokens = Tokens(input=tokens_in, output=tokens_out, cached=cached)
+        return 0.0 if price is None else price.cost_of(tokens)
+
+    db.create_function("priced", 4, priced)
+    unpriced = "s.unpriced_in, s.unpriced_out, s.unpriced_cached"
+    any_of_it = unpriced.replace(",", " +")
+    return f"(s.cost + CASE WHEN {any_of_it} = 0 THEN 0 ELSE priced(s.model, {unpriced}) END)"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from holdfast.stores.sqlite.content import message_counts, readable, size, text_or_torn
-from holdfast.stores.sqlite.session_rows import TOTALS, UNPRICED, all_booked, counts
+from holdfast.stores.sessions.content import message_counts, readable, size, text_or_torn
+from holdfast.stores.sessions.session_rows import TOTALS, UNPRICED, counts
+from holdfast.stores.sqlite.ledger import all_booked
 
 _MOST_IN_MEMORY = 2_000
 _TELL_EVERY = 500

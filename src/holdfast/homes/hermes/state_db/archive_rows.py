@@ -20,9 +20,9 @@ from holdfast.model.session import Json, Session
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
+from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import quoted
 from holdfast.stores.sqlite.foreign import dicts
-from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.value import replace
 
 #: Extra fields of a line: rows of other tables, and which columns the tables had.

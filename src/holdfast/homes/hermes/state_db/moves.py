@@ -25,9 +25,9 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.stored_session import Found, Returned
 from holdfast.ports import Clock
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import BundleFolder, CopiedTable, opened, quoted
 from holdfast.stores.sqlite.moves import DatabaseEngine, Judge, SessionSql
-from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.stores.sqlite.space import rest
 
 if sys.version_info >= (3, 14):

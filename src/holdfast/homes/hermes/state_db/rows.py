@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.item import UNKNOWN_SOURCE
 from holdfast.model.session import SessionFilter
-from holdfast.stores.sqlite import session_rows
+from holdfast.stores.sessions import session_rows
 
 Row = Mapping[str, Any]
 

@@ -16,16 +16,16 @@ from holdfast.homes.hermes.state_db import values
 from holdfast.homes.hermes.state_db.rows import sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Hit, Search, Session
-from holdfast.stores.sqlite.foreign import dicts
-from holdfast.stores.sqlite.indexed_text import has_unspaced, snippet
-from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
-from holdfast.stores.sqlite.unindexed_search import (
+from holdfast.stores.sessions.indexed_text import has_unspaced, snippet
+from holdfast.stores.sessions.query import Either, Every, Query, Term, parse
+from holdfast.stores.sessions.unindexed_search import (
     TextSearch,
     WordSearch,
     searched_text,
     text_search,
     too_much,
 )
+from holdfast.stores.sqlite.foreign import dicts
 from holdfast.value import dataclass
 
 #: Number, session, score and snippet of a message.

@@ -24,8 +24,8 @@ from holdfast.model.session import (
     SessionFilter,
 )
 from holdfast.model.usage import Share, StoreStats, UsageEntry
+from holdfast.stores.sessions.messages import Pages
 from holdfast.stores.sqlite.foreign import dicts
-from holdfast.stores.sqlite.messages import Pages
 from holdfast.stores.sqlite.mirror import ForeignSessions
 from holdfast.stores.sqlite.sql_sessions import SqlSessions
 

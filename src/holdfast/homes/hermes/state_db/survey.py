@@ -15,9 +15,10 @@ from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
+from holdfast.stores.sessions.survey import Classes, Owner
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.foreign import dicts
-from holdfast.stores.sqlite.survey import Classes, Owner, fixed_bytes, used_bytes
+from holdfast.stores.sqlite.survey import fixed_bytes, used_bytes
 
 #: The bytes of a session besides its messages: its row, its entries in indexes.
 _ROW_WEIGHT = 512

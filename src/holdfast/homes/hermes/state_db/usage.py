@@ -20,8 +20,8 @@ from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
-from holdfast.stores.sqlite.ledger import day
-from holdfast.stores.sqlite.session_rows import COUNTS, usage_of
+from holdfast.stores.sessions.ledger import day
+from holdfast.stores.sessions.session_rows import COUNTS, usage_of
 
 NAME = "usage.db"
 _BUSY = 30.0

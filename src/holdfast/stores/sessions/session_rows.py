@@ -1,10 +1,10 @@
-"""Rows of sessions and values, filters and SQL: what several modules here say about the tables."""
+"""Rows of sessions and values, filters and SQL: what several modules of every store say
+about the tables."""
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -20,8 +20,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.policy.prices import Price, Prices
-from holdfast.stores.sqlite.content import load_extra, storable
+from holdfast.stores.sessions.content import load_extra, storable
 from holdfast.value import dataclass
 
 #: One variable for a list of any length, as JSON.
@@ -31,6 +30,22 @@ UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 COUNTS = ("tokens_in", "tokens_out", "tokens_cached", "cost", *UNPRICED)
 #: The totals of a session.
 TOTALS = ("message_count", "tool_call_count", *COUNTS, "bytes")
+SESSION_COLUMNS = (
+    "id",
+    "source",
+    "relation",
+    "title",
+    "cwd",
+    "model",
+    "started_at",
+    "last_active_at",
+    "ended_at",
+    "end_reason",
+    "pinned",
+    "extra",
+    *TOTALS,
+)
+LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
 #: What guards keep of sessions.
 GUARDED = "guarded"
 GUARDED_COLUMNS = (
@@ -126,24 +141,6 @@ def session(row: Sequence[Any]) -> Session:
         extra=load_extra(row[23]),
         guarded=_guarded(*row[24:27]),
     )
-
-
-def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
-    """An expression for the cost of a session by these prices, for this connection and until the
-    next call. An unknown cost counts as 0 in it: a sort order has no place for it."""
-    of_model: dict[str | None, Price | None] = {}
-
-    def priced(model: str | None, tokens_in: int, tokens_out: int, cached: int) -> float:
-        if model not in of_model:
-            of_model[model] = prices.of(model)
-        price = of_model[model]
-        tokens = Tokens(input=tokens_in, output=tokens_out, cached=cached)
-        return 0.0 if price is None else price.cost_of(tokens)
-
-    db.create_function("priced", 4, priced)
-    unpriced = "s.unpriced_in, s.unpriced_out, s.unpriced_cached"
-    any_of_it = unpriced.replace(",", " +")
-    return f"(s.cost + CASE WHEN {any_of_it} = 0 THEN 0 ELSE priced(s.model, {unpriced}) END)"
 
 
 def order(by: SessionOrder, cost: str | None = None, spelled: Spelling = SQLITE) -> str:
@@ -278,14 +275,6 @@ def within_64_bits(bound: _Number) -> _Number:
     return max(-LARGEST, min(bound, LARGEST))
 
 
-def number_of(db: sqlite3.Connection, session_id: str) -> int:
-    """The number of a session that is there, whatever the case of its id."""
-    [number] = db.execute(
-        "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
-    ).fetchone()
-    return int(number)
-
-
 def counts(usage: Usage | Session) -> tuple[float, ...]:
     """The values of the columns in `COUNTS`."""
     return *each(usage.tokens), usage.cost, *each(usage.unpriced)
@@ -317,28 +306,6 @@ def _guarded(iterations: int | None, seconds: float | None, booked: str | None) 
     return Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked))
 
 
-def all_booked(
-    db: sqlite3.Connection, only: int | None = None
-) -> Iterator[tuple[int, str, Booked]]:
-    """What guards booked in each session, with its number and source. A store of an older version
-    has none. What cannot be read back is left out."""
-    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (GUARDED,)).fetchone():
-        return
-    condition, values = ("", ()) if only is None else (" AND g.session = ?", (only,))
-    rows = db.execute(
-        f"""
-        SELECT g.session, s.source, g.booked
-        FROM guarded g JOIN sessions s ON s.number = g.session
-        WHERE g.booked IS NOT NULL{condition}
-        """,  # noqa: S608 - our own text
-        values,
-    )
-    for session, source, text in rows:
-        if _is_booked(text):
-            for each in load_booked(text):
-                yield session, source, each
-
-
 def is_guarded_row(row: Sequence[Any]) -> bool:
     """Whether this can be a row of the table, its columns in order: a damaged page may say
     anything."""
@@ -349,7 +316,7 @@ def is_guarded_row(row: Sequence[Any]) -> bool:
         and isinstance(seconds, int | float)
         and isinstance(boot, str | None)
         and isinstance(ticked, int | float | None)
-        and _is_booked(booked)
+        and is_booked(booked)
         and all(text is None or _is_list(text) for text in (samples, warned))
     )
 
@@ -370,7 +337,7 @@ def _booked(day: str, model: str, *numbers: float) -> Booked:
     return Booked(day=day, model=model, usage=usage_of(numbers))
 
 
-def _is_booked(text: object) -> bool:
+def is_booked(text: object) -> bool:
     try:
         load_booked(text)  # type: ignore[arg-type]
     except _NO_JSON:
@@ -383,3 +350,8 @@ def _is_list(text: object) -> bool:
         return isinstance(text, str) and isinstance(json.loads(text), list)
     except _NO_JSON:
         return False
+
+
+def key_stays(taken_by: str) -> str:
+    """What to say about a routing key that another session has by now."""
+    return f"its routing key belongs to {taken_by} now and stays there"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.errors import DamageError
 from holdfast.model.session import TAKEN_BACK, Json
-from holdfast.stores.sqlite.content import Stored, load_body, load_fields
+from holdfast.stores.sessions.content import Stored, load_body, load_fields
 
 #: Longer messages are searched by their beginning; indexing must not hold the store for seconds.
 LONGEST_TEXT = 1_000_000

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Json, Search
-from holdfast.stores.sqlite.indexed_text import (
+from holdfast.stores.sessions.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
     clean,
@@ -25,7 +25,7 @@ from holdfast.stores.sqlite.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sqlite.query import Query, Term, check_length, parse
+from holdfast.stores.sessions.query import Query, Term, check_length, parse
 from holdfast.value import dataclass, field
 
 #: How text becomes words; schema_1.sql says the same of the index.

@@ -1,0 +1,168 @@
+"""What a plan and a report need to know about stored sessions, whatever the store: signs of life,
+items, and sums over the classes that sessions fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from holdfast.model.item import SESSION, Item
+from holdfast.model.session import Relation, session_version
+from holdfast.model.stored_session import Holder
+from holdfast.model.usage import Share, StoreStats
+from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
+from holdfast.value import dataclass
+
+#: What a session takes beyond its messages: its row, its places in indexes.
+ROW_WEIGHT = 512
+_DEAD = SessionLife()
+#: Who holds or held a session, and whether the lease was released.
+Held = tuple[Holder, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeSigns:
+    """How to tell whether a session is alive."""
+
+    is_dead: Callable[[Holder], bool]
+    abandoned_after: float
+
+    def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
+        living = [released for holder, released in leases if not self.is_dead(holder)]
+        return session_life(
+            ended=ended,
+            idle=idle,
+            leases=LeaseCount(all=len(leases), living=len(living), held=len(living) - sum(living)),
+            abandoned_after=self.abandoned_after,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What the files of a session need to know of it. `session` is its id where the names of its
+    files do not have that."""
+
+    ended: bool
+    source: str
+    session: str = ""
+
+
+def item_of(
+    row: tuple[Any, ...],
+    share: float,
+    leases: Mapping[int, list[Held]],
+    sources: dict[str, str],
+    now: float,
+    life: LifeSigns,
+) -> Item:
+    number, name, source, size, active, messages, ended, *texts, pinned, parent, relation = row
+    title, cwd, model = texts
+    lives = _DEAD
+    if ended is None or number in leases:  # most have ended, and nobody holds them
+        lives = life.judge(
+            ended=ended is not None, idle=now - active, leases=leases.get(number, ())
+        )
+    return Item(
+        kind=SESSION,
+        id=name,
+        source=sources.setdefault(source, source),
+        session=name,
+        bytes=round((size + ROW_WEIGHT) * share),
+        last_active_at=active,
+        version=session_version(messages, active, ended, pinned, (title, cwd, model)),
+        pinned=bool(pinned),
+        alive=lives.alive,
+        abandoned=lives.abandoned,
+        messages=messages,
+        titled=title is not None,
+        parent=parent or "",
+        delegate=relation == Relation.DELEGATE,
+    )
+
+
+#: Names of classes, each with its bound; the bounds rise.
+Classes = Sequence[tuple[str, float]]
+#: Sessions by their number of messages: a name, and the most they have.
+SIZES: Classes = (
+    ("empty", 0),
+    ("1 to 5", 5),
+    ("6 to 20", 20),
+    ("21 to 100", 100),
+    ("101 to 1,000", 1_000),
+    ("more", float("inf")),
+)
+#: Sessions by what their messages take on average: a name, and the bytes they are under.
+AVERAGES: Classes = (
+    ("empty", 1),
+    ("< 1 kB", 1_000),
+    ("< 10 kB", 10_000),
+    ("< 100 kB", 100_000),
+    ("< 1 MB", 1_000_000),
+    ("larger", float("inf")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sessions that are alike in every class. One row of a query; `classes` is made of their places
+    in the lists of classes."""
+
+    classes: int
+    count: int
+    ended: int
+    messages: int
+    tokens: int
+    cost: float
+    bytes: int
+
+    @property
+    def average(self) -> int:
+        return self.classes % len(AVERAGES)
+
+    @property
+    def size(self) -> int:
+        return self.classes // len(AVERAGES) % len(SIZES)
+
+    @property
+    def age(self) -> int:
+        return self.classes // len(AVERAGES) // len(SIZES)
+
+
+def summed(groups: Sequence[Group], ages: Classes, by_source: tuple[Share, ...]) -> StoreStats:
+    """What groups of sessions say of their store; nothing of its files."""
+    sessions = sum(group.count for group in groups)
+    return StoreStats(
+        sessions=sessions,
+        open_sessions=sessions - sum(group.ended for group in groups),
+        messages=sum(group.messages for group in groups),
+        tokens=sum(group.tokens for group in groups),
+        cost=sum(group.cost for group in groups),
+        message_bytes=sum(group.bytes for group in groups),
+        database_bytes=0,
+        free_bytes=0,
+        wal_bytes=0,
+        by_source=by_source,
+        by_age=by_class(groups, ages, lambda group: group.age),
+        by_size=by_class(groups, SIZES, lambda group: group.size),
+        by_average_message=by_class(groups, AVERAGES, lambda group: group.average),
+    )
+
+
+def class_of(below: str, classes: Classes) -> str:
+    """SQL for the place of the first class whose bound holds; beyond all, the last one's."""
+    cases = " ".join(f"WHEN {below} THEN {place}" for place in range(len(classes)))
+    return f"CASE {cases} ELSE {len(classes) - 1} END"
+
+
+def by_class(
+    groups: Sequence[Group], classes: Classes, place: Callable[[Group], int]
+) -> tuple[Share, ...]:
+    """Every class, including empty ones: a gap is informative."""
+    return tuple(
+        Share(
+            name=name,
+            count=sum(group.count for group in groups if place(group) == number),
+            bytes=sum(group.bytes for group in groups if place(group) == number),
+        )
+        for number, (name, _) in enumerate(classes)
+    )
