@@ -327,7 +327,7 @@ class FormatSessions(ForeignSessions):
             return question(self.index())
 
     def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """What was counted was read, at least its beginning. What only the vault has is read now."""
+        """What was counted was read, at least its beginning. What the vault has is read now."""
         units = self._units()
         vaulted = {each for each in ids if each in units and units[each].vaulted is not None}
         counted = {each: self._counts.of(each) or Counts() for each in ids if each not in vaulted}
