@@ -187,7 +187,8 @@ class FormatContents(Contents):
     def checkup(self, archive: Archive) -> FormatCheckup:
         from holdfast.homes.checkup import FormatCheckup  # noqa: PLC0415 - no list needs it
 
-        return FormatCheckup(self.ground, self._format, archive, self._mirror, self._units)
+        seat = self._mirror, self._units, self.kept()
+        return FormatCheckup(self.ground, self._format, archive, *seat)
 
     def close(self) -> None:
         self._mirror.close()

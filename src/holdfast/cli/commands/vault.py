@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.group(
     cls=Group,
     invoke_without_command=True,
-    example="holdfast vault\nholdfast --home claude-code vault on",
+    example="holdfast vault\nholdfast vault on --home claude-code",
 )
 @click.pass_context
 def vault(ctx: click.Context) -> int | None:
@@ -106,7 +106,9 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
         suggest(f"holdfast {invocation.home_flag}sessions restore ID")
 
 
-@vault.command(cls=Command, example="holdfast --home claude-code vault on")
+@vault.command(
+    cls=Command, example="holdfast vault on --home claude-code\nholdfast vault on --all-homes"
+)
 @edit_options
 @click.pass_obj
 @all_homes_option()
@@ -118,7 +120,7 @@ def on(invocation: Invocation, *, dry_run: bool) -> int:
     return _turn(invocation, dry_run=dry_run, to=True)
 
 
-@vault.command(cls=Command, example="holdfast --home claude-code vault off")
+@vault.command(cls=Command, example="holdfast vault off --home claude-code")
 @edit_options
 @click.pass_obj
 @all_homes_option()
