@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Nearness
-from holdfast.model.item import Inventory, Item, Problem, SessionFile
+from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item, Problem, SessionFile
 from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
@@ -17,6 +17,7 @@ from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
+from holdfast.policy.remedy import Freeable
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
@@ -132,6 +133,17 @@ class HomeStatus(HomeScreen):
     nearness: Nearness = field(default_factory=Nearness)
     large_files: tuple[SessionFile, ...] = ()
     growth: Growth = field(default_factory=Growth)
+
+    @property
+    def freeable(self) -> Freeable:
+        """What could go. Leftovers stay where nothing may be changed."""
+        by_kind = {share.name: share.bytes for share in self.by_kind}
+        return Freeable(
+            policy=self.outlook.bytes if self.outlook else 0,
+            trash=self.inventory.trash_bytes,
+            leftovers=0 if self.inventory.read_only else by_kind.get(LEFTOVER, 0),
+            sessions=by_kind.get(SESSION, 0),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return HomeScreen.to_json(self) | {
