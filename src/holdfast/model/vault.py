@@ -58,3 +58,15 @@ class Sweep:
     days: float
     setting: str
     by_file_time: bool = True
+
+
+#: Sessions that an agent will delete within this many days are worth a word.
+SOON = 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threat:
+    """Sessions that their agent will delete soon, while the vault is off."""
+
+    sweep: Sweep
+    sessions: int
