@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,6 +83,7 @@ class FormatSessions(ForeignSessions):
         self._look = look
         self._unread = unread
         self._vaulted = vaulted
+        self._vaulted_counts: dict[str, Counts] = {}
         self._seen: Mapping[str, Seen] | None = None
         self._counts = MessageCounts(form, root, mirror.notes)
 
@@ -208,13 +209,17 @@ class FormatSessions(ForeignSessions):
         return self._wanted(wanted)
 
     def described(self, seen: Seen) -> Session:
-        """A session as a list shows it, with what is known of it without reading."""
-        return self._session(seen)
+        """A session as a list shows it, with what is known of it without reading. `counted` says
+        whether anybody has read it."""
+        known = self.known_messages(seen.unit.id) is not None
+        return replace(self._session(seen), counted=known)
 
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
         if seen.vaulted is not None:
-            return replace(seen.vaulted.session, pinned=unit.id in self._pinned)
+            held = replace(seen.vaulted.session, pinned=unit.id in self._pinned)
+            found = self._vaulted_counts.get(unit.id)
+            return held if found is None else found.of_session(held)
         parent = unit.parent if unit.parent in self._units() else None
         counts = self._counts.of(unit.id)
         counted = counts is None or self._counts.is_whole(unit.id)
@@ -251,7 +256,15 @@ class FormatSessions(ForeignSessions):
         units = self._units()
         seen = [units[each.id] for each in sessions if not each.vaulted]
         self._counts.count(seen, most_bytes=most_bytes)
+        self._count_vaulted(each.id for each in sessions if each.vaulted and not each.counted)
         return [self._session(units[each.id]) for each in sessions]
+
+    def _count_vaulted(self, ids: Iterable[str]) -> None:
+        """The vault counts what it finds alone; until then, whoever wants to know reads it."""
+        for each in ids:
+            if each not in self._vaulted_counts:
+                with suppress(HoldfastError, OSError, ValueError, KeyError, TypeError):
+                    self._vaulted_counts[each] = Counts.of(self._said(each))
 
     # --- Sums ---------------------------------------------------------------------------------
 

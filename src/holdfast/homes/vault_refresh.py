@@ -287,15 +287,7 @@ class HomeVault:
             counts = Counts.of(self._said(entry))
         except _UNREADABLE:
             return replace(entry.session, counted=False)
-        return replace(
-            entry.session,
-            message_count=counts.messages,
-            tool_call_count=counts.tool_calls,
-            tokens=counts.tokens,
-            cost=counts.cost,
-            unpriced=counts.unpriced,
-            counted=True,
-        )
+        return counts.of_session(entry.session)
 
     def _said(self, entry: Entry) -> Iterator[Message]:
         [seen] = self._vault.seen_as([entry])

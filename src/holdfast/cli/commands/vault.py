@@ -74,7 +74,7 @@ def _json(row: Row) -> dict[str, Any]:
 
 
 def _show(rows: list[Row], invocation: Invocation) -> None:
-    numbers = ("kept", "deleted", "held alone")
+    numbers = ("kept", "deleted", "on disk")
     shown = table(
         "home",
         "vault",
