@@ -41,6 +41,7 @@ from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.plan import fingerprint
 from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -85,6 +86,17 @@ class UndoPlan:
         """Whether a person should agree first: it changes files of a working directory, or undoes
         something other than what they did last."""
         return bool(self.foreseen or self.since or self.unexpected)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would bring back the same, over the same files."""
+        return fingerprint(
+            self.operation.id,
+            [each.key for each in self.removals],
+            [(key, each.seen) for key, each in self.foreseen.items()],
+            [(key, each.now) for key, each in self.edited.items()],
+            [each.id for each in self.since],
+        )
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""

@@ -37,6 +37,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
@@ -237,14 +238,19 @@ class Machine:
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        place = self.unchecked_place(home)
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def unchecked_place(self, home: AgentHome) -> Place:
+        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
+        neither is opened."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
-        place = self._places[home.path].checked()
-        place.check_settings()
-        _ = place.home
-        return place
+        return self._places[home.path].checked()
 
     def open(self, home: AgentHome) -> Home:
         """One of the homes, with everything that can be done to it. Closed with the machine."""
@@ -252,11 +258,19 @@ class Machine:
 
         return Home(self.place(home))
 
-    def look(self, what: Callable[[Place], _T]) -> Looked[_T]:
-        """Ask every home the same. What is wrong with the question itself is raised."""
+    def one_look(self) -> AbstractContextManager[None]:
+        """Inside, what is in a home is looked at once, however often it is asked for. Only for code
+        that changes nothing."""
+        return one_look()
+
+    def look(
+        self, what: Callable[[Place], _T], *, homes: Collection[AgentHome] | None = None
+    ) -> Looked[_T]:
+        """Ask every home the same, or only these. What is wrong with the question itself is
+        raised."""
         seen: list[tuple[AgentHome, _T]] = []
-        unread = list(self.unread)
-        for home in self.homes:
+        unread = list(self.unread) if homes is None else []
+        for home in self.homes if homes is None else homes:
             try:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
@@ -338,22 +352,30 @@ class Machine:
         archived: bool = False,
         openings: bool = False,
         by_agent: bool = False,
+        homes: Collection[AgentHome] | None = None,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
-        those of each agent stand together, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
+        With `by_agent` those of each agent stand together, the agents from A to Z."""
+        # Of one home the store itself skips what comes before the page.
+        alone = len(self.homes if homes is None else homes) == 1
+        skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
             if not archived:
-                return SessionView(place).list_sessions(wanted, order_by=order_by, limit=most)
+                return SessionView(place).list_sessions(
+                    wanted, order_by=order_by, limit=most, offset=skipped
+                )
             from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
 
-            return ArchivedSessions(place).page(wanted, order_by=order_by, limit=most)
+            return ArchivedSessions(place).page(
+                wanted, order_by=order_by, limit=most, offset=skipped
+            )
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
-            looked = self.look(page)
+            looked = self.look(page, homes=homes)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -385,8 +407,14 @@ class Machine:
 
         return ArchivedSessions(self.place(home)).openings(bundles)
 
-    def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
-        """Find messages by their words in all homes, or in their archives."""
+    def search_sessions(
+        self,
+        asked: Search,
+        *,
+        archived: bool = False,
+        homes: Collection[AgentHome] | None = None,
+    ) -> MachineSearch:
+        """Find messages by their words in all homes, or only in `homes`, or in their archives."""
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
@@ -397,7 +425,7 @@ class Machine:
             return ArchivedSessions(place).search_sessions(wider)
 
         with one_look():
-            looked = self.look(search)
+            looked = self.look(search, homes=homes)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)

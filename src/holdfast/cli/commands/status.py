@@ -36,12 +36,12 @@ from holdfast.cli.show_machine import (
     show_in_projects,
     show_machine,
 )
-from holdfast.cli.show_plan import kind_name
 from holdfast.cli.what_helps import helps_json, show_remedy
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SESSION, SessionFile
+from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
