@@ -256,6 +256,14 @@ class Home(Protocol):
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""
 
+    @property
+    def written_to(self) -> Sequence[Path]:
+        """The folders that the agent writes to: its home, and what it has elsewhere."""
+
+    @property
+    def programs(self) -> Sequence[str]:
+        """The names of the agent's programs, as its processes have them."""
+
     def has_checkpoints(self) -> bool:
         """Whether there is a checkpoint folder; costs less than to open it."""
 

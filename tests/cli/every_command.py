@@ -58,6 +58,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "checkpoints push": ("backup --all-projects --dry-run", "backup {project} --prune --yes"),
     "checkpoints fetch": ("backup --dry-run", "backup --all"),
     "checkpoints verify": ("",),
+    "metrics": ("", "--rules", "--textfile {new}"),
     "maintain": ("--dry-run", "--force"),
     "apply": ("{plan} --dry-run --all", "{plan} --yes --all"),
     "log": ("",),
