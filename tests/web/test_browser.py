@@ -77,7 +77,8 @@ class Visit:
 
     def settle(self) -> Visit:
         self.page.wait_for_load_state("networkidle")
-        self.page.wait_for_function("document.querySelector('[aria-busy=true]') === null")
+        # Not by a function: to try one again, the browser would have to evaluate a text.
+        self.page.wait_for_selector("[aria-busy=true]", state="detached")
         return self
 
     def a_session(self) -> str:

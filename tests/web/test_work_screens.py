@@ -20,7 +20,9 @@ def test_a_machine_without_agents_is_told_what_to_do(web: Web, path: str) -> Non
     assert 'class="empty"' in answer.text
 
 
-@pytest.mark.parametrize("path", [*_SCREENS, "/configuration/holdfast", "/configuration/holdfast/text"])
+@pytest.mark.parametrize(
+    "path", [*_SCREENS, "/configuration/holdfast", "/configuration/holdfast/text"]
+)
 def test_every_screen_of_a_home_that_was_cleaned_up(pruned: Machine, path: str) -> None:
     with Web(pruned) as web:
         web.ok(path)
