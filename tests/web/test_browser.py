@@ -77,7 +77,6 @@ class Visit:
 
     def settle(self) -> Visit:
         self.page.wait_for_load_state("networkidle")
-        # Not by a function: to try one again, the browser would have to evaluate a text.
         self.page.wait_for_selector("[aria-busy=true]", state="detached")
         return self
 
@@ -237,7 +236,7 @@ def test_without_the_link_a_browser_sees_nothing(chromium: Browser, machine: Mac
 
 @pytest.mark.deep
 def test_read_only_shows_no_button_that_changes(chromium: Browser, machine: Machine) -> None:
-    settled(machine, sessions=5)
+    settled(machine, sessions=8)
     with serving(machine, "--read-only") as link:
         context = chromium.new_context()
         visit = Visit(context.new_page(), link)
