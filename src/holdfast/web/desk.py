@@ -126,7 +126,7 @@ class _Kept:
 
     def is_due(self, now: float) -> bool:
         """Whether to look again. A look that takes long is not repeated all the time."""
-        return now - self._looked >= max(_LOOKED, _PART * self._took)
+        return now - self._looked >= min(max(_LOOKED, _PART * self._took), _KEPT / 2)
 
     def look(self, clock: Callable[[], float]) -> None:
         """Look again, after the answer: the next list finds it done."""
