@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.one_look import once
@@ -41,7 +41,7 @@ def running(programs: Sequence[str]) -> Running:
     found = Running()
     unreadable = None
     for number, words, folder in _seen_processes():
-        if _is_one_of(words, programs):
+        if is_one_of(words, programs):
             if folder is None:
                 unreadable = f"process {number} hides its working directory"
             else:
@@ -58,12 +58,12 @@ def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
     server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
     for number, said, _ in _seen_processes():
-        if _is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
+        if is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
             return f"process {number} serves sessions of any folder"
     return None
 
 
-def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
+def is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
     folders = [f"/{each}/" for each in programs if len(each) >= _TELLING]
     return any(
         os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - no path yet
@@ -174,19 +174,39 @@ def _seen_open_files() -> Sequence[tuple[int, str]]:
 
 
 def _open_files() -> Iterator[tuple[int, str]]:
-    """Every file that another process has open, as far as this user may know. What cannot be read,
-    or is closed while we look, is left out: a removal looks again, at each file by itself."""
+    """Every file that another process has open, as far as this user may know. What cannot be read
+    is left out: a removal looks again, at each file by itself."""
     mine = str(os.getpid())
     for name in os.listdir(_PROC) if sys.platform == "linux" else ():  # noqa: PTH208
-        if not name.isdigit() or name == mine:
-            continue
-        with contextlib.suppress(OSError):
-            folder = f"{_PROC}/{name}/fd"
-            for each in os.listdir(folder):  # noqa: PTH208 - a hundred thousand of them
-                with contextlib.suppress(OSError):
-                    target = os.readlink(f"{folder}/{each}")  # noqa: PTH115
-                    if target.startswith(os.sep) and not target.startswith("/dev/"):
-                        yield int(name), target
+        if name.isdigit() and name != mine:
+            yield from ((int(name), target) for _, target in _open_in(name))
+
+
+def _open_in(process: int | str) -> Iterator[tuple[str, str]]:
+    """The files of a process with the number of each. One that it closes while we look hides no
+    other."""
+    folder = f"{_PROC}/{process}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 - a hundred thousand of them
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+                if target.startswith(os.sep) and not target.startswith("/dev/"):
+                    yield name, target
+
+
+def commands() -> dict[int, Sequence[str]]:
+    """Every other process of this user, with its words."""
+    return {number: words for number, words, _ in _seen_processes()}
+
+
+def opened_files(processes: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+    """Every file that these processes have open, and how: the flags of `os.open`. Where there is no
+    /proc, nobody can tell quickly."""
+    for number in processes if sys.platform == "linux" else ():
+        for name, target in _open_in(number):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                said = (_PROC / str(number) / "fdinfo" / name).read_text()
+                yield number, target, int(said.split("flags:")[1].split()[0], 8)
 
 
 def start_ticks(process: int) -> str | None:
