@@ -25,6 +25,7 @@ from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
+from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.access import closed
@@ -105,7 +106,7 @@ class UndoPlan:
         return undo(self.place, self.operation.id, progress=progress)
 
 
-class Home(SessionRetention, SessionExchange, SessionEdits):
+class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:

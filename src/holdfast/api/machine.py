@@ -491,7 +491,9 @@ class Machine:
         begin_so: list[_Candidate] = []
         total = 0
         unread: Sequence[UnreadHome] = ()
-        for has in (_in_store,) * store + (_in_archive,) * archive:
+        # What comes back may be in the vault: that is a store which a look sees like any other.
+        vault = archive and not store
+        for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
             looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
             found = [
@@ -631,6 +633,16 @@ def _in_store(place: Place, prefix: str) -> _Begun:
         found = store.find(wanted, limit=MOST_NAMED)
         newest = [(each.id, each.last_active_at) for each in found]
         return _Begun(newest=newest, total=store.count(wanted))
+
+
+def _in_vault(place: Place, prefix: str) -> _Begun:
+    """The same for sessions that only the vault of a home has."""
+    store = SessionView(place).session_store
+    if store is None or place.home.vault is None:
+        return _Begun()
+    found = store.find(SessionFilter(id_prefix=prefix, vaulted=True))
+    newest = [(each.id, each.last_active_at) for each in found[:MOST_NAMED]]
+    return _Begun(newest=newest, total=len(found))
 
 
 def _near(place: Place, prefix: str) -> str | None:

@@ -20,6 +20,7 @@ from holdfast.config.storage import (
     McpSettings,
     NotifySettings,
     StoreSettings,
+    VaultSettings,
 )
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
@@ -37,7 +38,7 @@ GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
 #: The tables that, with the top of the file, decide what maintenance does.
-_UPKEEP = (SESSIONS, "checkpoints", "archive")
+_UPKEEP = (SESSIONS, "checkpoints", "archive", "vault")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
@@ -95,6 +96,7 @@ class Settings:
     store: StoreSettings = field(default_factory=StoreSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
     guardian: GuardianSettings = field(default_factory=GuardianSettings)
+    vault: VaultSettings = field(default_factory=VaultSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -199,6 +201,10 @@ class Settings:
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
         )
 
+    def vault_policy(self, use_trash: bool = True) -> Policy:
+        """What stays in the vault. Empty: everything does."""
+        return Policy(everywhere=self.vault.limits(), pins=self.sessions.pins, use_trash=use_trash)
+
     def checkpoint_policy(
         self, *, use_trash: bool = True, keep_orphans: bool = False
     ) -> CheckpointPolicy:
@@ -294,6 +300,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "store": keys_of(StoreSettings, "store"),
     "archive": keys_of(ArchiveSettings, "archive"),
     "guardian": keys_of(GuardianSettings, "guardian"),
+    "vault": keys_of(VaultSettings, "vault"),
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),
