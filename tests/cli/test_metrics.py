@@ -428,7 +428,7 @@ def served(tmp_path: Path) -> Iterator[server.Address]:
 
 
 def test_a_scrape(served: server.Address) -> None:
-    with urllib.request.urlopen(served.url, timeout=30) as answer:  # noqa: S310 - our own
+    with urllib.request.urlopen(served.url, timeout=30) as answer:  # noqa: S310 - our own, on loopback
         assert answer.status == 200
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         assert b'holdfast_homes{agent="codex"} 1.0' in answer.read()

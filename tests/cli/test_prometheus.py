@@ -104,7 +104,7 @@ def test_prometheus_scrapes_and_its_rules_fire(machine: Machine, tmp_path: Path)
 
             def asked(path: str) -> Any:
                 try:
-                    with urllib.request.urlopen(f"{api}/{path}", timeout=9) as answer:  # noqa: S310 - ours
+                    with urllib.request.urlopen(f"{api}/{path}", timeout=10) as answer:  # noqa: S310 - loopback
                         return json.load(answer)["data"]
                 except OSError:
                     return None
