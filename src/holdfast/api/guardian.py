@@ -21,6 +21,7 @@ from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
 from holdfast.model.alarm import Alarm
 from holdfast.model.rounds import LookedAfter, Round
+from holdfast.model.text import format_bytes
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
@@ -274,9 +275,28 @@ def round_of(
             break
         if home.path in watched:
             done.append(_looked_after(machine, home, in_words, progress, clock, force=force))
-    made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate)
+    more = () if progress.stop_requested() else _budget(machine, progress)
+    made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate, more=more)
     machine.close()
     return made
+
+
+def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:
+    """Make room where the homes use up their budget; what was done, in lines for the log."""
+    try:
+        found = machine.keep_budget(progress=progress)
+    except (HoldfastError, OSError) as error:
+        return (f"the budget of all homes could not be kept: {error}",)
+    return tuple(
+        f"budget of all homes: {each.home}: "
+        + (
+            f"failed: {each.error}"
+            if each.report is None
+            else f"{each.report.removed:,} removed, {format_bytes(each.report.bytes_freed)} freed, "
+            f"{format_bytes(each.report.bytes_in_trash)} in the trash"
+        )
+        for each in found.homes
+    )
 
 
 def _looked_after(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
+    from holdfast.api.budget import MachineBudget
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
@@ -305,6 +306,24 @@ class Machine:
         except HoldfastError as error:
             _log.error("what holds for the machine is not known: %s", error.message)
             return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock or system_clock
+
+    def plan_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """What would go so that all homes together fit the budget, `max_total_size_mb` in
+        [guardian]. Without one, nothing."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).plan()
+
+    def keep_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """Make room so that all homes together fit the budget. What goes is in the log of its home;
+        what went to the trash comes back with `undo`."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).keep()
 
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast in any home while `maintain --watch` ran: what still does first, then

@@ -37,7 +37,7 @@ GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
 #: The tables that, with the top of the file, decide what maintenance does.
-_UPKEEP = (SESSIONS, "checkpoints", "archive")
+_UPKEEP = (SESSIONS, "checkpoints", "archive", "guardian")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
