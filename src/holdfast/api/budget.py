@@ -78,7 +78,7 @@ class BudgetKeeper:
         guardian = machine.guardian
         self._begun = False
         self.budget: Budget | None = None
-        if guardian.max_bytes is not None:
+        if guardian.max_bytes is not None and machine.is_whole:
             self.budget = Budget.of(
                 guardian.max_bytes,
                 high_percent=guardian.high_percent,

@@ -26,6 +26,7 @@ from holdfast.policy.schedule import RETRY, next_run
 from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
+from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -275,10 +276,19 @@ def round_of(
             break
         if home.path in watched:
             done.append(_looked_after(machine, home, in_words, progress, clock, force=force))
-    more = () if progress.stop_requested() else _budget(machine, progress)
+    more: tuple[str, ...] = ()
+    if not progress.stop_requested():
+        more = (*_budget(machine, progress), *_reserve(machine))
     made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate, more=more)
     machine.close()
     return made
+
+
+def _reserve(machine: Machine) -> tuple[str, ...]:
+    size = format_bytes(machine.guardian.reserve_bytes)
+    return tuple(
+        f"set {size} aside for a full disk: {each / RESERVE}" for each in machine.set_aside()
+    )
 
 
 def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:

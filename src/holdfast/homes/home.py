@@ -32,6 +32,7 @@ from holdfast.ports import (
     Tallies,
 )
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
 
@@ -219,6 +220,7 @@ class Home:
             log=self.state / "operations",
             archive=self.ground.archive,
             checkpoints=self._contents.checkpoint_folders,
+            reserve=self.state / RESERVE,
         )
         return counted(
             inventory,

@@ -105,9 +105,9 @@ class Inventory:
 
     `space` is what stores could give back without losing anything. `other_bytes` is the size of
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
-    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes`,
-    `loose_trash_bytes` (trash of no known operation) and `empty_database_bytes` (what the session
-    store takes without a session in it) are parts of it; `legacy_bytes` is the part of
+    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes`, `reserve_bytes`
+    (set aside for a full disk), `loose_trash_bytes` (trash of no known operation) and
+    `empty_database_bytes` (what the session store takes without a session in it) are parts of it; `legacy_bytes` is the part of
     `checkpoint_bytes` that older layouts left. `archived` is the number of bundles in the archive
     that are not among the items. `database_bytes` is the size of the session store with its
     write-ahead log: the items of sessions and space, and `empty_database_bytes`. The remaining
@@ -126,6 +126,7 @@ class Inventory:
     archive_bytes: int = 0
     archived: int = 0
     log_bytes: int = 0
+    reserve_bytes: int = 0
     loose_trash_bytes: int = 0
     database_bytes: int = 0
     empty_database_bytes: int = 0
@@ -154,6 +155,7 @@ class Inventory:
             self.checkpoint_bytes,
             self.archive_bytes,
             self.log_bytes,
+            self.reserve_bytes,
             self.loose_trash_bytes,
             self.empty_database_bytes,
         )

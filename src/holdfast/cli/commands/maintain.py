@@ -58,6 +58,8 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
     ):
         plan = machine.plan_budget if dry_run else machine.keep_budget
         found = plan(progress=shown)
+        if not dry_run:
+            machine.set_aside()
     if found.limit is None:
         return 0, {}
     if not invocation.json:
