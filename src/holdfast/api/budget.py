@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.json_value import JsonValue
-from holdfast.model.operation import MAINTAIN, RUN
+from holdfast.model.operation import MAINTAIN, one_run
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.sharing import Budget, Pot, is_high, is_over
@@ -109,8 +108,7 @@ class BudgetKeeper:
         if not is_over(self.budget, _pots(weighed)):
             return self._result(list(weighed.values()), (), unread)
         done: list[HomeShare] = []
-        run = RUN.set(RUN.get() or secrets.token_hex(8))
-        try:
+        with one_run():
             for home in self._by_excess(weighed):
                 if self._progress is not None and self._progress.stop_requested():
                     break
@@ -120,8 +118,6 @@ class BudgetKeeper:
                     if found is None or found.error or not is_over(self.budget, _pots(weighed)):
                         break
                     self._begun = is_high(self.budget, _pots(weighed))
-        finally:
-            RUN.reset(run)
         return self._result(list(weighed.values()), done, unread)
 
     def _give(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> HomeShare | None:

@@ -25,6 +25,7 @@ from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
+from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.access import closed
@@ -42,6 +43,7 @@ from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.plan import fingerprint
 from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -88,12 +90,23 @@ class UndoPlan:
         something other than what they did last."""
         return bool(self.foreseen or self.since or self.unexpected)
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would bring back the same, over the same files."""
+        return fingerprint(
+            self.operation.id,
+            [each.key for each in self.removals],
+            [(key, each.seen) for key, each in self.foreseen.items()],
+            [(key, each.now) for key, each in self.edited.items()],
+            [each.id for each in self.since],
+        )
+
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""
         return undo(self.place, self.operation.id, progress=progress)
 
 
-class Home(SessionRetention, SessionExchange, SessionEdits):
+class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:

@@ -39,6 +39,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
@@ -248,14 +249,19 @@ class Machine:
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        place = self.unchecked_place(home)
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def unchecked_place(self, home: AgentHome) -> Place:
+        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
+        neither is opened."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
-        place = self._places[home.path].checked()
-        place.check_settings()
-        _ = place.home
-        return place
+        return self._places[home.path].checked()
 
     def open(self, home: AgentHome) -> Home:
         """One of the homes, with everything that can be done to it. Closed with the machine."""
@@ -263,11 +269,19 @@ class Machine:
 
         return Home(self.place(home))
 
-    def look(self, what: Callable[[Place], _T]) -> Looked[_T]:
-        """Ask every home the same. What is wrong with the question itself is raised."""
+    def one_look(self) -> AbstractContextManager[None]:
+        """Inside, what is in a home is looked at once, however often it is asked for. Only for code
+        that changes nothing."""
+        return one_look()
+
+    def look(
+        self, what: Callable[[Place], _T], *, homes: Collection[AgentHome] | None = None
+    ) -> Looked[_T]:
+        """Ask every home the same, or only these. What is wrong with the question itself is
+        raised."""
         seen: list[tuple[AgentHome, _T]] = []
-        unread = list(self.unread)
-        for home in self.homes:
+        unread = list(self.unread) if homes is None else []
+        for home in self.homes if homes is None else homes:
             try:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
@@ -415,22 +429,30 @@ class Machine:
         archived: bool = False,
         openings: bool = False,
         by_agent: bool = False,
+        homes: Collection[AgentHome] | None = None,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
-        those of each agent stand together, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
+        With `by_agent` those of each agent stand together, the agents from A to Z."""
+        # Of one home the store itself skips what comes before the page.
+        alone = len(self.homes if homes is None else homes) == 1
+        skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
             if not archived:
-                return SessionView(place).list_sessions(wanted, order_by=order_by, limit=most)
+                return SessionView(place).list_sessions(
+                    wanted, order_by=order_by, limit=most, offset=skipped
+                )
             from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
 
-            return ArchivedSessions(place).page(wanted, order_by=order_by, limit=most)
+            return ArchivedSessions(place).page(
+                wanted, order_by=order_by, limit=most, offset=skipped
+            )
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
-            looked = self.look(page)
+            looked = self.look(page, homes=homes)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -462,8 +484,14 @@ class Machine:
 
         return ArchivedSessions(self.place(home)).openings(bundles)
 
-    def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
-        """Find messages by their words in all homes, or in their archives."""
+    def search_sessions(
+        self,
+        asked: Search,
+        *,
+        archived: bool = False,
+        homes: Collection[AgentHome] | None = None,
+    ) -> MachineSearch:
+        """Find messages by their words in all homes, or only in `homes`, or in their archives."""
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
@@ -474,7 +502,7 @@ class Machine:
             return ArchivedSessions(place).search_sessions(wider)
 
         with one_look():
-            looked = self.look(search)
+            looked = self.look(search, homes=homes)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)
@@ -495,7 +523,9 @@ class Machine:
         begin_so: list[_Candidate] = []
         total = 0
         unread: Sequence[UnreadHome] = ()
-        for has in (_in_store,) * store + (_in_archive,) * archive:
+        # What comes back may be in the vault: that is a store which a look sees like any other.
+        vault = archive and not store
+        for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
             looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
             found = [
@@ -635,6 +665,16 @@ def _in_store(place: Place, prefix: str) -> _Begun:
         found = store.find(wanted, limit=MOST_NAMED)
         newest = [(each.id, each.last_active_at) for each in found]
         return _Begun(newest=newest, total=store.count(wanted))
+
+
+def _in_vault(place: Place, prefix: str) -> _Begun:
+    """The same for sessions that only the vault of a home has."""
+    store = SessionView(place).session_store
+    if store is None or place.home.vault is None:
+        return _Begun()
+    found = store.find(SessionFilter(id_prefix=prefix, vaulted=True))
+    newest = [(each.id, each.last_active_at) for each in found[:MOST_NAMED]]
+    return _Begun(newest=newest, total=len(found))
 
 
 def _near(place: Place, prefix: str) -> str | None:

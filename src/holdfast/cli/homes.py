@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -121,14 +120,13 @@ def each_home(
     exit code is the largest one. The log of each names the same run. `last` is not run after an
     interrupt."""
     from holdfast.cli.show_plan import show_together
-    from holdfast.model.operation import RUN
+    from holdfast.model.operation import one_run
 
     documents: list[dict[str, Any]] = []
     together: dict[str, Any] = {}
     codes: list[int] = []
     invocation.together = []
-    run = RUN.set(secrets.token_hex(8))
-    try:
+    with one_run():
         homes = iter(homes)
         for number, home in enumerate(homes):
             if not invocation.json:
@@ -147,8 +145,6 @@ def each_home(
             if last is not None:
                 code, together = last()
                 codes.append(code)
-    finally:
-        RUN.reset(run)
     if invocation.json:
         print_json({"homes": documents, "failed": failed_json(unread), **together})
     elif codes:

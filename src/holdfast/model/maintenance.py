@@ -64,10 +64,12 @@ _MOST_SETTINGS = 8
 class Step(StrEnum):
     """The steps of a run, in order. A run has either `PRUNE` or `UPKEEP`.
 
-    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds.
+    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds. `VAULT`
+    keeps second names of sessions, and bounds what the vault holds alone.
     """
 
     SETTLE = "settle"
+    VAULT = "vault"
     AUTO_ARCHIVE = "auto_archive"
     PRUNE = "prune"
     UPKEEP = "upkeep"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # a watch lives long, and needs little of all that
 _log = logging.getLogger("holdfast")
 _TITLES = {
     Step.SETTLE: "interrupted runs",
+    Step.VAULT: "vault",
     Step.AUTO_ARCHIVE: "archive old sessions",
     Step.PRUNE: "prune by the policy",
     Step.UPKEEP: "trash, space",
