@@ -20,6 +20,7 @@ from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
 from holdfast.model.alarm import Alarm
+from holdfast.model.figures import Tally
 from holdfast.model.rounds import LookedAfter, Round
 from holdfast.model.text import format_bytes
 from holdfast.policy.schedule import RETRY, next_run
@@ -27,6 +28,7 @@ from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.reserve import NAME as RESERVE
+from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -238,6 +240,8 @@ class _Watching:
             mine = [each for each in alarms if each.home == str(home)]
             if mine:
                 AlarmFile(state).note(mine, self._clock())
+                for _ in (each for each in mine if each.active and each.first_at == each.last_at):
+                    FileTallies(state).add(Tally.ALARMS)
 
     def _finish(self) -> None:
         """Let a round end between two batches. Nothing is known of growth from here on."""
@@ -327,6 +331,10 @@ def _looked_after(
         opened = machine.open(home)
         folders, programs = opened.written_to()
         result = opened.maintain(force=force, progress=progress)
+        if not result.ran:  # maintenance does both
+            with contextlib.suppress(BusyError):  # the next round comes in an hour
+                opened.refresh_vault(progress=progress)
+            opened.record_figures(progress=progress)
     except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
         result = failed(str(home.path), started_at, clock, error)
     return LookedAfter(
