@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -92,7 +93,9 @@ def serve(app: ASGIApp, at: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[at])
+    # Ctrl-C is how a server ends. Once it has ended, uvicorn sends itself the signal again.
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[at])
 
 
 __all__ = ["Gate", "Keys", "OpenedOnce", "application", "listening", "serve", "site"]
