@@ -38,7 +38,7 @@ _DAY = 86_400.0
 _P95 = 0.95
 _MB = 1e6
 _LARGE = "11111111-2222-4333-8444-555555555555"
-_WORDS = "disk storage retry backoff queue index merge branch release test build cache".split()
+_WORDS = ("disk", "storage", "retry", "backoff", "queue", "index", "merge", "branch", "release")
 _TEXT = """\
 ## The page
 
@@ -86,6 +86,8 @@ def own_store(user: Path, sessions: int) -> None:
 
 def claude_code(user: Path, sessions: int, large: int) -> None:
     chance, now = random.Random(5), time.time()
+    (user / ".claude/sessions").mkdir(parents=True)
+    (user / ".claude/settings.json").write_text("{}")
     for number in range(sessions):
         cwd = f"/home/ada/src/project-{number % 60}"
         name = str(uuid.UUID(int=chance.getrandbits(128), version=4))
@@ -137,7 +139,7 @@ class Page:
         line = next(each for each in self._process.stdout if "http://" in each)
         self._host = line.split("/")[2]
         self._cookie = ""
-        _, headers = self.get("/" + line.strip().partition("/?")[2].join(("?", "")))
+        _, headers = self.get(f"/?{line.strip().partition('/?')[2]}")
         self._cookie = headers["set-cookie"].partition(";")[0]
         self.ready = time.perf_counter() - began
 
@@ -147,6 +149,8 @@ class Page:
         answer = connection.getresponse()
         body = answer.read()
         connection.close()
+        if answer.status not in (200, 303):
+            raise SystemExit(f"{path}: {answer.status}\n{body.decode()[:2000]}")
         return body, answer.headers
 
     def timed(self, path: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from typing import Any
 
 from holdfast import open as open_home
 from holdfast.cli.demo_home import MEMORABLE_ID
+from holdfast.model.figures import HomeFigures
+from holdfast.stores.figures_file import FiguresFile
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
 
@@ -57,14 +60,24 @@ def settled(machine: Machine, *, sessions: int = 60) -> Machine:
     chance = random.Random(7)
     for number in range(sessions):
         _claude(machine.user, chance, number)
+    _grown(machine.user / ".claude/.holdfast", chance)
     return machine
+
+
+def _grown(state: Path, chance: random.Random) -> None:
+    """Four weeks in which it became more and more."""
+    kept, size, now = FiguresFile(state), 1_100_000, time.time()
+    for days in range(28, 0, -1):
+        size += chance.randint(20_000, 190_000)
+        at = now - days * _DAY
+        kept.add(HomeFigures(at=at, bytes=size, session_bytes=size, disk_free=80_000_000_000))
 
 
 def _claude(user: Path, chance: random.Random, number: int) -> None:
     project = _PROJECTS[min(int(chance.expovariate(0.7)), len(_PROJECTS) - 1)]
     folder = f"/home/ada/src/{project}"
     days = 0.05 + 180 * chance.random() ** 2
-    began = datetime.now(UTC).timestamp() - days * _DAY
+    began = time.time() - days * _DAY
     name = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     path = user / ".claude/projects" / folder.replace("/", "-") / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
