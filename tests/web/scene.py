@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast import open as open_home
+from holdfast.cli.demo_home import MEMORABLE_ID
 from holdfast.model.figures import HomeFigures
 from holdfast.stores.figures_file import FiguresFile
 from tests.cli.agents import settle
@@ -147,3 +149,22 @@ def _spoken(chance: random.Random, content: Sequence[dict[str, Any]]) -> dict[st
 def _output(chance: random.Random) -> str:
     lines = [f"tests/storage/test_write.py::test_{n} PASSED" for n in range(chance.randint(3, 60))]
     return "\n".join([*lines, f"{len(lines)} passed in 1.2 s"])
+
+
+def with_project(machine: Machine) -> Path:
+    """A project in which an agent worked step by step, with a checkpoint before each step; changed
+    since the last one."""
+    place = machine.user / "src" / "shop-backend"
+    place.mkdir(parents=True)
+    parts = [f"def handler_{n}(request):\n    return respond({n})\n\n\n" for n in range(40)]
+    steps = ("Bash: pytest -q", "Edit: queue.py", "Write: docs/plan.md", "Bash: rm -rf build")
+    with open_home(machine.home, create=True) as home:
+        for number, step in enumerate(steps):
+            text = "".join(parts[: 12 + number * 3])
+            (place / "queue.py").write_text(text.replace("respond(3)", f"answer({number})"))
+            (place / f"step{number}.py").write_text(f"STEP = {number}\n")
+            home.checkpoints.take(place, reason=f"before {step}", session=MEMORABLE_ID)
+    (place / "queue.py").write_text("".join(parts[:16]).replace("request", "asked"))
+    (place / "step0.py").unlink()
+    (place / "logo.png").write_bytes(bytes(range(256)))
+    return place

@@ -14,6 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.web.app import application
 from holdfast.web.desk import Desk
 from holdfast.web.gate import Gate, Keys, OpenedOnce
+from holdfast.web.jobs import Jobs
 from holdfast.web.rendering import Templates
 from holdfast.web.screens import SCREENS
 from holdfast.web.site import Screen, Site
@@ -73,6 +74,7 @@ def site(
         desk=desk,
         gate=gate,
         templates=Templates(version),
+        jobs=Jobs(desk.changed),
         clock=clock,
         screens=SCREENS if screens is None else screens,
     )
