@@ -21,12 +21,12 @@ def turn_on(sample: Sample, root: Path, more: str = "") -> None:
 @contextmanager
 def as_the_agent() -> Iterator[None]:
     """What is removed inside is removed as an agent would: the vault is told nothing of it."""
-    told = Vault.forget
-    Vault.forget = lambda *_: None  # type: ignore[method-assign]
+    told = Vault.drop
+    Vault.drop = lambda *_: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Vault.forget = told  # type: ignore[method-assign]
+        Vault.drop = told  # type: ignore[method-assign]
 
 
 def sweep(home: Home, ids: Sequence[str]) -> None:
