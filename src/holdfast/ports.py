@@ -258,6 +258,14 @@ class Home(Protocol):
         """The sessions that left the store for the archive."""
 
     @property
+    def written_to(self) -> Sequence[Path]:
+        """The folders that the agent writes to: its home, and what it has elsewhere."""
+
+    @property
+    def programs(self) -> Sequence[str]:
+        """The names of the agent's programs, as its processes have them."""
+
+    @property
     def vault(self) -> Vault | None:
         """What keeps the sessions of another agent from being lost; None where nobody else deletes
         any."""

@@ -23,6 +23,7 @@ from holdfast.errors import (
     UsageError,
     whose_bug,
 )
+from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import (
@@ -44,7 +45,9 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
+    from holdfast.config.guardian import GuardianSettings
     from holdfast.homes.kind import Kind
+    from holdfast.model.alarm import Alarm
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
@@ -163,8 +166,11 @@ class Machine:
         clock: Clock | None = None,
         command: str | None = None,
         agents: Collection[str] | None = None,
+        only: Path | None = None,
     ) -> None:
+        """With `only`, the one home in that folder."""
         self._agents = agents
+        self._only = only
         self._user_home = user_home
         self._environ = environ
         self._overrides = overrides
@@ -196,6 +202,8 @@ class Machine:
     @cached_property
     def looked_at(self) -> Sequence[Path]:
         """Where homes may be: the usual places, and those that environment variables name."""
+        if self._only is not None:
+            return (self._only,)
         return usual_homes(self._user_home, self._environ)
 
     @property
@@ -281,6 +289,44 @@ class Machine:
             except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
                 unread.append(UnreadHome(path=home.path, error=_bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
+
+    # --- The machine itself -----------------------------------------------------------------------
+
+    def own_place(self) -> Place | None:
+        """Where Holdfast's own home is, whose configuration says what holds for the machine; None
+        when there is none. A home of Holdfast's that was picked alone is that home."""
+        only = self._only
+        picked = only is not None and (kind := kind_of(only)) is not None and kind.name == OWN.name
+        usual = usual_places_of(self._user_home, self._environ)[OWN.name]
+        root = only if only is not None and picked else usual
+        if not root.is_dir():
+            return None
+        return Place(root, clock=self._clock, command=self._command, environ=self._overrides)
+
+    @property
+    def guardian(self) -> GuardianSettings:
+        """What the machine is kept to. A configuration that is wrong keeps it to nothing: whoever
+        opens that home says what is wrong."""
+        from holdfast.config.guardian import GuardianSettings  # noqa: PLC0415 - no list needs it
+        from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
+
+        try:
+            own = self.own_place()
+            path = None if own is None else own.config_file
+            return load(path, self._overrides or {}).guardian
+        except HoldfastError as error:
+            import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
+
+            message = f"what holds for the machine is not known: {error.message}"
+            logging.getLogger("holdfast").log(logging.ERROR, message)
+            return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+
+    def alarms(self) -> Sequence[Alarm]:
+        """What grew too fast in any home while `maintain --watch` ran: what still does first, then
+        the latest. Reads a small file of each home."""
+        looked = self._ask(lambda home: home.alarms())
+        found = [alarm for _, alarms in looked.seen for alarm in alarms]
+        return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     # --- Seeing -----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.guardian import GuardianSettings
 from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
@@ -94,6 +95,7 @@ class Settings:
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    guardian: GuardianSettings = field(default_factory=GuardianSettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
@@ -297,6 +299,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
     "store": keys_of(StoreSettings, "store"),
     "archive": keys_of(ArchiveSettings, "archive"),
+    "guardian": keys_of(GuardianSettings, "guardian"),
     "vault": keys_of(VaultSettings, "vault"),
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),

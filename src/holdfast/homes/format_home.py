@@ -184,6 +184,14 @@ class FormatContents(Contents):
     def _ids(self) -> set[str]:
         return {each.unit.id for each in self._now()[0]}
 
+    @property
+    def written_to(self) -> Sequence[Path]:
+        return self._format.roots(self._root)
+
+    @property
+    def programs(self) -> Sequence[str]:
+        return self._format.facts.processes
+
     def checkup(self, archive: Archive) -> FormatCheckup:
         from holdfast.homes.checkup import FormatCheckup  # noqa: PLC0415 - no list needs it
 

@@ -142,6 +142,16 @@ class Contents(ABC):
         return ()
 
     @property
+    def written_to(self) -> Sequence[Path]:
+        """The folders that the agent writes to: its home, and what it has elsewhere."""
+        return (self.ground.root,)
+
+    @property
+    def programs(self) -> Sequence[str]:
+        """The names of the agent's programs, as its processes have them."""
+        return ()
+
+    @property
     def checkpoint_folders(self) -> Sequence[Path]:
         return (self.ground.state / "checkpoints",)
 
@@ -234,6 +244,14 @@ class Home:
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
+
+    @property
+    def written_to(self) -> Sequence[Path]:
+        return self._contents.written_to
+
+    @property
+    def programs(self) -> Sequence[str]:
+        return self._contents.programs
 
     @property
     def maintenance_gate(self) -> MaintenanceGate:

@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     CAP_NOT_REACHED = "cap_not_reached"
     SESSION_TOO_LARGE = "session_too_large"
     FILE_TOO_LARGE = "file_too_large"
+    GROWS_TOO_FAST = "grows_too_fast"
     MAINTENANCE_FAILED = "maintenance_failed"
 
 
