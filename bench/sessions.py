@@ -1,7 +1,7 @@
 """The session store beside Hermes's own `SessionDB`, on the same data in one run.
 
-Appends are durable one by one on both sides: both use a write-ahead log that is flushed with every
-commit (`synchronous=FULL`). The stores hold messages before it begins, as stores in use do. Rounds
+Appends are durable one by one on both sides: both use a write-ahead log that is flushed before an
+append returns. The stores hold messages before it begins, as stores in use do. Rounds
 alternate between the two, and medians are compared. A bare SQLite insert with the same durability
 is measured too: no store of this kind can be quicker on the machine at hand.
 
@@ -35,13 +35,13 @@ _TEXT = """\
 ## Sessions
 
 Compared with Hermes {hermes} through its own `SessionDB`, on the same texts of about 1.4 kB, rounds
-alternating, medians of {rounds}. Every append is durable by itself on both sides (write-ahead
-log, `synchronous=FULL`). Both stores hold {before:,} messages before it begins.
+alternating, medians of {rounds}. Every append is durable by itself on both sides: the write-ahead
+log is flushed before it returns. Both stores hold {before:,} messages before it begins.
 """
 _FLOOR = """
-With several processes the disk decides: durable commits to one file follow each other, whoever
-makes them. One process that does nothing but insert the text, with no index and no totals, and
-makes it durable, reached {floor:,.0f} a second in the same run.
+Processes wait for each other's transactions, but not for each other's flushes. One process that
+does nothing but insert the text, with no index and no totals, and makes it durable, reached
+{floor:,.0f} a second in the same run.
 """
 
 

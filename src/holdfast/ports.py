@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     )
     from holdfast.model.checkpoint_inventory import CheckpointInventory
     from holdfast.model.checkup import Finding, Repair, Verification
+    from holdfast.model.figures import DiskRoom, HomeFigures, Tally
     from holdfast.model.guard import Estimate, Standing, Work
     from holdfast.model.item import Inventory, Item, Problem
     from holdfast.model.maintenance import Event, Marker
@@ -283,6 +284,20 @@ class Home(Protocol):
     def note_figures(self, inventory: Inventory) -> None:
         """Let other machines know what this home takes, if it shares its store with them. Never
         raises."""
+
+    def bytes_elsewhere(self, inventory: Inventory) -> int:
+        """How much of an inventory does not lie on a disk of this machine."""
+
+    def disk_room(self) -> DiskRoom | None:
+        """The disk that this home lies on; None where the system does not tell."""
+
+    @property
+    def figures(self) -> FigureBook:
+        """What this home took on the disk, over time."""
+
+    @property
+    def tallies(self) -> Tallies:
+        """What is counted as it happens here."""
 
     def checkup(self) -> Checkup:
         """How to check this home, and repair it."""
@@ -699,6 +714,27 @@ class MaintenanceGate(Protocol):
         """The marker of the last run; an unreadable marker means never. Creates nothing."""
 
     def write(self, marker: Marker) -> None: ...
+
+
+class FigureBook(Protocol):
+    """The figures of one home, fewer of them the older they are."""
+
+    def read(self) -> Sequence[HomeFigures]:
+        """The oldest first. Creates nothing, and never raises."""
+
+    def add(self, figures: HomeFigures) -> None: ...
+
+
+class Tallies(Protocol):
+    """Counts that many processes add to."""
+
+    def add(self, what: Tally, agent: str = "") -> None:
+        """Count one more. Never raises."""
+
+    def read(self) -> Mapping[tuple[Tally, str], int]:
+        """The counts by what was counted, and by agent. Never raises."""
+
+    def total(self, what: Tally) -> int: ...
 
 
 class Notifier(Protocol):

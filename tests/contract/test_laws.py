@@ -167,6 +167,25 @@ def test_every_byte_on_the_disk_is_shown(bench: Bench) -> None:
     assert shown == sum(each.st_blocks * 512 for each in files)
 
 
+@everything
+def test_figures_are_what_status_shows(bench: Bench) -> None:
+    """And lie on this disk; keeping them touches nothing of the agent."""
+    before = bench.look()
+    status = bench.home.status()
+    assert status.growth.latest is not None
+    kept = bench.home.record_figures()
+    shown = status.growth.latest
+    assert bench.look() == before
+    assert kept.sessions == shown.sessions
+    assert kept.reclaimable_bytes == shown.reclaimable_bytes
+    assert kept.session_bytes == shown.session_bytes
+    assert bench.home.growth().latest == kept
+    if not bench.sample.elsewhere:
+        assert shown.bytes == status.inventory.total_bytes
+    named = kept.session_bytes + kept.checkpoint_bytes + kept.trash_bytes + kept.vault_bytes
+    assert named + kept.archive_bytes + kept.leftover_bytes + kept.other_bytes == kept.bytes
+
+
 # --- Undo is identity -----------------------------------------------------------------------------
 
 

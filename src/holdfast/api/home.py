@@ -35,19 +35,23 @@ from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, Repair
+from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.plan import fingerprint
 from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
+from holdfast.policy.growth import growth
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend
+from holdfast.services.figures import look
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
@@ -82,6 +86,17 @@ class UndoPlan:
         """Whether a person should agree first: it changes files of a working directory, or undoes
         something other than what they did last."""
         return bool(self.foreseen or self.since or self.unexpected)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would bring back the same, over the same files."""
+        return fingerprint(
+            self.operation.id,
+            [each.key for each in self.removals],
+            [(key, each.seen) for key, each in self.foreseen.items()],
+            [(key, each.now) for key, each in self.edited.items()],
+            [each.id for each in self.since],
+        )
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""
@@ -227,6 +242,22 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
             now=self._place.clock(),
             progress=progress,
         )
+
+    def record_figures(self, *, progress: Progress | None = None) -> HomeFigures:
+        """Look at the home, and keep the figures for its growth, as maintenance does."""
+        place = self._place
+        with one_look():
+            seen = look(place.home, self.settings.policy(), now=place.clock(), progress=progress)
+        place.home.figures.add(seen)
+        return seen
+
+    def figures(self) -> Sequence[HomeFigures]:
+        """The figures that were kept, the oldest first. Reads one small file, and no session."""
+        return self._place.home.figures.read()
+
+    def growth(self) -> Growth:
+        """How the home grew in the last weeks, by the figures that were kept."""
+        return growth(self.figures(), self._place.clock())
 
     def costs(self) -> CostTotals:
         """Tokens and cost by day, source and model; sessions that were removed count too."""

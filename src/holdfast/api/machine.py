@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
 
 from holdfast.api.in_projects import homes_in_projects, latest_folders
-from holdfast.api.place import Place, usual_homes, usual_places_of
+from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import (
     ConfigError,
@@ -37,14 +37,17 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
     from holdfast.api.home import Home
+    from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.homes.kind import Kind
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
+    from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
     from holdfast.ports import Clock, Progress
@@ -86,11 +89,21 @@ class Looked(Generic[_T]):
 class MachineStatus:
     """The status of each home that can be read, and those that cannot. `in_projects` are homes in
     projects in which agents of the machine worked, and that are not among its homes: the
-    configuration can list them."""
+    configuration can list them. `growth` is that of all homes together."""
 
     seen: Sequence[tuple[AgentHome, HomeStatus]]
     unread: Sequence[UnreadHome]
+    growth: Growth
     in_projects: Sequence[AgentHome] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineGrowth:
+    """How each home grew by the figures that were kept, and all of them together."""
+
+    seen: Sequence[tuple[AgentHome, Growth]]
+    together: Growth
+    unread: Sequence[UnreadHome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,14 +238,19 @@ class Machine:
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        place = self.unchecked_place(home)
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def unchecked_place(self, home: AgentHome) -> Place:
+        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
+        neither is opened."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
-        place = self._places[home.path].checked()
-        place.check_settings()
-        _ = place.home
-        return place
+        return self._places[home.path].checked()
 
     def open(self, home: AgentHome) -> Home:
         """One of the homes, with everything that can be done to it. Closed with the machine."""
@@ -240,11 +258,19 @@ class Machine:
 
         return Home(self.place(home))
 
-    def look(self, what: Callable[[Place], _T]) -> Looked[_T]:
-        """Ask every home the same. What is wrong with the question itself is raised."""
+    def one_look(self) -> AbstractContextManager[None]:
+        """Inside, what is in a home is looked at once, however often it is asked for. Only for code
+        that changes nothing."""
+        return one_look()
+
+    def look(
+        self, what: Callable[[Place], _T], *, homes: Collection[AgentHome] | None = None
+    ) -> Looked[_T]:
+        """Ask every home the same, or only these. What is wrong with the question itself is
+        raised."""
         seen: list[tuple[AgentHome, _T]] = []
-        unread = list(self.unread)
-        for home in self.homes:
+        unread = list(self.unread) if homes is None else []
+        for home in self.homes if homes is None else homes:
             try:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
@@ -270,7 +296,35 @@ class Machine:
             for path, kind in homes_in_projects(worked_in, self._user_home)
             if path not in known
         ]
-        return MachineStatus(seen=looked.seen, unread=looked.unread, in_projects=found)
+        return MachineStatus(
+            seen=looked.seen,
+            unread=looked.unread,
+            growth=self._added([each.growth for _, each in looked.seen]),
+            in_projects=found,
+        )
+
+    def record_figures(self, *, progress: Progress | None = None) -> Looked[HomeFigures]:
+        """Look at each home, and keep the figures for its growth, as maintenance does."""
+        return self._ask(lambda home: home.record_figures(progress=progress))
+
+    def growth(self) -> MachineGrowth:
+        """How the homes grew in the last weeks, by the figures that were kept. Looks at no
+        session."""
+        looked = self._ask(lambda home: home.growth())
+        added = self._added([each for _, each in looked.seen])
+        return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
+
+    def _added(self, growths: Sequence[Growth]) -> Growth:
+        from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
+
+        return together(growths, (self._clock or system_clock)())
+
+    def overview(self, *, progress: Progress | None = None) -> MachineOverview:
+        """The same at a glance, with what is alive now and what was done last."""
+        from holdfast.api.overview import overview  # noqa: PLC0415 - a list needs none of it
+
+        status = self.status(progress=progress)
+        return overview(self, status, now=(self._clock or system_clock)())
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
@@ -298,22 +352,30 @@ class Machine:
         archived: bool = False,
         openings: bool = False,
         by_agent: bool = False,
+        homes: Collection[AgentHome] | None = None,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
-        those of each agent stand together, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
+        With `by_agent` those of each agent stand together, the agents from A to Z."""
+        # Of one home the store itself skips what comes before the page.
+        alone = len(self.homes if homes is None else homes) == 1
+        skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
             if not archived:
-                return SessionView(place).list_sessions(wanted, order_by=order_by, limit=most)
+                return SessionView(place).list_sessions(
+                    wanted, order_by=order_by, limit=most, offset=skipped
+                )
             from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
 
-            return ArchivedSessions(place).page(wanted, order_by=order_by, limit=most)
+            return ArchivedSessions(place).page(
+                wanted, order_by=order_by, limit=most, offset=skipped
+            )
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
-            looked = self.look(page)
+            looked = self.look(page, homes=homes)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -345,8 +407,14 @@ class Machine:
 
         return ArchivedSessions(self.place(home)).openings(bundles)
 
-    def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
-        """Find messages by their words in all homes, or in their archives."""
+    def search_sessions(
+        self,
+        asked: Search,
+        *,
+        archived: bool = False,
+        homes: Collection[AgentHome] | None = None,
+    ) -> MachineSearch:
+        """Find messages by their words in all homes, or only in `homes`, or in their archives."""
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
@@ -357,7 +425,7 @@ class Machine:
             return ArchivedSessions(place).search_sessions(wider)
 
         with one_look():
-            looked = self.look(search)
+            looked = self.look(search, homes=homes)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)

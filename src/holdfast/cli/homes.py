@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -112,13 +111,12 @@ def each_home(
     """Run a command in each of these homes. One that fails does not keep it from the others. The
     exit code is the largest one. The log of each names the same run."""
     from holdfast.cli.show_plan import show_together
-    from holdfast.model.operation import RUN
+    from holdfast.model.operation import one_run
 
     documents: list[dict[str, Any]] = []
     codes: list[int] = []
     invocation.together = []
-    run = RUN.set(secrets.token_hex(8))
-    try:
+    with one_run():
         homes = iter(homes)
         for number, home in enumerate(homes):
             if not invocation.json:
@@ -133,8 +131,6 @@ def each_home(
                 _name_untouched([*homes])
                 codes.append(INTERRUPTED)
                 break
-    finally:
-        RUN.reset(run)
     if invocation.json:
         print_json({"homes": documents, "failed": failed_json(unread)})
     elif codes:

@@ -131,6 +131,19 @@ class Settings:
         changes: dict[str, Any] = {table: replace(section, **own)}
         return replace(self, **changes)
 
+    def changed_for(self, table: str, name: str, given: Mapping[str, object]) -> Settings:
+        """The same for the keys that a table sets for one source, [sessions.source.NAME]. A value
+        of None takes a key back, so that the source has what holds for all."""
+        values = dict(next((each.values for each in self._own(table) if each.name == name), ()))
+        for own_key, value in given.items():
+            values.pop(own_key, None)
+            if value is not None:
+                shown = f"{table}.source.{name}.{own_key}"
+                values[own_key] = checked(table, own_key, value, shown)
+        rest = tuple(each for each in self.own if (each.table, each.name) != (table, name))
+        own = Own(table=table, name=name, values=tuple(values.items()))
+        return replace(self, own=(*rest, own) if values else rest)
+
     def policy(self, use_trash: bool = True) -> Policy:
         """Which sessions stay. The planner refuses an empty policy."""
         uncapped = replace(self.sessions, max_total_size_mb=0, max_count=0)

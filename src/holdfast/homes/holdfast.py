@@ -125,14 +125,20 @@ class HoldfastHome(Home):
         from holdfast.stores import member
         from holdfast.stores.postgres import fleet
 
-        shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
         figures = Figures(
-            bytes=max(0, inventory.total_bytes - shared - self.own.trash_bytes()),
+            bytes=max(0, inventory.total_bytes - self.bytes_elsewhere(inventory)),
             checkpoint_bytes=inventory.checkpoint_bytes,
             archive_bytes=inventory.archive_bytes,
         )
         with suppress(HoldfastError):  # whoever looks may not be allowed to write
             fleet.note(self._database(), member.names(self.state), figures)
+
+    def bytes_elsewhere(self, inventory: Inventory) -> int:
+        """Sessions in a shared store, and their trash, lie on its server."""
+        if not self.ground.options.store:
+            return 0
+        shared = sum(each.bytes for each in inventory.items if each.kind == SESSION)
+        return shared + self.own.trash_bytes()
 
     def _database(self) -> Database:
         """The one that homes share."""

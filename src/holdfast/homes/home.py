@@ -23,11 +23,13 @@ from holdfast.ports import (
     CheckpointUpkeep,
     Clock,
     Doer,
+    FigureBook,
     MaintenanceGate,
     OperationLog,
     Progress,
     SessionStore,
     Space,
+    Tallies,
 )
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
@@ -38,6 +40,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.doers import Changes
     from holdfast.model.archive import ArchiveWeight
     from holdfast.model.checkpoint import Capturing
+    from holdfast.model.figures import DiskRoom
     from holdfast.model.session import SessionFilter
     from holdfast.spine.keeper import Keeper
 
@@ -228,6 +231,27 @@ class Home:
 
     def note_figures(self, inventory: Inventory) -> None:
         """A home of its own tells nobody."""
+
+    def bytes_elsewhere(self, inventory: Inventory) -> int:
+        """Most homes have everything here."""
+        return 0
+
+    def disk_room(self) -> DiskRoom | None:
+        from holdfast.stores.disk import disk_room
+
+        return disk_room(self.root)
+
+    @property
+    def figures(self) -> FigureBook:
+        from holdfast.stores.figures_file import FiguresFile
+
+        return FiguresFile(self.state)
+
+    @property
+    def tallies(self) -> Tallies:
+        from holdfast.stores.tally import FileTallies
+
+        return FileTallies(self.state)
 
     def checkup(self) -> HomeCheckup:
         """How to check this home, and repair it."""

@@ -140,6 +140,10 @@ class Inventory:
     def total_bytes(self) -> int:
         return sum(item.bytes for item in self.everything) + self.other_bytes
 
+    @property
+    def trash_bytes(self) -> int:
+        return sum(item.bytes for item in self.trash) + self.loose_trash_bytes
+
     def archive_json(self) -> dict[str, int]:
         return {"count": self.archived, "bytes": self.archive_bytes}
 

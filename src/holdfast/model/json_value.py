@@ -47,6 +47,8 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
     **{kind.__name__: kind for kind in (str, int, float, bool)},
     "str | None": lambda value: None if value is None else str(value),
     "int | None": lambda value: None if value is None else int(value),
+    "float | None": lambda value: None if value is None else float(value),
+    "bool | None": lambda value: None if value is None else bool(value),
     "tuple[str, ...]": lambda value: tuple(map(str, value)),
     "tuple[str, ...] | None": lambda value: None if value is None else tuple(map(str, value)),
     "frozenset[str]": lambda value: frozenset(map(str, value)),

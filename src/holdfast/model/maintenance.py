@@ -77,6 +77,7 @@ class Step(StrEnum):
     END = "end"
     LOG = "log"
     LOOK = "look"
+    FIGURES = "figures"
     RECORD = "record"
     PROGRESS = "progress"
 

@@ -116,6 +116,13 @@ class PlanItem:
         )
 
 
+def fingerprint(*values: object) -> str:
+    """A short text that differs when any of the values does."""
+    from hashlib import sha256  # noqa: PLC0415 - slow to load, and no command needs it
+
+    return sha256(repr(values).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall(JsonValue):
     """A cap that the plan cannot reach, and what keeps the home above it, by reason."""
@@ -191,6 +198,16 @@ class Plan:
     @property
     def bytes(self) -> int:
         return sum(item.bytes for item in self.removals)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that take the same items, in the same versions, in the same way. Whoever
+        agreed to one plan agreed to every plan with its fingerprint."""
+        touched = (item for item in self.steps if item.action is not Action.RECLAIM)
+        return fingerprint(
+            self.home,
+            *sorted((i.kind, i.id, i.version, i.action, i.undoable, i.target) for i in touched),
+        )
 
     def to_json(self) -> dict[str, Any]:
         again = {"redoes": self.redoes} if self.redoes else {}

@@ -15,15 +15,15 @@ from typing import Any
 
 from holdfast.config.settings import Settings
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.model.item import ARCHIVED
+from holdfast.model.item import ARCHIVED, Inventory
 from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
-from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
+from holdfast.services import figures
 from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
@@ -174,7 +174,9 @@ class _Run:
         if self.progress.stop_requested():
             # As after a kill, the next run takes it up again.
             return self.result(steps=tuple(steps), stopped=True)
-        events = self._look(steps)
+        inventory, events = self._look(steps)
+        if inventory is not None:
+            self._keep_figures(steps, inventory)
         marker = self._record(steps, events)
         due = None if marker is None else self._next_due(marker)
         return self.result(steps=tuple(steps), events=tuple(events), next_due=due)
@@ -238,28 +240,44 @@ class _Run:
         )
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
-    def _look(self, steps: list[StepResult]) -> list[Event]:
+    def _look(self, steps: list[StepResult]) -> tuple[Inventory | None, list[Event]]:
         """The state after the run. A failed check is one more failed step."""
+        found: list[Inventory] = []
         events: list[Event] = []
 
         def look() -> StepResult:
-            events.extend(self._events(steps))
+            found.append(self.home.scan(self.clock(), self.progress))
+            self.home.note_figures(found[0])
+            events.extend(self._events(steps, found[0]))
             return StepResult(step=Step.LOOK)
 
         seen = _guarded(Step.LOOK, look)
         if seen.error is not None:
             steps.append(seen)
-        return [*events, *failure_events(str(self.home.root), self.clock(), steps)]
+        told = [*events, *failure_events(str(self.home.root), self.clock(), steps)]
+        return next(iter(found), None), told
 
-    def _events(self, steps: Sequence[StepResult]) -> list[Event]:
+    def _keep_figures(self, steps: list[StepResult], inventory: Inventory) -> None:
+        """Before the marker: without it the run counts as not done, and the next one looks again.
+        What a look costs is paid once a day."""
+        now = self.clock()
+        done = Marker(finished_at=now, ok=_all_well(steps))
+
+        def keep() -> StepResult:
+            policy = self.settings.policy()
+            seen = figures.look(self.home, policy, now=now, inventory=inventory, marker=done)
+            self.home.figures.add(seen)
+            return StepResult(step=Step.FIGURES)
+
+        kept = _guarded(Step.FIGURES, keep)
+        if kept.error is not None:
+            steps.append(kept)
+
+    def _events(self, steps: Sequence[StepResult], inventory: Inventory) -> list[Event]:
         home, now = str(self.home.root), self.clock()
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
-        # Without a cap there is no need to look at each session.
-        wanted = None if _has_cap(policy) else SessionFilter(ids=())
-        inventory = self.home.scan(now, self.progress, wanted=wanted)
-        self.home.note_figures(inventory)
         if _has_cap(policy):
             uses = cap_uses(policy, inventory)
             if self.settings.sessions.auto_prune:
@@ -279,7 +297,7 @@ class _Run:
         finished = self.clock()
         marker = Marker(
             finished_at=finished,
-            ok=all(step.error is None and not step.failed for step in steps),
+            ok=_all_well(steps),
             done=before.done_at(finished, self.fingerprint),
             told=remember(new, before.told, now, self.interval),
         )
@@ -308,6 +326,10 @@ def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[
         for use in uses
         if use.exceeded and use.cap not in named
     ]
+
+
+def _all_well(steps: Iterable[StepResult]) -> bool:
+    return all(step.error is None and not step.failed for step in steps)
 
 
 def _has_cap(policy: Policy) -> bool:

@@ -6,21 +6,24 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.errors import EmptyPolicyError, HoldfastError
+from holdfast.errors import HoldfastError
+from holdfast.model.figures import Growth
 from holdfast.model.guard import Nearness
-from holdfast.model.item import Inventory, Item, Problem, SessionFile
+from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item, Problem, SessionFile
 from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.planner import outlook
+from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
+from holdfast.policy.remedy import Freeable
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.events import near_limit_sessions
+from holdfast.services.figures import count_sessions, figures_of, what_policy_would
 from holdfast.services.large_files import too_large
 from holdfast.value import dataclass, field
 
@@ -129,6 +132,18 @@ class HomeStatus(HomeScreen):
     near_limit: tuple[Session, ...] = ()
     nearness: Nearness = field(default_factory=Nearness)
     large_files: tuple[SessionFile, ...] = ()
+    growth: Growth = field(default_factory=Growth)
+
+    @property
+    def freeable(self) -> Freeable:
+        """What could go. Leftovers stay where nothing may be changed."""
+        by_kind = {share.name: share.bytes for share in self.by_kind}
+        return Freeable(
+            policy=self.outlook.bytes if self.outlook else 0,
+            trash=self.inventory.trash_bytes,
+            leftovers=0 if self.inventory.read_only else by_kind.get(LEFTOVER, 0),
+            sessions=by_kind.get(SESSION, 0),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return HomeScreen.to_json(self) | {
@@ -146,6 +161,7 @@ class HomeStatus(HomeScreen):
             "policy_would_free": self.outlook.frees if self.outlook else 0,
             "policy_would_free_in_database": self.outlook.in_rows if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
+            "growth": self.growth.to_json(),
         }
 
 
@@ -162,14 +178,17 @@ def status(
     inventory = home.scan(now, progress)
     home.note_figures(inventory)
     store = home.session_store()
-    try:
-        would: Outlook | None = outlook(policy, inventory, now)
-    except EmptyPolicyError:
-        would = None
-    if inventory.read_only:  # what no run may do is not promised
-        would = Outlook(removals=0, bytes=0)
+    would = what_policy_would(policy, inventory, now)
     shares = Shares(inventory.items, now)
     near_limit = near_limit_sessions(store, limits or SessionLimits())
+    statistics = None if store is None else store.statistics(now=now, ages=AGES)
+    seen = figures_of(
+        home,
+        inventory,
+        now=now,
+        sessions=count_sessions(inventory) if statistics is None else statistics.sessions,
+        reclaimable=would.frees if would else 0,
+    )
     return HomeStatus(
         kind=home.kind,
         version=home.version,
@@ -183,11 +202,12 @@ def status(
             for operation in home.log.read().operations
             if operation.finished_at is None
         ),
-        store=None if store is None else store.statistics(now=now, ages=AGES),
+        store=statistics,
         costs=costs(() if store is None else store.usage_entries(), prices or Prices()),
         near_limit=near_limit,
         large_files=too_large(inventory.items, limits or SessionLimits()),
         checkpoints=count_checkpoints(home, inventory),
+        growth=growth([*home.figures.read(), seen], now),
         nearness=_nearness(
             store,
             limits or SessionLimits(),

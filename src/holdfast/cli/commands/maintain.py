@@ -38,6 +38,7 @@ _TITLES = {
     Step.END: "abandoned sessions",
     Step.LOG: "old log entries",
     Step.LOOK: "checking the result",
+    Step.FIGURES: "recording the figures",
     Step.RECORD: "recording that it is done",
     Step.PROGRESS: "reporting progress",
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.api.place import listed_homes
-from holdfast.api.values import HomeStatus
+from holdfast.api.values import HomeStatus, Remedy
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
@@ -28,19 +28,20 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
+from holdfast.cli.show_growth import show_growth
 from holdfast.cli.show_machine import (
     PROJECT_LINES,
     agent_label,
     sessions_in,
     show_in_projects,
     show_machine,
-    trash_bytes,
-    would_words,
 )
-from holdfast.cli.show_plan import kind_name
+from holdfast.cli.what_helps import helps_json, show_remedy
 from holdfast.errors import HoldfastError
+from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SESSION, SessionFile
+from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
@@ -80,13 +81,15 @@ def status(invocation: Invocation) -> int:
     reads.
     """
     try:
-        seen, unread, places, more = _look(invocation)
+        seen, unread, places, more, grown = _look(invocation)
     except HoldfastError as error:
         raise with_doctor(error) from None
     if invocation.json:
         print_json(
             {
                 "homes": [each.to_json() for _, each in seen],
+                "growth": grown.to_json(),
+                "helps": helps_json(seen, invocation.home_flag),
                 "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
                 "in_projects": [{"home": str(e.path), "agent": e.agent} for e in more],
@@ -95,6 +98,7 @@ def status(invocation: Invocation) -> int:
     elif len(seen) > 1:
         show_machine(
             [(home, each) for home, each in seen if home is not None],
+            grown,
             below=PROJECT_LINES if more else 0,
         )
     elif seen:
@@ -113,20 +117,22 @@ def _look(
     Sequence[UnreadHome],
     Sequence[Path],
     Sequence[AgentHome],
+    Growth,
 ]:
-    """The homes to show, those that cannot be, the places that were looked at, and homes in
-    projects that nobody has listed yet."""
+    """The homes to show, those that cannot be, the places that were looked at, homes in projects
+    that nobody has listed yet, and how the homes grew together."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
         with progress("looking at the home") as shown:
-            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,), ()
+            found = home.status(progress=shown)
+        return [(None, found)], (), (invocation.chosen_home,), (), found.growth
     invocation.warn()
     machine = invocation.machine
     with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
-    return looked.seen, looked.unread, machine.looked_at, looked.in_projects
+    return looked.seen, looked.unread, machine.looked_at, looked.in_projects, looked.growth
 
 
 def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
@@ -138,6 +144,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
     )
+    show_growth(status.growth)
     say()
     show_shares("what", _what(status), "number")
     if inventory.items:
@@ -173,7 +180,7 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(
             name="trash",
             count=len(inventory.trash),
-            bytes=trash_bytes(inventory),
+            bytes=inventory.trash_bytes,
         ),
         Share(name="unused space", count=0, bytes=unused),
         Share(
@@ -266,15 +273,14 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
 
 
 def show_next(status: HomeStatus, home_flag: str) -> None:
-    outlook = status.outlook
+    outlook, best = status.outlook, status.freeable.best
     if status.inventory.read_only:
         say("Nothing can be removed here: this home can only be read.")
     elif outlook is None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
-    elif outlook.removals:
-        say(f"{would_words([outlook])} Have a look first:")
-        suggest(f"holdfast {home_flag}sessions prune --dry-run")
+    elif outlook.removals or best is Remedy.LEFTOVERS:
+        show_remedy(best or Remedy.PRUNE, status, home_flag)
     elif status.inventory.trash:
         say("The policy has nothing more to remove. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")

@@ -1,8 +1,8 @@
 """One SQLite file, many threads and processes: connections, transactions, errors.
 
-Write-order rules of SQLite's own apply: what was committed is on the disk (`synchronous=FULL`).
-A transaction that writes takes the write lock at its start (`BEGIN IMMEDIATE`): one that reads
-first and upgrades later fails at once when another writer came in between.
+What was committed is on the disk when the call returns (see `log_flush`). A transaction that writes
+takes the write lock at its start (`BEGIN IMMEDIATE`): one that reads first and upgrades later fails
+at once when another writer came in between.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite.log_flush import LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
 
@@ -46,10 +47,14 @@ _LOOK_AT_WAL_EVERY = 200
 _SHORT_PAUSE = 0.0002
 _SHORT_PAUSES = 500
 _PAUSE = 0.005
+_Closed = sqlite3.Connection | Gate | LogFlush
 
 
 class Database:
     """Connections to one file: one for each thread, and new ones after a fork."""
+
+    #: Whether what was committed is on the disk when a call returns.
+    flushes = True
 
     def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
         self._closed = False
@@ -59,7 +64,7 @@ class Database:
         self.path = path
         self._busy_seconds = busy_seconds
         self._local = threading.local()
-        self._all: list[tuple[int, sqlite3.Connection | Gate]] = []
+        self._all: list[tuple[int, _Closed]] = []
         self._guard = threading.Lock()
         self._writes = 0
         # Not `__del__`: in a cycle that could run after the connections were collected, which
@@ -134,6 +139,8 @@ class Database:
             return
         schema.check(self._copy or self.path, alone=self._alone)
         _patiently(lambda: schema.migrate(self.connection()), self._busy_seconds)
+        if self.log_bytes() and not self._is_read_only:
+            self._flush()  # the schema of a new store, or of an older one
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:
@@ -143,7 +150,7 @@ class Database:
             self._local.connection = self._connect()
             self._local.process = os.getpid()
             self._local.depth = 0
-            self._local.gate = None
+            self._local.gate = self._local.log = None
         connection: sqlite3.Connection = self._local.connection
         return connection
 
@@ -177,6 +184,7 @@ class Database:
                 lambda: _run(connection, f"BEGIN IMMEDIATE; {statements}; COMMIT;"),
                 self._busy_seconds,
             )
+        self._flush()
 
     def is_awaited(self) -> bool:
         """Whether another writer is waiting for this one."""
@@ -188,6 +196,7 @@ class Database:
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
             connection.execute("VACUUM")
+        self._flush()
 
     def truncate_log(self) -> None:
         """Write everything into the database file and start the write-ahead log over, at once if
@@ -244,6 +253,7 @@ class Database:
                 self._local.depth = 0
             self._commit(connection)
         if writes:
+            self._flush()  # the next writer need not wait for this
             self._count_write()
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
@@ -293,7 +303,7 @@ class Database:
     def _configure(self, connection: sqlite3.Connection) -> None:
         connection.create_function("search_text", 3, search_text, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # and `_flush`
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
         # Many builds of SQLite overwrite each page that is freed, which costs several times what
         # the removal does. FAST overwrites where a page is written anyway.
@@ -310,6 +320,17 @@ class Database:
                 self._all.append((os.getpid(), self._local.gate))
         gate: Gate = self._local.gate
         return gate
+
+    def _flush(self) -> None:
+        """Make durable what this thread committed, and all that was committed before."""
+        if not self.flushes:
+            return
+        if self._local.log is None:
+            self._local.log = LogFlush(self.path)
+            with self._guard:
+                self._all.append((os.getpid(), self._local.log))
+        log: LogFlush = self._local.log
+        log.flush()
 
     def _create(self) -> None:
         """Make the file itself, private from its first moment; SQLite's own would not be."""
@@ -338,9 +359,7 @@ class Database:
                 self.truncate_log()
 
 
-def _close_all(
-    resources: list[tuple[int, sqlite3.Connection | Gate]], guard: threading.Lock
-) -> None:
+def _close_all(resources: list[tuple[int, _Closed]], guard: threading.Lock) -> None:
     with guard:
         for process, resource in resources:
             if process == os.getpid():
@@ -349,7 +368,7 @@ def _close_all(
 
 
 def _close_and_remove(
-    resources: list[tuple[int, sqlite3.Connection | Gate]],
+    resources: list[tuple[int, _Closed]],
     guard: threading.Lock,
     folders: list[Path],
 ) -> None:

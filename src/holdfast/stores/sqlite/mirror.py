@@ -120,7 +120,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         SqliteSessionStore.__init__(self, path)
         db = self.database.connection()
         # A cache: a commit that a power cut takes back is made again by the next search.
-        db.execute("PRAGMA synchronous = NORMAL")
+        self.database.flushes = False
         # What was deleted may not be read from the file any more.
         db.execute("PRAGMA secure_delete = ON")
         if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'fed'").fetchone():

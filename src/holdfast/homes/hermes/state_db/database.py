@@ -26,6 +26,8 @@ from holdfast.stores.sqlite.write_queue import Gate
 class HermesDatabase(Database):
     """One `state.db`. `schema` is as it was at the last look."""
 
+    #: SQLite does, with every commit: the journal mode is Hermes's choice.
+    flushes = False
     schema: Schema
 
     def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:

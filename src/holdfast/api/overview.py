@@ -1,0 +1,150 @@
+"""The machine at a glance: who fills the disk, what the policy would free, what is alive now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.model.item import LEFTOVER, SESSION, Item
+from holdfast.model.operation import Operation
+from holdfast.model.plan import Outlook
+from holdfast.model.session import SessionFilter
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachineStatus, UnreadHome
+    from holdfast.api.values import HomeStatus
+
+_MOST_ALIVE = 20
+_MOST_OPERATIONS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeOverview:
+    """One home. `parts` are its bytes by what they are; they add up to `bytes`. `outlook` is what
+    the policy would do, None where there is no policy. `troubles` counts what needs somebody."""
+
+    home: AgentHome
+    version: str | None
+    sessions: int
+    in_use: int
+    bytes: int
+    parts: Mapping[str, int]
+    outlook: Outlook | None
+    read_only: bool
+    troubles: int
+
+    @property
+    def frees(self) -> int:
+        """What the file system would get back by the policy."""
+        return self.outlook.frees if self.outlook else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOverview:
+    """All homes, the largest first. `alive` are sessions in use, `operations` what was done last,
+    the latest first. `at` is when this was seen."""
+
+    at: float
+    homes: Sequence[HomeOverview]
+    unread: Sequence[UnreadHome]
+    alive: Sequence[tuple[FoundSession, str]]
+    operations: Sequence[tuple[AgentHome, Operation]]
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in self.homes)
+
+    @property
+    def sessions(self) -> int:
+        return sum(each.sessions for each in self.homes)
+
+    @property
+    def in_use(self) -> int:
+        return sum(each.in_use for each in self.homes)
+
+    @property
+    def frees(self) -> int:
+        return sum(each.frees for each in self.homes)
+
+    @property
+    def removals(self) -> int:
+        return sum(each.outlook.removals for each in self.homes if each.outlook)
+
+    @property
+    def trash(self) -> int:
+        return sum(each.parts["trash"] for each in self.homes)
+
+
+def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineOverview:
+    """What a status says, put together for one screen."""
+    homes = [_home(home, seen) for home, seen in status.seen]
+    return MachineOverview(
+        at=now,
+        homes=sorted(homes, key=lambda each: -each.bytes),
+        unread=status.unread,
+        alive=_alive(machine, status),
+        operations=_operations(machine),
+    )
+
+
+def _home(home: AgentHome, status: HomeStatus) -> HomeOverview:
+    inventory = status.inventory
+    left = sum(each.bytes for each in inventory.items if each.kind == LEFTOVER)
+    sums = {
+        "sessions": sum(each.bytes for each in inventory.items) - left,
+        "leftovers": left,
+        "checkpoints": inventory.checkpoint_bytes,
+        "archive": inventory.archive_bytes,
+        "trash": sum(each.bytes for each in inventory.trash) + inventory.loose_trash_bytes,
+    }
+    total = inventory.total_bytes
+    sums["other"] = max(0, total - sum(sums.values()))
+    sessions = [item for item in inventory.items if item.kind == SESSION]
+    return HomeOverview(
+        home=home,
+        version=status.version,
+        sessions=status.store.sessions if status.store else len(sessions),
+        in_use=sum(map(_is_in_use, sessions)),
+        bytes=total,
+        parts=sums,
+        outlook=status.outlook,
+        read_only=inventory.read_only,
+        troubles=sum(not each.usual for each in status.problems) + len(status.unfinished),
+    )
+
+
+def _is_in_use(item: Item) -> bool:
+    return item.alive is not None and item.abandoned is None
+
+
+def _alive(machine: Machine, status: MachineStatus) -> Sequence[tuple[FoundSession, str]]:
+    """Sessions in use, the last active first, and why they count as that."""
+    why = {
+        (home.path, item.id): item.alive or ""
+        for home, seen in status.seen
+        for item in seen.inventory.items
+        if item.kind == SESSION and _is_in_use(item)
+    }
+    if not why:
+        return ()
+    wanted = SessionFilter(ids=tuple({session for _, session in why}))
+    page = machine.list_sessions(wanted, limit=_MOST_ALIVE, openings=True)
+    return [
+        (each, why[each.home.path, each.session.id])
+        for each in page.found
+        if (each.home.path, each.session.id) in why
+    ]
+
+
+def _operations(machine: Machine) -> Sequence[tuple[AgentHome, Operation]]:
+    found: list[tuple[AgentHome, Operation]] = []
+    for home in machine.homes:
+        try:
+            log = machine.open(home).log.list(limit=_MOST_OPERATIONS)
+        except HoldfastError:  # it is among those that could not be read
+            continue
+        found += [(home, each) for each in log]
+    found.sort(key=lambda each: -each[1].started_at)
+    return found[:_MOST_OPERATIONS]

@@ -1,0 +1,135 @@
+"""`holdfast web`: the page."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note, print_json, say, suggest
+from holdfast.errors import UsageError, to_install
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import Machine
+
+_HOST = "127.0.0.1"
+
+
+@click.command(
+    "web",
+    cls=Command,
+    example="holdfast web\nholdfast web --read-only --no-open --port 8080",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="Listen on this port; 0 is any that is free [7877, or the next that is free].",
+)
+@click.option(
+    "--host",
+    default=_HOST,
+    show_default=True,
+    metavar="ADDRESS",
+    help="Listen on this address. Other machines reach any but the usual one.",
+)
+@click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
+@click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
+@click.pass_obj
+def web(
+    invocation: Invocation, /, *, port: int | None, host: str, no_open: bool, read_only: bool
+) -> int:
+    """Open Holdfast as a page in your browser, until Ctrl-C.
+
+    It shows every home on this machine: who fills the disk, what can be freed, all sessions to
+    search and read. What it changes it shows first, and undo takes it back, as with the commands.
+
+    Only this machine can reach it, and only with the address that is printed: it has a token that
+    changes with every start.
+    """
+    try:
+        from holdfast.web import server
+    except ImportError as error:
+        raise UsageError(
+            f"`holdfast web` needs a package that is not installed: {error.name}.",
+            hint=to_install("'starlette>=1.3,<2' 'uvicorn>=0.50,<1' 'jinja2>=3.1,<4'"),
+        ) from error
+    from holdfast import __version__
+    from holdfast.web.desk import Desk
+
+    beyond = not _is_loopback(host)
+    listening = server.listening(host, port)
+    chosen = listening.getsockname()[1]
+    gate = server.Gate(
+        keys=server.Keys(),
+        opened=server.OpenedOnce(),
+        port=chosen,
+        names=(host, socket.gethostname().lower()) if beyond else (),
+        beyond=beyond,
+        read_only=read_only,
+    )
+
+    def machine(command: str) -> Machine:
+        from holdfast.api.machine import Machine
+
+        return Machine(
+            invocation.user_home,
+            environ=os.environ,
+            overrides=os.environ,
+            clock=invocation.clock,
+            command=command,
+            agents=None if invocation.agent is None else (invocation.agent,),
+        )
+
+    site = server.site(
+        Desk(machine, invocation.clock), gate, clock=invocation.clock, version=__version__
+    )
+    address = f"http://{_shown(host)}:{chosen}/"
+    link = f"{address}?token={gate.keys.link}"
+    if invocation.json:
+        print_json({"url": link, "port": chosen, "read_only": read_only})
+    else:
+        say("Holdfast is open at this address, until Ctrl-C:")
+        suggest(link)
+    if beyond:
+        note(
+            "warning: other machines can reach this page. Whoever has the address can read and "
+            "remove your sessions, and nothing encrypts what is sent. Through an SSH tunnel the "
+            "usual address is enough: ssh -L 7877:127.0.0.1:7877 HOST"
+        )
+    sys.stdout.flush()
+    if not no_open:
+        _open(f"{address}?token={gate.opened.key}")
+    try:
+        server.serve(server.application(site), listening)
+    finally:
+        site.close()
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(host: str) -> str:
+    """The host in an address that works from here."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared
+        return socket.gethostname()
+    return f"[{host}]" if ":" in host else host
+
+
+def _open(link: str) -> None:
+    """Where there is no browser, the printed address has to do. A browser may take its time."""
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

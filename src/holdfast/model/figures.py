@@ -1,0 +1,96 @@
+"""What homes took on the disk over time, and what that says about tomorrow.
+
+Numbers alone: no id, no path and no title, so whoever exports them gives nothing away.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from holdfast.model.json_value import TOO_LARGE, JsonValue
+from holdfast.value import dataclass
+
+
+class Tally(StrEnum):
+    """What is counted as it happens, by every process."""
+
+    REFUSALS = "refusals"
+    HOOK_FAILURES = "hook_failures"
+    ALARMS = "alarms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRoom:
+    """What a disk has, and what of it is free for this user."""
+
+    free: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeFigures(JsonValue):
+    """One look at a home. The fields in bytes are parts of `bytes`, except for
+    `reclaimable_bytes` (what the policy would free, and the trash) and those of the disk, which are
+    None where the system does not tell. `maintenance_ok` is None before the first maintenance. The
+    last three count from the beginning."""
+
+    at: float
+    bytes: int
+    session_bytes: int = 0
+    checkpoint_bytes: int = 0
+    trash_bytes: int = 0
+    vault_bytes: int = 0
+    archive_bytes: int = 0
+    leftover_bytes: int = 0
+    sessions: int = 0
+    reclaimable_bytes: int = 0
+    disk_free: int | None = None
+    disk_size: int | None = None
+    maintained_at: float | None = None
+    maintenance_ok: bool | None = None
+    refusals: int = 0
+    hook_failures: int = 0
+    alarms: int = 0
+
+    def __post_init__(self) -> None:
+        for name in type(self).__slots__:
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and 0 <= value < TOO_LARGE):
+                raise ValueError(f"{name} is {value!r}")
+
+    @property
+    def other_bytes(self) -> int:
+        """What is none of the named parts: the log, databases, files of the agent."""
+        named = (
+            self.session_bytes,
+            self.checkpoint_bytes,
+            self.trash_bytes,
+            self.vault_bytes,
+            self.archive_bytes,
+            self.leftover_bytes,
+        )
+        return max(0, self.bytes - sum(named))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point(JsonValue):
+    """What was there at the end of a day, or at the last look of it."""
+
+    at: float
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth(JsonValue):
+    """How a home grew, or all homes together. `points` are those of the last weeks, the oldest
+    first, one for each day with a look. `bytes_per_day` is the pace over `over_days`; None while
+    too little is known. `full_in_days` is when the disk is full at that pace, None if it will not
+    be for years."""
+
+    points: tuple[Point, ...] = ()
+    latest: HomeFigures | None = None
+    bytes_per_day: float | None = None
+    over_days: float = 0.0
+    disk_free: int | None = None
+    full_in_days: float | None = None

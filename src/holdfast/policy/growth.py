@@ -1,0 +1,151 @@
+"""How fast homes grow, and when a disk is full at that pace.
+
+The pace is the median of the slopes between all pairs of days (Theil and Sen): one large prune, or
+one large import, does not turn a trend around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from holdfast.model.figures import Growth, HomeFigures, Point
+from holdfast.policy.rules import DAY
+from holdfast.value import replace
+
+#: How many days are shown, and how many the pace is taken from.
+DAYS = 28
+#: With fewer days, or days that lie closer together, nobody knows a pace.
+_FEWEST = 3
+#: Nobody plans for a disk that is full after that.
+_FAR = 3_650.0
+_SUMMED = (
+    "bytes",
+    "session_bytes",
+    "checkpoint_bytes",
+    "trash_bytes",
+    "vault_bytes",
+    "archive_bytes",
+    "leftover_bytes",
+    "sessions",
+    "reclaimable_bytes",
+    "refusals",
+    "hook_failures",
+    "alarms",
+)
+
+
+def growth(figures: Iterable[HomeFigures], now: float) -> Growth:
+    """The growth of one home. Looks with a time in the future are left out: the clock was wrong
+    then, or is now."""
+    known = sorted((each for each in figures if each.at <= now), key=lambda each: each.at)
+    if not known:
+        return Growth()
+    latest = known[-1]
+    points = _last_of_days(Point(at=each.at, bytes=each.bytes) for each in known)
+    made = _paced(Growth(points=_recent(points, now), latest=latest))
+    return replace(made, disk_free=latest.disk_free, full_in_days=_full_in(made, latest.disk_free))
+
+
+def together(homes: Sequence[Growth], now: float) -> Growth:
+    """The growth of several homes. A home whose first look came later than that of others counts
+    with that look from the beginning: it was there before somebody looked, and did not grow from
+    nothing. Homes on disks of one size are on one disk; of several disks the one counts that is
+    full first."""
+    known = [(each, each.latest) for each in homes if each.latest is not None]
+    if not known:
+        return Growth()
+    latest = _sum([figures for _, figures in known])
+    made = _paced(Growth(points=_added([each for each, _ in known], now), latest=latest))
+    disks = [_disk(members) for members in _by_disk(known).values()]
+    with_room = [each for each in disks if each[0] is not None]
+    if not with_room:
+        return made
+    free, full = min(with_room, key=lambda each: (each[1] is None, each[1] or 0.0, each[0]))
+    return replace(made, disk_free=free, full_in_days=full)
+
+
+def _by_disk(
+    known: Sequence[tuple[Growth, HomeFigures]],
+) -> Mapping[int | None, list[tuple[Growth, HomeFigures]]]:
+    found: dict[int | None, list[tuple[Growth, HomeFigures]]] = {}
+    for each in known:
+        found.setdefault(each[1].disk_size, []).append(each)
+    return found
+
+
+def _disk(members: Sequence[tuple[Growth, HomeFigures]]) -> tuple[int | None, float | None]:
+    """What is free on the disk of these homes by the latest look, and when it is full."""
+    last = max((figures for _, figures in members), key=lambda each: each.at)
+    latest = max(each.points[-1].at for each, _ in members if each.points)
+    added = _paced(Growth(points=_added([each for each, _ in members], latest)))
+    return last.disk_free, _full_in(added, last.disk_free)
+
+
+def _added(homes: Sequence[Growth], now: float) -> tuple[Point, ...]:
+    """A point for each day on which one of the homes has one."""
+    days: dict[int, float] = {}
+    for each in homes:
+        for point in each.points:
+            day = _day(point)
+            days[day] = max(point.at, days.get(day, 0.0))
+    sums = (
+        Point(at=at, bytes=sum(_at(each.points, day) for each in homes))
+        for day, at in sorted(days.items())
+    )
+    return _recent(tuple(sums), now)
+
+
+def _at(points: Sequence[Point], day: int) -> int:
+    """What was there at the end of a day, as far as known."""
+    before = [each.bytes for each in points if _day(each) <= day]
+    return before[-1] if before else points[0].bytes if points else 0
+
+
+def _day(point: Point) -> int:
+    return int(point.at // DAY)
+
+
+def _last_of_days(points: Iterable[Point]) -> tuple[Point, ...]:
+    return tuple({_day(point): point for point in points}.values())
+
+
+def _recent(points: Sequence[Point], now: float) -> tuple[Point, ...]:
+    return tuple(each for each in points if each.at > now - DAYS * DAY)
+
+
+def _paced(made: Growth) -> Growth:
+    points = made.points
+    span = (points[-1].at - points[0].at) / DAY if points else 0.0
+    if len(points) < _FEWEST or span < _FEWEST - 1:
+        return replace(made, over_days=span)
+    slopes = [
+        (later.bytes - earlier.bytes) / ((later.at - earlier.at) / DAY)
+        for place, earlier in enumerate(points)
+        for later in points[place + 1 :]
+    ]
+    return replace(made, over_days=span, bytes_per_day=median(slopes))
+
+
+def _full_in(made: Growth, free: int | None) -> float | None:
+    if free is None or made.bytes_per_day is None or made.bytes_per_day <= 0:
+        return None
+    days = free / made.bytes_per_day
+    return days if days <= _FAR else None
+
+
+def _sum(figures: Sequence[HomeFigures]) -> HomeFigures:
+    """The latest looks as one, as old as the oldest of them. Several disks have no common size."""
+    last = max(figures, key=lambda each: each.at)
+    one_disk = all(each.disk_size == last.disk_size for each in figures)
+    maintained = [each.maintained_at for each in figures if each.maintained_at is not None]
+    told = [each.maintenance_ok for each in figures if each.maintenance_ok is not None]
+    sums = {name: sum(getattr(each, name) for each in figures) for name in _SUMMED}
+    return HomeFigures(
+        at=min(each.at for each in figures),
+        maintained_at=min(maintained, default=None),
+        maintenance_ok=all(told) if told else None,
+        disk_free=last.disk_free if one_disk else None,
+        disk_size=last.disk_size if one_disk else None,
+        **sums,
+    )

@@ -1,0 +1,94 @@
+"""One look at a home, in numbers: what is recorded after maintenance, and shown as a trend."""
+
+from __future__ import annotations
+
+from holdfast.errors import EmptyPolicyError
+from holdfast.model.figures import HomeFigures, Tally
+from holdfast.model.item import ARCHIVED_FILES, LEFTOVER, SESSION, Inventory
+from holdfast.model.maintenance import Marker
+from holdfast.model.plan import Outlook
+from holdfast.model.session import SessionFilter
+from holdfast.policy.planner import outlook
+from holdfast.policy.rules import Policy
+from holdfast.ports import Home, Progress
+
+_NOTHING = Outlook(removals=0, bytes=0)
+
+
+def look(
+    home: Home,
+    policy: Policy,
+    *,
+    now: float,
+    inventory: Inventory | None = None,
+    marker: Marker | None = None,
+    progress: Progress | None = None,
+) -> HomeFigures:
+    """Look at a home. `inventory` is one of the whole home, if there is one already; `marker` that
+    of a maintenance that is about to end."""
+    seen = home.scan(now, progress) if inventory is None else inventory
+    would = what_policy_would(policy, seen, now) or _NOTHING
+    store = home.session_store()
+    # A list counts subagents too, also those that lie in the file of their session.
+    sessions = count_sessions(seen) if store is None else store.count(SessionFilter())
+    return figures_of(
+        home,
+        seen,
+        now=now,
+        sessions=sessions,
+        reclaimable=would.frees,
+        marker=marker,
+    )
+
+
+def what_policy_would(policy: Policy, inventory: Inventory, now: float) -> Outlook | None:
+    """None for a policy without a rule. What no run may do is not promised."""
+    try:
+        would = outlook(policy, inventory, now)
+    except EmptyPolicyError:
+        would = None
+    return _NOTHING if inventory.read_only else would
+
+
+def count_sessions(inventory: Inventory) -> int:
+    return sum(item.kind == SESSION for item in inventory.items)
+
+
+def figures_of(
+    home: Home,
+    inventory: Inventory,
+    *,
+    now: float,
+    sessions: int,
+    reclaimable: int,
+    marker: Marker | None = None,
+) -> HomeFigures:
+    """What of a home lies on a disk of this machine."""
+    by_kind: dict[str, int] = {}
+    for item in inventory.items:
+        by_kind[item.kind] = by_kind.get(item.kind, 0) + item.bytes
+    leftovers = by_kind.pop(LEFTOVER, 0)
+    archived = by_kind.pop(ARCHIVED_FILES, 0)
+    elsewhere = home.bytes_elsewhere(inventory)
+    of_sessions = min(elsewhere, by_kind.get(SESSION, 0))
+    done = home.maintenance_gate.read() if marker is None else marker
+    room = home.disk_room()
+    counts = home.tallies
+    return HomeFigures(
+        at=now,
+        bytes=max(0, inventory.total_bytes - elsewhere),
+        session_bytes=sum(by_kind.values()) - of_sessions,
+        checkpoint_bytes=inventory.checkpoint_bytes,
+        trash_bytes=max(0, inventory.trash_bytes - (elsewhere - of_sessions)),
+        archive_bytes=inventory.archive_bytes + archived,
+        leftover_bytes=leftovers,
+        sessions=sessions,
+        reclaimable_bytes=reclaimable,
+        disk_free=None if room is None else room.free,
+        disk_size=None if room is None else room.size,
+        maintained_at=done.finished_at,
+        maintenance_ok=None if done.finished_at is None else done.ok,
+        refusals=counts.total(Tally.REFUSALS),
+        hook_failures=counts.total(Tally.HOOK_FAILURES),
+        alarms=counts.total(Tally.ALARMS),
+    )

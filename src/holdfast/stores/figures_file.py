@@ -1,0 +1,88 @@
+"""The figures of a home over time: a line for each look, fewer of them the older they are.
+
+operations/figures.jsonl    one JSON object a line, the oldest first
+
+A kill can tear the last line, which then counts as never written. Writers take turns; readers need
+no lock, because a file that is thinned is replaced as a whole. Thinning counts hours, days and
+weeks, and does not ask what time it is: a clock that is wrong for a day costs no history.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holdfast.model.figures import HomeFigures
+from holdfast.model.item import Item
+from holdfast.model.json_value import NO_RECORD, fields_from_json
+from holdfast.policy.rules import Rules
+from holdfast.policy.verdict import kept_by_rules
+from holdfast.stores.files import make_private_dir, storage_errors
+from holdfast.stores.line_file import LineFile
+from holdfast.stores.lock import exclusive
+
+NAME = "figures.jsonl"
+LOCK = "figures.lock"
+_FORMAT = 1
+_KEPT = Rules(keep_last=1, keep_hourly=48, keep_daily=90, keep_weekly=104)
+#: The file is thinned when it has more lines. What `_KEPT` keeps is about half of it.
+_MOST = 500
+_WAIT = 5.0
+
+
+class FiguresFile:
+    """The figures of one home."""
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / "operations"
+        self._file = LineFile(self._folder / NAME)
+
+    def read(self) -> Sequence[HomeFigures]:
+        """All of them, the oldest first. A line that is not one of ours is left out, and a file
+        that cannot be read has none."""
+        with contextlib.suppress(OSError):
+            return sorted(self._read(), key=lambda each: each.at)
+        return []
+
+    def add(self, figures: HomeFigures) -> None:
+        """Keep one more, durably."""
+        with storage_errors(f"write {self._file.path}"):
+            make_private_dir(self._folder)
+        with (
+            exclusive(self._folder / LOCK, holder="figures", wait=_WAIT, doing="counting"),
+            storage_errors(f"write {self._file.path}"),
+        ):
+            self._file.clear_unfinished()
+            self._file.append([_line(figures)])
+            known = list(self._read())
+            if len(known) > _MOST:
+                self._file.rewrite(_line(each) for each in thinned(known))
+
+    def _read(self) -> Iterator[HomeFigures]:
+        try:
+            for line in self._file.lines():
+                with contextlib.suppress(*NO_RECORD):
+                    said = json.loads(line)
+                    if said["format"] == _FORMAT:
+                        yield fields_from_json(HomeFigures, said)
+        except FileNotFoundError:
+            return
+
+
+def thinned(figures: Sequence[HomeFigures]) -> Sequence[HomeFigures]:
+    """The last of each hour, day and week, as many as are kept; the oldest first."""
+    newest_first = sorted(figures, key=lambda each: each.at, reverse=True)
+    items = [
+        Item(kind="figures", id="", bytes=0, last_active_at=each.at, version="")
+        for each in newest_first
+    ]
+    kept = kept_by_rules(_KEPT, items, 0.0)
+    pairs = zip(newest_first, kept, strict=True)
+    return [each for each, reason in pairs if reason is not None][::-1]
+
+
+def _line(figures: HomeFigures) -> bytes:
+    said = {"format": _FORMAT} | figures.to_json()
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,121 @@
+"""The application: every address of every screen, and errors as pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from holdfast.errors import (
+    BusyError,
+    CannotUndoError,
+    HoldfastError,
+    StalePlanError,
+    UnknownCheckpointError,
+    UnknownSessionError,
+    UsageError,
+    whose_bug,
+)
+from holdfast.web.rendering import STATIC_FOLDER
+from holdfast.web.site import Address, Site, UnknownPageError
+
+_LOG = logging.getLogger("holdfast.web")
+#: What an error is in HTTP; the first that fits.
+_STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
+    (UnknownPageError, 404),
+    (UnknownSessionError, 404),
+    (UnknownCheckpointError, 404),
+    (StalePlanError, 409),
+    (CannotUndoError, 409),
+    (UsageError, 400),
+    (BusyError, 503),
+)
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_SERVER_ERROR = 500
+_NOT_FOUND = 404
+#: Whoever gets these sees nothing of the page.
+_STRANGERS = (401, 403, 421)
+
+
+def application(site: Site) -> ASGIApp:
+    """What a server runs: all screens, behind the gate."""
+    routes = [_route(site, address) for screen in site.screens for address in screen.routes]
+    routes.append(Route("/static/{version}/{name}", _static))
+
+    async def refuse(request: Request, status: int, message: str, hint: str) -> Response:
+        return _error_page(site, request, status, message, hint)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return _failed(site, request, error)
+
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HoldfastError: failed, HTTPException: failed, Exception: failed},
+    )
+    return site.gate.around(app, refuse)
+
+
+async def _static(request: Request) -> Response:
+    """A file of ours. Its name is looked up, and is never a path."""
+    name = request.path_params["name"]
+    found = next((each for each in STATIC_FOLDER.iterdir() if each.name == name), None)
+    if found is None or found.suffix not in _TYPES:
+        raise HTTPException(_NOT_FOUND)
+    return Response(found.read_bytes(), media_type=_TYPES[found.suffix])
+
+
+def _route(site: Site, address: Address) -> Route:
+    async def answer(request: Request) -> Response:
+        if address.method == "POST":
+            await site.form(request)  # no handler runs for a form that is not ours
+        return await address.handler(site, request)
+
+    async def safely(request: Request) -> Response:
+        return await _safely(site, request, answer)
+
+    return Route(address.path, safely, methods=[address.method])
+
+
+async def _safely(
+    site: Site, request: Request, answer: Callable[[Request], Awaitable[Response]]
+) -> Response:
+    try:
+        return await answer(request)
+    except Exception as error:  # noqa: BLE001 - a bug of one screen is told on that screen
+        return _failed(site, request, error)
+
+
+def _failed(site: Site, request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        if error.status_code == _NOT_FOUND:
+            return _error_page(site, request, _NOT_FOUND, "There is no such page.", "")
+        return _error_page(site, request, error.status_code, error.detail, "")
+    if isinstance(error, HoldfastError):
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), _SERVER_ERROR)
+        return _error_page(site, request, status, error.message, error.hint or "")
+    _LOG.error("Cannot show %s", request.url.path, exc_info=error)
+    package = whose_bug(error) or "Holdfast"
+    return _error_page(
+        site,
+        request,
+        _SERVER_ERROR,
+        f"Internal error: {type(error).__name__}: {error}",
+        f"This is a bug in {package}. Please report it. The terminal has the details.",
+    )
+
+
+def _error_page(site: Site, request: Request, status: int, message: str, hint: str) -> Response:
+    return site.page(
+        request,
+        "error.html",
+        status=status,
+        message=message,
+        hint=hint,
+        is_stranger=status in _STRANGERS,
+    )

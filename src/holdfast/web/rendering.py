@@ -1,0 +1,131 @@
+"""Templates, and how they show sizes, times and texts of others.
+
+Everything is escaped, and what no screen should show is replaced by its escape: a title must not
+turn the text around it, or hide a part of it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from holdfast.model.text import (
+    format_bytes,
+    format_cost,
+    format_count,
+    format_duration,
+    one_line,
+    printable,
+)
+
+_HERE = Path(__file__).parent
+STATIC_FOLDER = _HERE / "static"
+_JUST_NOW = 45.0
+#: Names of files need not be valid text.
+_ANY_NAME = "surrogateescape"
+
+
+class Templates:
+    def __init__(self, version: str) -> None:
+        self._jinja = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+            finalize=_inert,
+        )
+        self._jinja.filters |= {
+            "bytes": format_bytes,
+            "when": when,
+            "time": _time,
+            "ago": _ago,
+            "age": format_duration,
+            "cost": format_cost,
+            "count": format_count,
+            "number": lambda number: f"{number:,}",
+            "one_line": one_line,
+            "printable": printable,
+            "query": lambda values: urlencode(values, doseq=True, errors=_ANY_NAME),
+            "segment": lambda text: quote(text, safe="", errors=_ANY_NAME),
+        }
+        self._jinja.globals |= {"asset": asset, "version": version}
+
+    def render(self, template: str, **values: Any) -> str:
+        return self._jinja.get_template(template).render(**values)
+
+
+def _inert(value: object) -> object:
+    """A text of others as it is shown wherever a template forgets to say how: it must not turn the
+    text around it, and what is no valid text must not end the page."""
+    return (
+        value
+        if not isinstance(value, str) or isinstance(value, Markup)
+        else printable(value, keep="\n\t")
+    )
+
+
+@lru_cache
+def static_version() -> str:
+    """Another one when any file of ours changes, so that a browser can keep them. It is a part of
+    the path: scripts that import each other stay in the same version."""
+    found = blake2b(digest_size=6)
+    for path in sorted(STATIC_FOLDER.iterdir()):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def asset(name: str) -> str:
+    """The address of a file of ours."""
+    return f"/static/{static_version()}/{name}"
+
+
+def when(moment: float) -> str:
+    """Local time, to the minute; as the command has it."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "at an unknown time"
+
+
+def day(moment: float) -> str:
+    """The local day."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%A, %-d %B %Y")
+    except (ValueError, OverflowError, OSError):
+        return "on an unknown day"
+
+
+def _time(moment: float) -> Markup:
+    """The same for people and programs."""
+    try:
+        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        exact = ""
+    return Markup('<time datetime="{}">{}</time>').format(exact, when(moment))
+
+
+@pass_context
+def _ago(context: Context, moment: float) -> Markup:
+    """`3 h ago`, with the exact time for whoever points at it."""
+    passed = context["now"] - moment
+    if abs(passed) < _JUST_NOW:
+        said = "just now"
+    elif passed > 0:
+        said = f"{format_duration(passed)} ago"
+    else:
+        said = f"in {format_duration(-passed)}"
+    try:
+        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return Markup("<time>at an unknown time</time>")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, when(moment), said)

@@ -1,0 +1,38 @@
+"""The screens of the page, one module each. A new one is a line here."""
+
+from __future__ import annotations
+
+from holdfast.web import running
+from holdfast.web.screens import (
+    archive,
+    checkpoints,
+    cleanup,
+    doctor,
+    log,
+    overview,
+    session,
+    session_changes,
+    sessions,
+    settings,
+    trash,
+    usage,
+)
+
+SCREENS = tuple(
+    module.SCREEN
+    for module in (
+        overview,
+        sessions,
+        session,
+        session_changes,
+        cleanup,
+        checkpoints,
+        usage,
+        trash,
+        log,
+        archive,
+        doctor,
+        settings,
+        running,
+    )
+)

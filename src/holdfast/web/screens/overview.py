@@ -1,0 +1,114 @@
+"""The first screen: who fills the disk, and what one click frees.
+
+A scan of large homes takes seconds. The page comes at once with what was seen last, and asks for
+new figures beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.overview import HomeOverview, MachineOverview
+from holdfast.value import dataclass
+from holdfast.web.site import Screen, Site, get
+from holdfast.web.treemap import Tile, treemap
+
+_MEMORY = "overview"
+#: Figures that are younger are shown as they are.
+_FRESH = 20.0
+_MOST_TILES = 12
+_ASPECT = 3.2
+_COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
+#: A tile that is smaller, in percent of the width and of the height, has no room for words.
+_ROOM = (7.0, 14.0)
+
+
+class Figures:
+    """What was seen last, and the scan that is running."""
+
+    def __init__(self) -> None:
+        self.last: MachineOverview | None = None
+        self._running: Future[MachineOverview] | None = None
+
+    def renewed(self, site: Site) -> Future[MachineOverview]:
+        """A scan: the one that is running, or a new one."""
+        if self._running is None or self._running.done():
+            self._running = site.desk.begin(self._look)
+        return self._running
+
+    def _look(self, machine: Any) -> MachineOverview:
+        self.last = machine.overview()
+        return self.last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTile:
+    """A home as an area. Several small ones share the last."""
+
+    tile: Tile
+    label: str
+    slug: str
+    bytes: int
+    colour: str
+    has_room: bool
+
+
+async def show(site: Site, request: Request) -> Response:
+    figures = _figures(site)
+    seen = figures.last
+    stale = seen is None or not 0 <= site.clock() - seen.at < _FRESH
+    if stale:
+        figures.renewed(site)
+    return site.page(
+        request, "overview/page.html", title="Overview", stale=stale, **_values(site, seen)
+    )
+
+
+async def renewed(site: Site, request: Request) -> Response:
+    """The figures of a new scan, for the page that is open."""
+    seen = await asyncio.wrap_future(_figures(site).renewed(site))
+    return site.fragment("overview/figures.html", **_values(site, seen))
+
+
+def _figures(site: Site) -> Figures:
+    found: Figures = site.memory.setdefault(_MEMORY, Figures())
+    return found
+
+
+def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
+    homes = () if seen is None else seen.homes
+    return {"seen": seen, "tiles": _tiles(site, homes), "slug": site.slug}
+
+
+def _tiles(site: Site, homes: Sequence[HomeOverview]) -> Sequence[AgentTile]:
+    shown = list(homes[:_MOST_TILES])
+    rest = homes[_MOST_TILES:]
+    entries = [(each.home.label, site.slug(each.home), each.bytes) for each in shown]
+    if rest:
+        entries.append((f"{len(rest)} more", "", sum(each.bytes for each in rest)))
+    return [
+        AgentTile(
+            tile=tile,
+            label=entries[tile.index][0],
+            slug=entries[tile.index][1],
+            bytes=entries[tile.index][2],
+            colour=_COLOURS[min(tile.index, len(_COLOURS) - 1)],
+            has_room=tile.width >= _ROOM[0] and tile.height >= _ROOM[1],
+        )
+        for tile in treemap([size for _, _, size in entries], aspect=_ASPECT)
+    ]
+
+
+SCREEN = Screen(
+    title="Overview",
+    path="/",
+    icon="overview",
+    order=0,
+    routes=(get("/", show), get("/overview/figures", renewed)),
+)

@@ -1,0 +1,235 @@
+"""What a screen needs: homes to ask, forms to read, templates to answer with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qs
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from holdfast.api.machine import AgentHome, Machine
+from holdfast.errors import COMMAND_FLAG, UsageError
+from holdfast.value import dataclass, field
+from holdfast.web.desk import Desk
+from holdfast.web.gate import FORM_TOKEN, Gate
+from holdfast.web.jobs import Jobs
+from holdfast.web.rendering import Templates
+
+_T = TypeVar("_T")
+#: More than this in a form is not from our pages.
+_MOST_FORM = 4 * 1024**2
+_MOST_FIELDS = 100_000
+
+
+class UnknownPageError(UsageError):
+    """Nothing has this address."""
+
+    kind = "unknown_page"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What a form says."""
+
+    fields: Mapping[str, Sequence[str]]
+
+    def one(self, name: str, default: str = "") -> str:
+        found = self.fields.get(name)
+        return found[-1] if found else default
+
+    def many(self, name: str) -> Sequence[str]:
+        return self.fields.get(name, ())
+
+    def flag(self, name: str) -> bool:
+        return bool(self.one(name))
+
+
+Handler: TypeAlias = "Callable[[Site, Request], Awaitable[Response]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """One address of a screen, and what answers there."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+def get(path: str, handler: Handler) -> Address:
+    return Address(method="GET", path=path, handler=handler)
+
+
+def post(path: str, handler: Handler) -> Address:
+    return Address(method="POST", path=path, handler=handler)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """A screen, and its place in the navigation: by `order`; without a title it has none there."""
+
+    routes: Sequence[Address]
+    title: str = ""
+    path: str = ""
+    icon: str = ""
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One page, as long as its server runs."""
+
+    desk: Desk
+    gate: Gate
+    templates: Templates
+    clock: Callable[[], float]
+    screens: Sequence[Screen] = ()
+    #: What screens remember while the server runs, by their own names.
+    memory: dict[str, Any] = field(default_factory=dict)
+    jobs: Jobs = field(default_factory=Jobs)
+
+    def close(self) -> None:
+        """The server has ended."""
+        self.jobs.close()
+        self.desk.close()
+
+    # --- Homes ------------------------------------------------------------------------------------
+
+    async def read(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask homes what they can tell at once."""
+        return await self.desk.read(what)
+
+    async def work(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what may take long: a scan, a search, a plan."""
+        return await self.desk.work(what)
+
+    async def search(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what is typed meanwhile, and must not wait for a scan."""
+        return await self.desk.search(what)
+
+    def machine(self, command: str) -> Machine:
+        """The homes, to change something in them; `command` is what the log says. To be closed."""
+        return self.desk.machine(command)
+
+    async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
+        """Change something that takes no time, such as a name or a setting."""
+
+        def run() -> _T:
+            COMMAND_FLAG.set("")  # hints name commands
+            with self.machine(command) as machine:
+                return what(machine)
+
+        try:
+            return await asyncio.to_thread(run)
+        finally:
+            self.changed()
+
+    def changed(self) -> None:
+        """Whoever changed something says so: the next list looks again."""
+        self.desk.changed()
+
+    @staticmethod
+    def slug(home: AgentHome) -> str:
+        """A home as one segment of an address."""
+        return home.label.replace("/", "~")
+
+    def home_of(self, machine: Machine, slug: str) -> AgentHome:
+        """The home that a segment of an address means."""
+        for home in machine.homes:
+            if self.slug(home) == slug:
+                return home
+        raise UnknownPageError(
+            f"There is no home {slug!r} on this machine.",
+            hint="`holdfast status` lists the homes.",
+        )
+
+    # --- Asked ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def query(request: Request) -> Form:
+        """What the address says after its question mark."""
+        return Form(fields=_parsed(request.url.query))
+
+    async def form(self, request: Request) -> Form:
+        """What was sent; raises `UsageError` for a form that is not from this page."""
+        if (read := getattr(request.state, "form", None)) is not None:
+            known: Form = read
+            return known
+        if int(request.headers.get("content-length") or _MOST_FORM + 1) > _MOST_FORM:
+            raise UsageError("The form is too large. Nothing was done.")
+        try:
+            said = _parsed((await request.body()).decode())
+        except ValueError:
+            raise UsageError("The form cannot be read. Nothing was done.") from None
+        form = Form(fields=said)
+        if not self.gate.form_fits(form.one(FORM_TOKEN)):
+            raise UsageError(
+                "This form is not from this server, which may have been started again. "
+                "Nothing was done.",
+                hint="Load the page again.",
+            )
+        request.state.form = form
+        return form
+
+    # --- Answers ----------------------------------------------------------------------------------
+
+    def page(
+        self, request: Request, template: str, *, status: int = 200, **values: Any
+    ) -> Response:
+        """A whole page."""
+        path = request.url.path
+        shown = sorted((each for each in self.screens if each.title), key=lambda each: each.order)
+        return HTMLResponse(
+            self.templates.render(
+                template,
+                nav=[(each, _is_at(path, each)) for each in shown],
+                read_only=self.gate.read_only,
+                form_token=self._form_token(),
+                now=self.clock(),
+                path=path,
+                **values,
+            ),
+            status_code=status,
+        )
+
+    def fragment(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """A piece of a page, for a script that puts it in its place."""
+        return HTMLResponse(
+            self.templates.render(
+                template,
+                read_only=self.gate.read_only,
+                form_token=self._form_token(),
+                now=self.clock(),
+                **values,
+            ),
+            status_code=status,
+        )
+
+    def see_other(self, path: str) -> Response:
+        """After something was done: a page that can be loaded again."""
+        return RedirectResponse(path, 303)
+
+    def _form_token(self) -> Markup:
+        return Markup('<input type="hidden" name="{}" value="{}">').format(
+            FORM_TOKEN, self.gate.keys.form
+        )
+
+
+def _parsed(text: str) -> Mapping[str, Sequence[str]]:
+    """Names of files need not be valid text."""
+    try:
+        return parse_qs(
+            text, keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="surrogateescape"
+        )
+    except ValueError:
+        raise UsageError("This address has too many parts.") from None
+
+
+def _is_at(path: str, screen: Screen) -> bool:
+    if screen.path == "/":
+        return path == "/"
+    return path == screen.path or path.startswith(f"{screen.path}/")

@@ -1,0 +1,7 @@
+// The page came with the figures of the last look. Ask for new ones beside.
+import { put, tell } from "./page.js";
+
+const figures = document.querySelector("[data-figures]");
+if (figures && "stale" in figures.dataset) {
+  if (await put(figures, figures.dataset.figures)) tell("The figures are up to date.");
+}

@@ -1,0 +1,110 @@
+"""Law 4 without power, for the session store: what a call acknowledged is in the flushed log."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StorageError
+from holdfast.model.session import TAKEN_BACK, Message, Session
+from holdfast.stores import processes
+from holdfast.stores.sqlite import log_flush, space
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
+from tests import tally
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+NOW = 1_800_000_000.0
+
+
+@dataclass
+class Disk:
+    """The log as it was when it was last flushed. SQLite flushes the database for itself, and
+    nothing here writes enough to reach it."""
+
+    store: SqliteSessionStore
+    flushed: bytes = b""
+    failing: list[OSError] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        return self.store.database.path.with_name("sessions.db-wal")
+
+    def flush(self, fd: int) -> None:
+        if self.failing:
+            raise self.failing.pop()
+        self.flushed = Path(f"/proc/self/fd/{fd}").read_bytes()
+
+    def lose_power(self, to: Path) -> sqlite3.Connection:
+        """What a machine finds that starts again now."""
+        tally.injected()
+        assert self.flushed == self.log.read_bytes(), "the call returned before the flush"
+        to.mkdir()
+        (to / "sessions.db").write_bytes(self.store.database.path.read_bytes())
+        (to / "sessions.db-wal").write_bytes(self.flushed)
+        return sqlite3.connect(to / "sessions.db")
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    store = SqliteSessionStore(tmp_path / "sessions.db")
+    store.create(Session(id="a", source="cli", started_at=NOW, last_active_at=NOW))
+    made = Disk(store)
+    monkeypatch.setattr(log_flush, "_flush", made.flush)
+    yield made
+    store.close()
+
+
+def test_what_was_acknowledged_survives_the_power(disk: Disk, tmp_path: Path) -> None:
+    store, me = disk.store, processes.this_process()
+    said = [Message("user", "one", tokens=3), Message("user", "two")]
+
+    def remove() -> None:
+        with store.database.write() as db:
+            delete(db, [1])
+
+    steps: tuple[tuple[Callable[[], object], str, object], ...] = (
+        (lambda: store.append("a", said, now=NOW), "SELECT count(*) FROM messages", 2),
+        (lambda: store.rename("a", "b"), "SELECT title FROM sessions", "b"),
+        (lambda: store.hold("a", me, now=NOW), "SELECT count(*) FROM leases", 1),
+        (
+            lambda: store.replace("a", [], after=1, mark=TAKEN_BACK, now=NOW),
+            "SELECT message_count FROM sessions",
+            1,
+        ),
+        (lambda: store.end("a", "done", at=NOW), "SELECT end_reason FROM sessions", "done"),
+        (remove, "SELECT count(*) FROM messages", 0),
+        (lambda: store.database.script("PRAGMA user_version"), "SELECT 7", 7),
+        (lambda: space.renew_index(store.database), "SELECT count(*) FROM sessions", 0),
+    )
+    for number, (work, query, wanted) in enumerate(steps):
+        work()
+        left = disk.lose_power(tmp_path / str(number))
+        assert left.execute(query).fetchone() == (wanted,)
+        left.close()
+    tally.verified()
+
+
+def test_a_new_store_survives_the_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[bytes] = []
+    monkeypatch.setattr(
+        log_flush, "_flush", lambda fd: flushed.append(Path(f"/proc/self/fd/{fd}").read_bytes())
+    )
+    store = SqliteSessionStore(tmp_path / "sessions.db")
+    assert flushed[-1:] == [(tmp_path / "sessions.db-wal").read_bytes()]
+    store.close()
+
+
+def test_a_flush_that_fails_is_an_error_and_the_next_call_works(disk: Disk, tmp_path: Path) -> None:
+    disk.failing.append(OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(StorageError, match="may be lost if the power fails"):
+        disk.store.append("a", [Message("user", "one")], now=NOW)
+    disk.store.append("a", [Message("user", "two")], now=NOW)
+    left = disk.lose_power(tmp_path / "left")
+    assert left.execute("SELECT count(*) FROM messages").fetchone() == (2,)
+    left.close()
