@@ -3,7 +3,8 @@ to 10^7, in one database that is filled further and further.
 
 The first 10^5 messages are imported. The server then copies their rows, with new ids and numbers:
 to import ten million would take hours, most of them for the search index, which is dropped and
-built again after each step. The server is a real one with everything durable.
+built again after each step. The server is a real one with everything durable. What is measured is
+processor time of the client and the server together: it hardly depends on what else runs here.
 
     .venv/bin/python bench/postgres_growth.py                   10^7 messages of 300 characters
     .venv/bin/python bench/postgres_growth.py --upto 6 --length 0    10^6 whole texts, of 1.4 kB
@@ -13,13 +14,17 @@ built again after each step. The server is a real one with everything durable.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -28,12 +33,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import corpus
 from plotting import Plot, common_options, save
-from sessions import Contender
+from workers.holdfast_sessions import opened
 
+from holdfast.model.session import Message
 from tests.postgres import Server
 
 _HOLDFAST = (sys.executable, "-m", "holdfast")
-_SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=512MB")
+_SETTINGS = (
+    *("shared_buffers=512MB", "max_wal_size=4GB", "maintenance_work_mem=512MB"),
+    "autovacuum=off",  # it is done after each step
+)
 _PER_SESSION = 20
 _FIRST = 5
 _APPENDS = 200
@@ -80,22 +89,21 @@ class Growing:
         self.run("store", "init")
         file = scratch / "first.jsonl"
         write(file, first, length)
-        self.imported = self.run("sessions", "import", str(file))
+        self.run("sessions", "import", str(file))
+        self._data = server.folder / "data"
         self._db = psycopg.connect(url, autocommit=True)
         self._db.execute("SET search_path = holdfast, pg_catalog; SET synchronous_commit = off")
         self._first, self._copies = first, 0
         self._settle()
 
-    def run(self, *words: str) -> float:
-        began = time.perf_counter()
+    def run(self, *words: str) -> None:
         command = [*_HOLDFAST, "--home", str(self.home), *words]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return time.perf_counter() - began
 
     def fill(self, messages: int) -> None:
         self._db.execute("DROP INDEX message_words_by_word")
         sizes = {"messages": self._first, "sessions": self._first // _PER_SESSION}
-        # What was appended meanwhile to measure it is in the way of the numbers to come.
+        # What was appended to measure it is in the way of the numbers to come.
         for table, column, last in (
             ("messages", "number", self._first),
             ("message_words", "message", self._first),
@@ -130,41 +138,78 @@ class Growing:
         found = self._db.execute("SELECT pg_database_size(current_database())").fetchone()
         return int(found[0]) if found else 0
 
+    def cost(self, work: Callable[[], object]) -> float:
+        """Seconds of processor time: of this process, its children and the server."""
+        before = self._spent()
+        work()
+        return self._spent() - before
+
+    def _spent(self) -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = time.process_time() + children.ru_utime + children.ru_stime
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "cwd").readlink() == self._data:
+                    spent += int((entry / "schedstat").read_text().split()[0]) / 1e9
+                    # And of its children that have ended.
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                    spent += (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+        return spent
+
 
 def growth(scratch: Path, server: Server, *, powers: range, length: int) -> Plot:
     plot = Plot(
         name="growth-postgres",
         title="A store in PostgreSQL that grows",
         x="messages",
-        y="milliseconds",
+        y="milliseconds of processor time",
         log_x=True,
         log_y=True,
     )
-    worker = Contender("postgres", Path(sys.executable), "holdfast_sessions.py")
     growing = Growing(scratch, server, 10 ** powers[0], length)
-    print("| messages | on disk | append | search, mean of 5 | list, a page | plan of a prune |")
+    print("| messages | on disk | append | search | list, a page | plan of a prune |")
     print("|---:|---:|---:|---:|---:|---:|")
     for power in powers:
         if power > powers[0]:
             growing.fill(10**power)
-        searches = [worker.run("search", growing.home) for _ in range(3)]
-        listed = [worker.run("listing", growing.home)["seconds"] for _ in range(3)]
-        plans = [
-            growing.run("sessions", "prune", "--older-than", "1d", "--dry-run") for _ in range(2)
-        ]
         size = growing.bytes
-        added = worker.run("append", growing.home, _APPENDS, power)["seconds"] / _APPENDS
-        measured = {
-            "append": added,
-            "search": statistics.median(each["seconds"] for each in searches) / len(corpus.QUERIES),
-            "list, a page": statistics.median(listed) / 10,
-            "plan of a prune, whole process": min(plans),
-        }
+        measured = work_on(growing, power)
         for name, seconds in measured.items():
             plot.add(name, 10**power, seconds * 1e3)
         shown = " | ".join(f"{seconds * 1e3:,.1f} ms" for seconds in measured.values())
         print(f"| {10**power:,} | {size / 1e9:,.2f} GB | {shown} |", flush=True)
     return plot
+
+
+def work_on(growing: Growing, seed: int) -> dict[str, float]:
+    with opened(str(growing.home)) as sessions:
+        sessions.search("warm")
+        sessions.find(limit=1)
+        searches = [
+            statistics.median(
+                growing.cost(lambda query=query: sessions.search(query)) for _ in range(3)
+            )
+            for query in corpus.QUERIES
+        ]
+        pages = [
+            growing.cost(lambda page=page: sessions.find(limit=20, offset=20 * page))
+            for page in range(10)
+        ]
+        texts = list(corpus.messages(_APPENDS, seed))
+        session = sessions.create(source="cli", id=f"bench_{seed}")
+
+        def append() -> None:
+            for text in texts:
+                sessions.append(session.id, Message(role="user", content=text))
+
+        added = growing.cost(append) / _APPENDS
+    plan = ("sessions", "prune", "--older-than", "1d", "--dry-run")
+    return {
+        "append": added,
+        "search": statistics.mean(searches),
+        "list, a page": statistics.median(pages),
+        "plan of a prune, whole process": growing.cost(lambda: growing.run(*plan)),
+    }
 
 
 def main() -> None:
