@@ -68,8 +68,11 @@ test-pythons:  ## Run `make test` on every supported Python that is installed he
 test-deep: dev  ## Run the long tests that `make test` leaves out
 	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m deep \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property \
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property tests/cli \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
+
+# Each command in an interpreter of its own, as people run it.
+test-deep: export HOLDFAST_NEW_PROCESSES := 1
 
 # Ratios side by side in one run. It judges nothing, so it is no part of `make test`.
 .PHONY: bench

@@ -6,6 +6,7 @@ What changes something is a method of one `Home`: `machine.open(home)` gives it.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -23,6 +24,7 @@ from holdfast.errors import (
     UsageError,
     whose_bug,
 )
+from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import (
@@ -44,7 +46,9 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
+    from holdfast.config.guardian import GuardianSettings
     from holdfast.homes.kind import Kind
+    from holdfast.model.alarm import Alarm
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
@@ -53,6 +57,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.ports import Clock, Progress
 
 _T = TypeVar("_T")
+_log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +168,11 @@ class Machine:
         clock: Clock | None = None,
         command: str | None = None,
         agents: Collection[str] | None = None,
+        only: Path | None = None,
     ) -> None:
+        """With `only`, the one home in that folder."""
         self._agents = agents
+        self._only = only
         self._user_home = user_home
         self._environ = environ
         self._overrides = overrides
@@ -196,6 +204,8 @@ class Machine:
     @cached_property
     def looked_at(self) -> Sequence[Path]:
         """Where homes may be: the usual places, and those that environment variables name."""
+        if self._only is not None:
+            return (self._only,)
         return usual_homes(self._user_home, self._environ)
 
     @property
@@ -281,6 +291,41 @@ class Machine:
             except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
                 unread.append(UnreadHome(path=home.path, error=_bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
+
+    # --- The machine itself -----------------------------------------------------------------------
+
+    def own_place(self) -> Place | None:
+        """Where Holdfast's own home is, whose configuration says what holds for the machine; None
+        when there is none. A home of Holdfast's that was picked alone is that home."""
+        only = self._only
+        picked = only is not None and (kind := kind_of(only)) is not None and kind.name == OWN.name
+        usual = usual_places_of(self._user_home, self._environ)[OWN.name]
+        root = only if only is not None and picked else usual
+        if not root.is_dir():
+            return None
+        return Place(root, clock=self._clock, command=self._command, environ=self._overrides)
+
+    @property
+    def guardian(self) -> GuardianSettings:
+        """What the machine is kept to. A configuration that is wrong keeps it to nothing: whoever
+        opens that home says what is wrong."""
+        from holdfast.config.guardian import GuardianSettings  # noqa: PLC0415 - no list needs it
+        from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
+
+        try:
+            own = self.own_place()
+            path = None if own is None else own.config_file
+            return load(path, self._overrides or {}).guardian
+        except HoldfastError as error:
+            _log.error("what holds for the machine is not known: %s", error.message)
+            return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+
+    def alarms(self) -> Sequence[Alarm]:
+        """What grew too fast in any home while `maintain --watch` ran: what still does first, then
+        the latest. Reads a small file of each home."""
+        looked = self._ask(lambda home: home.alarms())
+        found = [alarm for _, alarms in looked.seen for alarm in alarms]
+        return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     # --- Seeing -----------------------------------------------------------------------------------
 
@@ -446,7 +491,9 @@ class Machine:
         begin_so: list[_Candidate] = []
         total = 0
         unread: Sequence[UnreadHome] = ()
-        for has in (_in_store,) * store + (_in_archive,) * archive:
+        # What comes back may be in the vault: that is a store which a look sees like any other.
+        vault = archive and not store
+        for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
             looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
             found = [
@@ -586,6 +633,16 @@ def _in_store(place: Place, prefix: str) -> _Begun:
         found = store.find(wanted, limit=MOST_NAMED)
         newest = [(each.id, each.last_active_at) for each in found]
         return _Begun(newest=newest, total=store.count(wanted))
+
+
+def _in_vault(place: Place, prefix: str) -> _Begun:
+    """The same for sessions that only the vault of a home has."""
+    store = SessionView(place).session_store
+    if store is None or place.home.vault is None:
+        return _Begun()
+    found = store.find(SessionFilter(id_prefix=prefix, vaulted=True))
+    newest = [(each.id, each.last_active_at) for each in found[:MOST_NAMED]]
+    return _Begun(newest=newest, total=len(found))
 
 
 def _near(place: Place, prefix: str) -> str | None:

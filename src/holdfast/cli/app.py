@@ -18,6 +18,7 @@ COMMANDS = {
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
     "run": Lazy("holdfast.cli.commands.run", "Run an agent with checkpoints and limits."),
     "mcp": Lazy("holdfast.cli.commands.mcp", "Serve sessions and checkpoints to an agent."),
+    "vault": Lazy("holdfast.cli.commands.vault", "Keep sessions that an agent deletes."),
     "web": Lazy("holdfast.cli.commands.web", "Open Holdfast as a page in your browser."),
     "maintain": Lazy("holdfast.cli.commands.maintain", "Run maintenance, once or continuously."),
     "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),

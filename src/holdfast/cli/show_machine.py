@@ -11,7 +11,7 @@ from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
 from holdfast.cli.output import bar, name, say, suggest, table
 from holdfast.cli.show_growth import lines_of, show_growth
-from holdfast.cli.what_helps import show_what_helps
+from holdfast.cli.what_helps import show_threats, show_what_helps
 from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
@@ -30,6 +30,8 @@ _AROUND = 9
 _TIGHT = 5
 #: Those that name projects.
 PROJECT_LINES = 4
+#: Those that say what agents will delete.
+_THREAT_LINES = 2
 _FEWEST = 5
 _MOST_TROUBLES = 3
 _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
@@ -72,7 +74,9 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
     troubled = _troubled(seen)
-    most, tight = _most(len(lines), below + lines_of(growth), len(troubled))
+    threatened = any(status.threat for _, status in seen)
+    below += lines_of(growth) + _THREAT_LINES * threatened
+    most, tight = _most(len(lines), below, len(troubled))
     shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
@@ -95,6 +99,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
         say()
     _show_troubles(troubled)
     show_what_helps(seen, tight=tight)
+    show_threats(seen)
 
 
 def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:

@@ -68,6 +68,32 @@ def show_remedy(remedy: Remedy, status: HomeStatus, home_flag: str) -> None:
     suggest(_one_command(remedy, home_flag))
 
 
+def show_threats(seen: Sequence[Seen]) -> None:
+    """Agents that will delete sessions soon, and the switch that keeps them."""
+    found = [(home, status.threat) for home, status in seen if status.threat is not None]
+    if not found:
+        return
+    sessions = format_count(sum(threat.sessions for _, threat in found), "session")
+    agents = " and ".join(home.label for home, _ in found)
+    where = f"--home {quoted(found[0][0].name)}" if len(found) == 1 else "--all-homes"
+    say(f"{agents} will soon delete {sessions} that nobody uses. To keep them all the same:")
+    suggest(f"holdfast vault on {where}")
+
+
+def show_threat(status: HomeStatus, home_flag: str) -> None:
+    """The same for one home."""
+    if status.threat is None:
+        return
+    days = f"{status.threat.sweep.days:g} days"
+    sessions = format_count(status.threat.sessions, "session")
+    say(
+        f"The agent deletes sessions that nobody used for {days} ({status.threat.sweep.setting}), "
+        f"{sessions} of these within a week. To keep what it deletes:"
+    )
+    suggest(f"holdfast {home_flag}vault on")
+    say()
+
+
 def would_words(outlooks: Sequence[Outlook]) -> str:
     """What the policy would remove, and what that frees: on the disk, and inside databases of
     agents, whose files do not shrink."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.guardian import GuardianSettings
 from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
@@ -19,6 +20,7 @@ from holdfast.config.storage import (
     McpSettings,
     NotifySettings,
     StoreSettings,
+    VaultSettings,
 )
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
@@ -36,7 +38,7 @@ GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
 #: The tables that, with the top of the file, decide what maintenance does.
-_UPKEEP = (SESSIONS, "checkpoints", "archive")
+_UPKEEP = (SESSIONS, "checkpoints", "archive", "vault")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
@@ -93,6 +95,8 @@ class Settings:
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    guardian: GuardianSettings = field(default_factory=GuardianSettings)
+    vault: VaultSettings = field(default_factory=VaultSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -197,6 +201,10 @@ class Settings:
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
         )
 
+    def vault_policy(self, use_trash: bool = True) -> Policy:
+        """What stays in the vault. Empty: everything does."""
+        return Policy(everywhere=self.vault.limits(), pins=self.sessions.pins, use_trash=use_trash)
+
     def checkpoint_policy(
         self, *, use_trash: bool = True, keep_orphans: bool = False
     ) -> CheckpointPolicy:
@@ -291,6 +299,8 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
     "store": keys_of(StoreSettings, "store"),
     "archive": keys_of(ArchiveSettings, "archive"),
+    "guardian": keys_of(GuardianSettings, "guardian"),
+    "vault": keys_of(VaultSettings, "vault"),
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),

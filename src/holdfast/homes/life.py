@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.one_look import once
@@ -41,7 +41,7 @@ def running(programs: Sequence[str]) -> Running:
     found = Running()
     unreadable = None
     for number, words, folder in _seen_processes():
-        if _is_one_of(words, programs):
+        if is_one_of(words, programs):
             if folder is None:
                 unreadable = f"process {number} hides its working directory"
             else:
@@ -58,12 +58,12 @@ def serving(programs: Sequence[str], words: Sequence[str]) -> str | None:
     """A process of an agent that serves sessions of any folder, known by one of its words: a web
     server, a daemon, an editor's helper. Its program is one of the words, wherever it lies."""
     for number, said, _ in _seen_processes():
-        if _is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
+        if is_one_of(said, programs) and {os.path.basename(each) for each in said} & set(words):  # noqa: PTH119 - no path yet
             return f"process {number} serves sessions of any folder"
     return None
 
 
-def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
+def is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
     folders = [f"/{each}/" for each in programs if len(each) >= _TELLING]
     return any(
         os.path.basename(word) in programs or any(each in word for each in folders)  # noqa: PTH119 - no path yet
@@ -167,6 +167,24 @@ def _open_files() -> Iterator[tuple[int, str]]:
                     target = os.readlink(entry.path)  # noqa: PTH115 - a hundred thousand of them
                     if target.startswith(os.sep) and not target.startswith("/dev/"):
                         yield number, target
+
+
+def commands() -> dict[int, Sequence[str]]:
+    """Every other process of this user, with its words."""
+    return {number: words for number, words, _ in _seen_processes()}
+
+
+def opened_files(processes: Iterable[int]) -> Iterator[tuple[int, str, int]]:
+    """Every file that these processes have open, and how: the flags of `os.open`. Where there is no
+    /proc, nobody can tell quickly."""
+    for number in processes if sys.platform == "linux" else ():
+        with contextlib.suppress(OSError), os.scandir(_PROC / str(number) / "fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    target = os.readlink(entry.path)  # noqa: PTH115 - as above
+                    if target.startswith(os.sep) and not target.startswith("/dev/"):
+                        said = (_PROC / str(number) / "fdinfo" / entry.name).read_text()
+                        yield number, target, int(said.split("flags:")[1].split()[0], 8)
 
 
 def holders_of(path: Path) -> dict[int, Sequence[str]]:

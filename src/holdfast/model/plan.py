@@ -18,7 +18,8 @@ OVER_THE_CAP = "over the cap of"
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
     back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
-    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program."""
+    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program.
+    `RESTORE` puts a session of the vault back into its home."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -29,6 +30,7 @@ class Action(StrEnum):
     RENAME = "rename"
     PIN = "pin"
     REWRITE = "rewrite"
+    RESTORE = "restore"
 
 
 #: They change one value of an item. The log has the value before and after: `version`, `target`.

@@ -18,6 +18,8 @@ from holdfast.model.item import (
     SESSION,
     TRANSCRIPT,
     TRASH,
+    VAULTED,
+    VAULTED_BUNDLE,
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report
@@ -38,6 +40,8 @@ _KIND_NAMES = {
     CHECKPOINT: "checkpoints",
     LEGACY: "older checkpoints",
     LEFTOVER: "leftovers",
+    VAULTED: "vaulted sessions",
+    VAULTED_BUNDLE: "vaulted sessions",
     PUSHED: "pushed checkpoints",
 }
 

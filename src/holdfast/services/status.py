@@ -14,6 +14,7 @@ from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
+from holdfast.model.vault import SOON, Threat, VaultFigures
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
@@ -133,6 +134,8 @@ class HomeStatus(HomeScreen):
     nearness: Nearness = field(default_factory=Nearness)
     large_files: tuple[SessionFile, ...] = ()
     growth: Growth = field(default_factory=Growth)
+    vault: VaultFigures | None = None
+    threat: Threat | None = None
 
     @property
     def freeable(self) -> Freeable:
@@ -162,6 +165,8 @@ class HomeStatus(HomeScreen):
             "policy_would_free_in_database": self.outlook.in_rows if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
             "growth": self.growth.to_json(),
+            "vault": None if self.vault is None else self.vault.to_json(),
+            "deleted_soon": 0 if self.threat is None else self.threat.sessions,
         }
 
 
@@ -208,6 +213,8 @@ def status(
         large_files=too_large(inventory.items, limits or SessionLimits()),
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
+        vault=None if home.vault is None else home.vault.figures(),
+        threat=_threat(home, inventory.items, now),
         nearness=_nearness(
             store,
             limits or SessionLimits(),
@@ -217,6 +224,16 @@ def status(
             now,
         ),
     )
+
+
+def _threat(home: Home, items: Iterable[Item], now: float) -> Threat | None:
+    """What the agent will delete by itself, and nobody keeps."""
+    sweep = None if home.vault is None else home.vault.sweep()
+    if sweep is None or home.vault is None or home.vault.figures().enabled:
+        return None
+    before = now - (sweep.days - SOON) * DAY
+    next_ones = sum(item.kind == SESSION and item.last_active_at < before for item in items)
+    return Threat(sweep=sweep, sessions=next_ones) if next_ones else None
 
 
 def _nearness(

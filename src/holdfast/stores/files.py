@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 from _thread import get_ident
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,17 +23,26 @@ RIGHTS = 0o1777
 #: What SQLite puts beside a database: the names end so.
 _BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
+#: The names of a file that has one in the vault as well.
+_TWO = 2
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
-def allocated_bytes(status: os.stat_result) -> int:
+#: What two names of one file have in common: its device, and its number there.
+Inode = tuple[int, int]
+
+
+def allocated_bytes(status: os.stat_result, doubled: Collection[Inode] = ()) -> int:
     """The bytes that the file system gets back when this name is removed.
 
-    A file with another hard link frees nothing by losing one of its names.
+    A file with another hard link frees nothing by losing one of its names. Those that are `doubled`
+    have their other name in the vault, and lose it with this one.
     """
     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-        return 0
+        is_ours = status.st_nlink == _TWO and (status.st_dev, status.st_ino) in doubled
+        if not is_ours:
+            return 0
     blocks = getattr(status, "st_blocks", None)  # Windows has none
     return status.st_size if blocks is None else blocks * 512
 

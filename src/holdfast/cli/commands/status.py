@@ -36,7 +36,7 @@ from holdfast.cli.show_machine import (
     show_in_projects,
     show_machine,
 )
-from holdfast.cli.what_helps import helps_json, show_remedy
+from holdfast.cli.what_helps import helps_json, show_remedy, show_threat
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
@@ -154,6 +154,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     show_near(status.nearness, home_flag)
     _show_large_files(status.large_files, home_flag)
     _show_troubles(status, home_flag)
+    show_threat(status, home_flag)
     show_next(status, home_flag)
 
 
@@ -190,6 +191,11 @@ def _what(status: HomeStatus) -> list[Share]:
         ),
         Share(name="older checkpoints", count=0, bytes=inventory.legacy_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
+        Share(
+            name="vault",
+            count=status.vault.alone if status.vault else 0,
+            bytes=inventory.vault_bytes,
+        ),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
         Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),
         Share(name="everything else", count=0, bytes=inventory.rest_bytes),
