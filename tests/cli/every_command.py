@@ -90,6 +90,7 @@ ENDLESS = {
     "mcp",
     "store copy",
     "fleet status",
+    "fleet forget",
 }
 
 COMMANDS = {
