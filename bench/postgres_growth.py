@@ -14,16 +14,12 @@ processor time of the client and the server together: it hardly depends on what 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +28,7 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import corpus
+import spent
 from plotting import Plot, common_options, save
 from workers.holdfast_sessions import opened
 
@@ -90,7 +87,7 @@ class Growing:
         file = scratch / "first.jsonl"
         write(file, first, length)
         self.run("sessions", "import", str(file))
-        self._data = server.folder / "data"
+        self._folder = server.folder
         self._db = psycopg.connect(url, autocommit=True)
         self._db.execute("SET search_path = holdfast, pg_catalog; SET synchronous_commit = off")
         self._first, self._copies = first, 0
@@ -140,21 +137,9 @@ class Growing:
 
     def cost(self, work: Callable[[], object]) -> float:
         """Seconds of processor time: of this process, its children and the server."""
-        before = self._spent()
+        before = spent.here() + spent.server(self._folder)
         work()
-        return self._spent() - before
-
-    def _spent(self) -> float:
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent = time.process_time() + children.ru_utime + children.ru_stime
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                if entry.name.isdigit() and (entry / "cwd").readlink() == self._data:
-                    spent += int((entry / "schedstat").read_text().split()[0]) / 1e9
-                    # And of its children that have ended.
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    spent += (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
-        return spent
+        return spent.here() + spent.server(self._folder) - before
 
 
 def growth(scratch: Path, server: Server, *, powers: range, length: int) -> Plot:
