@@ -77,7 +77,7 @@ def _in_scheme(
 
 def _settle(page: Page) -> None:
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("document.querySelector('[aria-busy=true]') === null")
+    page.wait_for_selector("[aria-busy=true]", state="detached")
 
 
 def _session(page: Page, root: str) -> str:

@@ -61,6 +61,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "vault status": ("",),
     "vault on": ("--dry-run",),
     "vault off": ("--dry-run",),
+    "metrics": ("", "--rules", "--textfile {new}"),
     "maintain": ("--dry-run", "--force"),
     "apply": ("{plan} --dry-run --all", "{plan} --yes --all"),
     "log": ("",),
@@ -91,6 +92,7 @@ ENDLESS = {
     "store copy",
     "fleet status",
     "fleet forget",
+    "web",
 }
 
 COMMANDS = {

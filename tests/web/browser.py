@@ -49,3 +49,7 @@ def serving(machine: Machine, *flags: str, env: Mapping[str, str] | None = None)
                 process.wait(15)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+if __name__ == "__main__":  # for `make test-web`
+    sys.exit(0 if browser() else 1)

@@ -14,13 +14,15 @@ from tests.web.forms import hidden
 _SCREENS = ("/cleanup", "/checkpoints", "/usage", "/trash", "/log", "/archive", "/doctor")
 
 
-@pytest.mark.parametrize("path", [*_SCREENS, "/settings"])
+@pytest.mark.parametrize("path", [*_SCREENS, "/configuration"])
 def test_a_machine_without_agents_is_told_what_to_do(web: Web, path: str) -> None:
     answer = web.ok(path)
     assert 'class="empty"' in answer.text
 
 
-@pytest.mark.parametrize("path", [*_SCREENS, "/settings/holdfast", "/settings/holdfast/text"])
+@pytest.mark.parametrize(
+    "path", [*_SCREENS, "/configuration/holdfast", "/configuration/holdfast/text"]
+)
 def test_every_screen_of_a_home_that_was_cleaned_up(pruned: Machine, path: str) -> None:
     with Web(pruned) as web:
         web.ok(path)
@@ -81,14 +83,14 @@ def test_an_undo_that_somebody_else_did_is_said(pruned: Machine) -> None:
 def test_a_setting_is_changed_as_config_set_does(used: Machine) -> None:
     file = used.configure("# mine\n[sessions]\nretention_days = 30  # a month\n")
     with Web(used) as web:
-        form = hidden(web.ok("/settings/holdfast?edit=sessions.retention_days"))
-        wrong = web.post("/settings/holdfast", {**form, "value": "-3"})
+        form = hidden(web.ok("/configuration/holdfast?edit=sessions.retention_days"))
+        wrong = web.post("/configuration/holdfast", {**form, "value": "-3"})
         assert wrong.status == 400
         assert "sessions.retention_days: " in wrong.words
         assert 'value="-3"' in wrong.text
-        assert web.post("/settings/holdfast", {**form, "value": "45"}).status == 303
+        assert web.post("/configuration/holdfast", {**form, "value": "45"}).status == 303
         assert file.read_text() == "# mine\n[sessions]\nretention_days = 45  # a month\n"
-        late = web.post("/settings/holdfast", {**form, "value": "50"})
+        late = web.post("/configuration/holdfast", {**form, "value": "50"})
         assert late.status == 409
         assert "retention_days = 45" in file.read_text()
 
@@ -97,33 +99,33 @@ def test_the_whole_file_is_replaced_only_if_it_is_right(used: Machine) -> None:
     before = "# \u202emine\n\n[sessions]\nretention_days = 30\n"
     file = used.configure(before)
     with Web(used) as web:
-        page = web.ok("/settings/holdfast/text")
+        page = web.ok("/configuration/holdfast/text")
         assert before in page.text.replace("&#34;", '"')
         form = hidden(page)
         sent = before.replace("30", "forty").replace("\n", "\r\n")
-        wrong = web.post("/settings/holdfast/text", {**form, "text": sent})
+        wrong = web.post("/configuration/holdfast/text", {**form, "text": sent})
         assert wrong.status == 400
         assert file.read_text() == before
         sent = before.replace("30", "31").replace("\n", "\r\n")
-        assert web.post("/settings/holdfast/text", {**form, "text": sent}).status == 303
+        assert web.post("/configuration/holdfast/text", {**form, "text": sent}).status == 303
         assert file.read_text() == before.replace("30", "31")
 
 
 def test_a_wrong_configuration_can_be_corrected_here(used: Machine) -> None:
     used.configure("[sessions]\nretention_days = -1\n")
     with Web(used) as web:
-        shown = web.ok("/settings/holdfast")
+        shown = web.ok("/configuration/holdfast")
         assert "commands refuse to run" in shown.words
         assert "retention_days" in shown.words
-        form = hidden(web.ok("/settings/holdfast/text"))
-        assert web.post("/settings/holdfast/text", {**form, "text": ""}).status == 303
-        assert "retention_days" in web.ok("/settings/holdfast").words
+        form = hidden(web.ok("/configuration/holdfast/text"))
+        assert web.post("/configuration/holdfast/text", {**form, "text": ""}).status == 303
+        assert "retention_days" in web.ok("/configuration/holdfast").words
 
 
 def test_a_password_in_a_file_is_not_shown(used: Machine) -> None:
     used.configure('[store]\nurl = "postgresql://me:hunter2@db/holdfast"\n')
     with Web(used) as web:
-        for path in ("/settings/holdfast", "/settings/holdfast/text"):
+        for path in ("/configuration/holdfast", "/configuration/holdfast/text"):
             assert "hunter2" not in web.ok(path).text
 
 

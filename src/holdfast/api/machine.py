@@ -6,7 +6,6 @@ What changes something is a method of one `Home`: `machine.open(home)` gives it.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -57,7 +56,6 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.ports import Clock, Progress
 
 _T = TypeVar("_T")
-_log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +315,10 @@ class Machine:
             path = None if own is None else own.config_file
             return load(path, self._overrides or {}).guardian
         except HoldfastError as error:
-            _log.error("what holds for the machine is not known: %s", error.message)
+            import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
+
+            message = f"what holds for the machine is not known: {error.message}"
+            logging.getLogger("holdfast").log(logging.ERROR, message)
             return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
 
     def alarms(self) -> Sequence[Alarm]:

@@ -356,11 +356,20 @@ class FormatSessions(ForeignSessions):
             return ""  # a list does without it
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        hits = self._asked(lambda index: index.search(asked))
+        """Messages are numbered as in `messages`."""
+
+        def found(index: MirrorStore) -> Sequence[tuple[Hit, int]]:
+            hits = index.search(asked)
+            return list(zip(hits, index.places_of(hits), strict=True))
+
         known = self._units()
         return [
-            replace(hit, session=self._session(known[hit.session.id]))
-            for hit in hits
+            replace(
+                hit,
+                session=self._session(known[hit.session.id]),
+                message=replace(hit.message, number=place),
+            )
+            for hit, place in self._asked(found)
             if hit.session.id in known
         ]
 

@@ -206,10 +206,13 @@ def check_database(path: Path) -> None:
         check_regular(each)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Create a private file that must not exist yet, durably; a failure leaves none behind."""
+def write_new(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+    """Create a file that must not exist yet, durably; a failure leaves none behind. It is private
+    unless there is another `mode` for it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
+        if mode != PRIVATE_FILE:
+            os.fchmod(fd, mode)  # whatever the umask says
         write_all(fd, data)
         os.fsync(fd)
     except BaseException:
@@ -220,13 +223,14 @@ def write_new(path: Path, data: bytes) -> None:
     sync_dir(path.parent)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a private file whole: readers see the old content or the new, never a part."""
+def replace(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+    """Write a file whole: readers see the old content or the new, never a part. It is private
+    unless there is another `mode` for it."""
     # Two threads of one process may write the same file: each has a name of its own.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        write_new(temporary, data)
+        write_new(temporary, data, mode=mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -95,11 +95,9 @@ class Asked:
         wanted: dict[str, str] = {}
         for name, text in self.typed.items():
             of, mark, key = name.partition(OF_HOME)
-            if not mark:
-                key = name
-            elif of != slug:
-                continue
-            if text != usual.get(key):
+            if not mark and text != usual.get(name):
+                wanted.setdefault(name, text)
+            elif mark and of == slug:  # counts more than what is typed for all
                 wanted[key] = text
         return Trial(what=self.what, changes=wanted, trash=self.trash)
 
@@ -146,8 +144,8 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
             unit="days",
             slider=365,
         ),
-        Setting(key="sessions.max_total_size_mb", label="Keep at most", unit="MB"),
-        Setting(key="sessions.max_count", label="Keep at most", unit="sessions"),
+        Setting(key="sessions.max_total_size_mb", label="Cap on size", unit="MB"),
+        Setting(key="sessions.max_count", label="Cap on number", unit="sessions"),
         *_keeps("sessions"),
         Setting(
             key="sessions.leftovers_retention_days",
@@ -179,8 +177,8 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
             unit="days",
             slider=90,
         ),
-        Setting(key="checkpoints.max_snapshots", label="Keep at most", unit="of each project"),
-        Setting(key="checkpoints.max_total_size_mb", label="Keep at most", unit="MB"),
+        Setting(key="checkpoints.max_snapshots", label="Cap on number", unit="of each project"),
+        Setting(key="checkpoints.max_total_size_mb", label="Cap on size", unit="MB"),
         Setting(
             key="checkpoints.delete_orphans", label="Remove those of deleted directories", unit=""
         ),
@@ -193,7 +191,7 @@ SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
             unit="days",
             slider=3_650,
         ),
-        Setting(key="archive.max_total_size_mb", label="Keep at most", unit="MB"),
+        Setting(key="archive.max_total_size_mb", label="Cap on size", unit="MB"),
     ),
 }
 #: What a source, or a home, may have of its own in the table of caps.
@@ -232,12 +230,17 @@ def shown(value: Value | None) -> str:
     return str(value)
 
 
-def controls(asked: Asked, settings: Settings | None) -> Sequence[Control]:
-    """The controls of one home, or of all without settings: there "" leaves each home its own."""
-    usual = {} if settings is None else {key: value for key, value, _ in settings.entries()}
+def controls(asked: Asked, homes: Sequence[Settings]) -> Sequence[Control]:
+    """The controls of one home, or of several: what these do not have in common is "", which leaves
+    each home its own."""
+    values = [{key: shown(value) for key, value, _ in each.entries()} for each in homes]
+
+    def common(key: str) -> str:
+        found = {each[key] for each in values}
+        return found.pop() if len(found) == 1 else ""
+
     return [
-        _control(each, each.key, shown(usual.get(each.key)), asked.typed)
-        for each in SETTINGS[asked.what]
+        _control(each, each.key, common(each.key), asked.typed) for each in SETTINGS[asked.what]
     ]
 
 

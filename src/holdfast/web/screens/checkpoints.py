@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlencode
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 #: Changed files and checkpoints that one page lists.
 _MOST_FILES = 1_000
 _ON_A_PAGE = 100
+#: Sessions that one page looks for in all homes.
+_MOST_LINKS = 20
 #: What a checkpoint is compared with.
 NOW, BEFORE = "now", "before"
 _GONE = (ProjectState.MISSING, ProjectState.UNMOUNTED, ProjectState.UNKNOWN)
@@ -99,12 +102,13 @@ async def timeline(site: Site, request: Request) -> Response:
     except ValueError:
         offset = 0
 
-    def look(machine: Machine) -> tuple[At, Sequence[Checkpoint]]:
+    def look(machine: Machine) -> tuple[At, int, Sequence[Checkpoint], Mapping[str, str]]:
         at, checkpoints = _at(site, machine, request)
-        return at, _of(checkpoints, at.project)
+        found = _of(checkpoints, at.project)
+        shown = found[offset : offset + _ON_A_PAGE]
+        return at, len(found), shown, _session_links(site, machine, shown)
 
-    at, found = await site.work(look)
-    shown = found[offset : offset + _ON_A_PAGE]
+    at, total, shown, links = await site.work(look)
     days = [
         (
             name,
@@ -121,7 +125,8 @@ async def timeline(site: Site, request: Request) -> Response:
         title="Checkpoints",
         at=at,
         days=days,
-        total=len(found),
+        total=total,
+        links=links,
         offset=offset,
         limit=_ON_A_PAGE,
         address=lambda start: f"{at.path}?offset={start}",
@@ -134,12 +139,13 @@ async def show(site: Site, request: Request) -> Response:
     against = query.get("against", "")
     chosen = path_of(query["path"]) if "path" in query else None
 
-    def look(machine: Machine) -> tuple[At, Compared]:
+    def look(machine: Machine) -> tuple[At, Compared, Mapping[str, str]]:
         at, checkpoints = _at(site, machine, request)
         which = checkpoints.get(request.path_params["checkpoint"])
-        return at, _compare(checkpoints, at, which, against or _usual(at), chosen)
+        compared = _compare(checkpoints, at, which, against or _usual(at), chosen)
+        return at, compared, _session_links(site, machine, [which])
 
-    at, compared = await site.work(look)
+    at, compared, links = await site.work(look)
     side = query.get("view") == "split"
 
     def address(**other: str) -> str:
@@ -153,6 +159,7 @@ async def show(site: Site, request: Request) -> Response:
         at=at,
         checkpoint=compared.old,
         compared=compared,
+        links=links,
         against=against or _usual(at),
         side=side,
         address=address,
@@ -245,6 +252,21 @@ def _at(site: Site, machine: Machine, request: Request) -> tuple[At, Checkpoints
 def _of(checkpoints: Checkpoints, project: Project) -> Sequence[Checkpoint]:
     listed = checkpoints.list(None if project.machine else project.workdir)
     return [each for each in listed if each.project == project.id]
+
+
+def _session_links(
+    site: Site, machine: Machine, checkpoints: Sequence[Checkpoint]
+) -> Mapping[str, str]:
+    """Where the sessions of checkpoints can be read: an agent that is connected to this home has
+    its sessions in its own. Those that are gone have no link."""
+    links: dict[str, str] = {}
+    named = dict.fromkeys(each.session for each in checkpoints if each.session)
+    for session in list(named)[:_MOST_LINKS]:
+        with suppress(HoldfastError):
+            found = machine.resolve(session, archive=False)
+            query = urlencode({"id": found.id})
+            links[session] = f"/sessions/{quote(site.slug(found.home), safe='')}/read?{query}"
+    return links
 
 
 def _usual(at: At) -> str:

@@ -184,10 +184,10 @@ def _panel(site: Site, machine: Machine, asked: Asked) -> Panel:
         home = machine.open(site.home_of(machine, asked.home))
         store = home.session_store
         rows = of_sources(asked, home.settings, store.sources() if store is not None else ())
-        return Panel(controls=controls(asked, home.settings), rows=rows, homes=homes)
+        return Panel(controls=controls(asked, [home.settings]), rows=rows, homes=homes)
     seen = machine.look(lambda place: place.settings).seen
     rows = of_homes(asked, [(site.slug(home), home.label, found) for home, found in seen])
-    return Panel(controls=controls(asked, None), rows=rows, homes=homes)
+    return Panel(controls=controls(asked, [found for _, found in seen]), rows=rows, homes=homes)
 
 
 def _plans(site: Site, machine: Machine, asked: Asked) -> Sequence[tuple[AgentHome, HomePlan]]:

@@ -73,7 +73,7 @@ class Config:
 
     @property
     def path(self) -> str:
-        return f"/settings/{quote(self.slug, safe='')}"
+        return f"/configuration/{quote(self.slug, safe='')}"
 
 
 async def start(site: Site, request: Request) -> Response:
@@ -86,7 +86,7 @@ async def start(site: Site, request: Request) -> Response:
 
     slug = await site.read(first)
     if slug is not None:
-        return site.see_other(f"/settings/{quote(slug, safe='')}")
+        return site.see_other(f"/configuration/{quote(slug, safe='')}")
     return site.page(request, "settings/none.html", title="Configuration")
 
 
@@ -194,7 +194,7 @@ async def set_key(site: Site, request: Request) -> Response:
     except UsageError as error:
         return await _show(site, request, edited=key, typed=typed, wrong=error)
     slug = quote(request.path_params["home"], safe="")
-    return site.see_other(f"/settings/{slug}?set={quote(done)}#{quote(done, safe='')}")
+    return site.see_other(f"/configuration/{slug}?set={quote(done)}#{quote(done, safe='')}")
 
 
 async def text(site: Site, request: Request) -> Response:
@@ -262,7 +262,7 @@ async def save(site: Site, request: Request) -> Response:
     if error is not None:
         return _editor(site, request, home=home, file=file, said=after, before=before, wrong=error)
     return site.see_other(
-        f"/settings/{quote(request.path_params['home'], safe='')}?set=config.toml"
+        f"/configuration/{quote(request.path_params['home'], safe='')}?set=config.toml"
     )
 
 
@@ -273,14 +273,14 @@ def _place(site: Site, machine: Machine, request: Request) -> Place:
 
 SCREEN = Screen(
     title="Configuration",
-    path="/settings",
+    path="/configuration",
     icon="config",
     order=100,
     routes=(
-        get("/settings", start),
-        get("/settings/{home}", show),
-        post("/settings/{home}", set_key),
-        get("/settings/{home}/text", text),
-        post("/settings/{home}/text", save),
+        get("/configuration", start),
+        get("/configuration/{home}", show),
+        post("/configuration/{home}", set_key),
+        get("/configuration/{home}/text", text),
+        post("/configuration/{home}/text", save),
     ),
 )

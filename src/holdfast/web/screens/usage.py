@@ -152,7 +152,10 @@ def _lines(shares: Sequence[CostShare], nameless: str) -> Sequence[Line]:
     if rest:
         others = added(CostShare(name=f"{len(rest):,} others", cost=each.cost) for each in rest)
         few += others
-    by_cost = any(each.cost.known for each in few)
+    # By cost where all of it is known; an unknown one would look like none.
+    by_cost = all(each.cost.full is not None for each in few)
+    if not by_cost:
+        few.sort(key=lambda each: -each.cost.usage.tokens.total)
     most = max((_weight(each.cost, by_cost=by_cost) for each in few), default=0.0) or 1.0
     return [
         _line(each.name or nameless, each.cost, _weight(each.cost, by_cost=by_cost) / most)
