@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
+from holdfast.stores.checkpoints.flush_disk import can_flush_disk
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
@@ -39,13 +40,13 @@ _OF_ONE_PATH = {
     *NO_WAY,
 }
 
-_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
+_TOOMANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 Blob = Callable[[str], bytes]
 
-#: A thread writes so many files at a time; up to so many need no other thread.
-_FEW = 16
 _THREADS = 32
+#: More files than this are flushed all at once.
+MANY = 64
 
 
 class RestoreRun:
@@ -161,7 +162,11 @@ class RestoreRun:
     def _write_all(self, changes: Sequence[Change]) -> None:
         """Each file is flushed before it gets its name. Many threads flush at once, which costs
         little more than one flush: a rename over a file makes ext4 write the new file anyway."""
-        some = [changes[place : place + _FEW] for place in range(0, len(changes), _FEW)]
+        if len(changes) > MANY and can_flush_disk():
+            self._write_many(changes)
+            return
+        each = max(1, -(-len(changes) // _THREADS))
+        some = [changes[place : place + each] for place in range(0, len(changes), each)]
         if len(some) <= 1:
             self._write_some(self._tree, changes)
             return
@@ -170,11 +175,31 @@ class RestoreRun:
                 for _ in pool.map(self._write_in_thread, some):
                     continue
         except OSError as error:
-            if error.errno not in _TOO_MANY_OPEN:
+            if error.errno not in _TOOMANY_OPEN:
                 raise
             # One thread needs few descriptors. Files that are done cost one look each.
             self._stopped = False
             self._write_some(self._tree, changes)
+
+    def _write_many(self, changes: Sequence[Change]) -> None:
+        """All files without their names, one flush for all of them, all names, one more flush. The
+        write-order rule is that of a single file."""
+        staged: list[tuple[Change, PathState | None]] = []
+        with self._tree.again(flushes=False) as tree:
+            try:
+                for change in changes:
+                    with self._keeping(change.path):
+                        self._write(tree, change, staged)
+                tree.flush_disk()
+                for change, seen in staged:
+                    with self._keeping(change.path):
+                        tree.give_name(path_bytes(change.path), seen)
+                        self.done.add(change.path)
+            except BaseException:
+                for change, _ in staged:
+                    tree.clear(path_bytes(change.path))
+                raise
+            tree.flush_disk()
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
         """One portion, in a thread of its own. After an error that ends the run, none is begun."""
@@ -192,7 +217,13 @@ class RestoreRun:
             with self._keeping(change.path):
                 self._write(tree, change)
 
-    def _write(self, tree: WorkingTree, change: Change) -> None:
+    def _write(
+        self,
+        tree: WorkingTree,
+        change: Change,
+        staged: list[tuple[Change, PathState | None]] | None = None,
+    ) -> None:
+        """Write one file; with `staged`, leave its name for later and note it there."""
         entry = change.new
         if entry is None:
             return
@@ -205,6 +236,10 @@ class RestoreRun:
             return
         if seen is not None and not entry.is_link and seen.oid == entry.oid:
             tree.set_mode(path, entry.permissions)
+        elif staged is not None:
+            tree.stage(path, entry, content, seen)
+            staged.append((change, seen))
+            return
         else:
             tree.put(path, entry, content, seen)
         self.done.add(change.path)
