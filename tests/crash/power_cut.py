@@ -67,7 +67,7 @@ class Disk:
             self._flushed(fd)
 
         os.fsync = fsync
-        working_tree.flush_disk = lambda _: self._note_all()
+        vars(working_tree)["flush_disk"] = lambda _: self._note_all()
 
     def _note(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY)

@@ -75,9 +75,12 @@ class RestoreRun:
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """Do all steps; returns the paths that were left alone."""
         with self._tree.unlocked():
-            return self._perform(steps)
+            if len(steps.written) <= MANY or not can_flush_disk():
+                return self._perform(steps)
+            with self._tree.flushed_at_the_end():
+                return self._perform(steps, many=True)
 
-    def _perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
+    def _perform(self, steps: Steps, *, many: bool = False) -> tuple[NotCaptured, ...]:
         self._spare(steps)
         for change in _by_folder(steps.unlinked):
             with self._keeping(change.path):
@@ -91,7 +94,8 @@ class RestoreRun:
             with self._keeping(path):
                 if self._tree.make(path_bytes(path)) or self._again:
                     self._made.add(path)
-        self._write_all(_by_folder(steps.written))
+        write = self._write_many if many else self._write_all
+        write(_by_folder(steps.written))
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
@@ -162,9 +166,6 @@ class RestoreRun:
     def _write_all(self, changes: Sequence[Change]) -> None:
         """Each file is flushed before it gets its name. Many threads flush at once, which costs
         little more than one flush: a rename over a file makes ext4 write the new file anyway."""
-        if len(changes) > MANY and can_flush_disk():
-            self._write_many(changes)
-            return
         each = max(1, -(-len(changes) // _THREADS))
         some = [changes[place : place + each] for place in range(0, len(changes), each)]
         if len(some) <= 1:
@@ -182,24 +183,22 @@ class RestoreRun:
             self._write_some(self._tree, changes)
 
     def _write_many(self, changes: Sequence[Change]) -> None:
-        """All files without their names, one flush for all of them, all names, one more flush. The
-        write-order rule is that of a single file."""
+        """All files without their names, one flush for all of them, then the names. The write-order
+        rule is that of a single file."""
         staged: list[tuple[Change, PathState | None]] = []
-        with self._tree.again(flushes=False) as tree:
-            try:
-                for change in changes:
-                    with self._keeping(change.path):
-                        self._write(tree, change, staged)
-                tree.flush_disk()
-                for change, seen in staged:
-                    with self._keeping(change.path):
-                        tree.give_name(path_bytes(change.path), seen)
-                        self.done.add(change.path)
-            except BaseException:
-                for change, _ in staged:
-                    tree.clear(path_bytes(change.path))
-                raise
-            tree.flush_disk()
+        try:
+            for change in changes:
+                with self._keeping(change.path):
+                    self._write(self._tree, change, staged)
+            self._tree.flush_disk()
+            for change, seen in staged:
+                with self._keeping(change.path):
+                    self._tree.give_name(path_bytes(change.path), seen)
+                    self.done.add(change.path)
+        except BaseException:
+            for change, _ in staged:
+                self._tree.clear(path_bytes(change.path))
+            raise
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
         """One portion, in a thread of its own. After an error that ends the run, none is begun."""

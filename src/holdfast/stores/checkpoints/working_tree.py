@@ -77,10 +77,9 @@ class PathState:
 class WorkingTree:
     """An open project, for one thread. Directories are flushed when they are left."""
 
-    def __init__(self, root: Path, *, inside: int | None = None, flushes: bool = True) -> None:
-        """Without `flushes`, whoever uses this makes it durable, with `flush_disk`."""
+    def __init__(self, root: Path, *, inside: int | None = None) -> None:
         self._root = os.open(root, _DIRECTORY, dir_fd=inside)
-        self._flushes = flushes
+        self._flushes = True
         self._folder = b""
         self._fd = self._root
         self._dirty = False
@@ -95,9 +94,20 @@ class WorkingTree:
         finally:
             os.close(self._root)
 
-    def again(self, *, flushes: bool = True) -> WorkingTree:
+    def again(self) -> WorkingTree:
         """The same project for another thread, even if its path leads elsewhere by now."""
-        return WorkingTree(Path(), inside=self._root, flushes=flushes)
+        return WorkingTree(Path(), inside=self._root)
+
+    @contextlib.contextmanager
+    def flushed_at_the_end(self) -> Iterator[None]:
+        """Flush nothing by itself meanwhile, and then all of it at once."""
+        self._flushes = False
+        try:
+            yield
+            self._leave()
+            self.flush_disk()
+        finally:
+            self._flushes = True
 
     def flush_disk(self) -> None:
         """Make everything durable that is on the file system of the project, whoever wrote it."""
@@ -224,7 +234,8 @@ class WorkingTree:
         folder, name = _split(path)
         with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
-            os.fsync(fd)
+            if self._flushes:
+                os.fsync(fd)
 
     def set_directory_mode(self, path: bytes, mode: int) -> None:
         if path:
