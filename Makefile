@@ -68,8 +68,23 @@ test-pythons:  ## Run `make test` on every supported Python that is installed he
 test-deep: dev  ## Run the long tests that `make test` leaves out
 	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m deep \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property \
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property tests/cli \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
+
+# Each command in an interpreter of its own, as people run it.
+test-deep: export HOLDFAST_NEW_PROCESSES := 1
+
+# Needs a Chromium of the system, or of HOLDFAST_BROWSER.
+.PHONY: test-web
+test-web: dev  ## Run every test of the page, in a real browser too
+	@$(BIN)/python -m tests.web.browser || { echo; \
+	  echo '*** NO BROWSER: the page was not tested in one. Install Chromium (Debian, Ubuntu:' >&2; \
+	  echo '*** apt install chromium), or name one in HOLDFAST_BROWSER.' >&2; exit 1; }
+	$(BIN)/python -m pytest -n $(WORKERS) tests/web $(PYTEST_ARGS)
+
+.PHONY: screenshots
+screenshots: dev  ## Take the pictures of the page in the documentation
+	@$(BIN)/python -m tools.screenshots
 
 # Ratios side by side in one run. It judges nothing, so it is no part of `make test`.
 .PHONY: bench

@@ -193,6 +193,12 @@ class NotAHomeError(UsageError):
     kind = "not_a_home"
 
 
+class StalePlanError(HoldfastError):
+    """What somebody agreed to is no longer what would be done."""
+
+    kind = "stale_plan"
+
+
 class DeclinedError(HoldfastError):
     """The user did not confirm."""
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     )
     from holdfast.model.stored_session import Copied, End, Found, Holder, Returned
     from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
+    from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
     from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]
@@ -256,6 +257,19 @@ class Home(Protocol):
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""
 
+    @property
+    def written_to(self) -> Sequence[Path]:
+        """The folders that the agent writes to: its home, and what it has elsewhere."""
+
+    @property
+    def programs(self) -> Sequence[str]:
+        """The names of the agent's programs, as its processes have them."""
+
+    @property
+    def vault(self) -> Vault | None:
+        """What keeps the sessions of another agent from being lost; None where nobody else deletes
+        any."""
+
     def has_checkpoints(self) -> bool:
         """Whether there is a checkpoint folder; costs less than to open it."""
 
@@ -365,6 +379,9 @@ class SessionStore(Protocol):
     def count(self, wanted: SessionFilter) -> int: ...
 
     def sources(self) -> Sequence[str]: ...
+
+    def folders(self) -> Mapping[str, str]:
+        """The working directory of each session that has one, by id."""
 
     @property
     def deletes_every_delegate(self) -> bool:
@@ -666,6 +683,29 @@ class Archive(Protocol):
 
     def weight(self) -> ArchiveWeight:
         """What all of it takes on the disk: bundles, the catalogue, and what is no bundle."""
+
+
+class Vault(Protocol):
+    """Second names of sessions, so that what an agent deletes by itself is not lost."""
+
+    def refresh(self, progress: Progress | None = None) -> VaultRefresh:
+        """Take in what is new, and notice what the agent deleted. Only while this process alone may
+        change the home. Removes no session."""
+
+    def items(self) -> Sequence[Item]:
+        """Sessions that only the vault has, as items of a plan. Their age is the time since their
+        agent deleted them."""
+
+    def figures(self) -> VaultFigures: ...
+
+    def sweep(self) -> Sweep | None:
+        """What the agent deletes by itself; None when it deletes no session."""
+
+    def problems(self) -> Sequence[Problem]:
+        """What in it cannot be read."""
+
+    def damage(self, progress: Progress) -> Sequence[Problem]:
+        """What is not what the agent left. Reads every byte that only the vault has."""
 
 
 # --- Processes, files of sessions, maintenance ----------------------------------------------------

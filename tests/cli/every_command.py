@@ -58,6 +58,10 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "checkpoints push": ("backup --all-projects --dry-run", "backup {project} --prune --yes"),
     "checkpoints fetch": ("backup --dry-run", "backup --all"),
     "checkpoints verify": ("",),
+    "vault status": ("",),
+    "vault on": ("--dry-run",),
+    "vault off": ("--dry-run",),
+    "metrics": ("", "--rules", "--textfile {new}"),
     "maintain": ("--dry-run", "--force"),
     "apply": ("{plan} --dry-run --all", "{plan} --yes --all"),
     "log": ("",),
@@ -87,6 +91,7 @@ ENDLESS = {
     "mcp",
     "store copy",
     "fleet status",
+    "web",
 }
 
 COMMANDS = {

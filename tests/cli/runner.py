@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.cli import forked
+from tests.cli.privileges import as_nobody_special
+
 COMMAND = (sys.executable, "-m", "holdfast")
 #: A run that takes longer than this hangs.
 PATIENCE = 60.0
@@ -62,10 +65,8 @@ def environment(user_home: Path, **more: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     return kept | {
         "HOME": str(user_home),
-        "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
-        # A file or, from Python 3.13 on, a database that is left open shows as an error.
-        "PYTHONWARNINGS": "error::ResourceWarning",
+        **forked.environment_at_start(),
         **more,
     }
 
@@ -81,6 +82,12 @@ def run(
     """Run `holdfast ARGS` with pipes. `before` is put in front of the command, like `env` or
     `nice`. Without `stdin` there is nothing to read.
     """
+    given = (stdin or "").encode()
+    weak = bool(before) and before == as_nobody_special()
+    if not before or weak:
+        done = forked.run(args, env, given, cwd=cwd, weak=weak, patience=PATIENCE)
+        if done is not None:
+            return _checked(args, done.returncode, done.stdout, done.stderr)
     done = subprocess.run(
         [*before, *COMMAND, *args],
         check=False,
@@ -88,7 +95,7 @@ def run(
         env=dict(env),
         cwd=cwd,
         timeout=PATIENCE,
-        input=(stdin or "").encode(),
+        input=given,
     )
     return _checked(args, done.returncode, done.stdout, done.stderr)
 
@@ -124,22 +131,31 @@ class Terminal:
         tty.setraw(terminal, termios.TCSANOW)  # no echo, no \r: what is read is what was written
         _send_lines_as_typed(terminal)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        self._process = subprocess.Popen(
+        self._pipe: int | None = None
+        stdout = os.dup(terminal)
+        if pipe_stdout:
+            os.close(stdout)
+            self._pipe, stdout = os.pipe()
+        self._process: forked.Process = forked.start(
+            args, env, (terminal, stdout, terminal), cwd=cwd, session=True
+        ) or subprocess.Popen(
             [*COMMAND, *args],
             stdin=terminal,
-            stdout=subprocess.PIPE if pipe_stdout else terminal,
+            stdout=stdout,
             stderr=terminal,
             env=dict(env),
             cwd=cwd,
             start_new_session=True,
         )
         os.close(terminal)
+        os.close(stdout)
+        self._open = [self._screen, *([] if self._pipe is None else [self._pipe])]
         self._seen = b""
         self._out = b""
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._screen, selectors.EVENT_READ)
-        if self._process.stdout is not None:
-            self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        if self._pipe is not None:
+            self._selector.register(self._pipe, selectors.EVENT_READ)
 
     def wait_for(self, text: str) -> None:
         """Read until `text` is on the screen."""
@@ -159,7 +175,7 @@ class Terminal:
             pass
         code = self._process.wait(PATIENCE)
         self.close()
-        piped = self._process.stdout is not None
+        piped = self._pipe is not None
         return _checked(self._args, code, self._out if piped else self._seen, self._seen)
 
     def close(self) -> None:
@@ -167,10 +183,8 @@ class Terminal:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        with contextlib.suppress(OSError):
-            os.close(self._screen)
+        while self._open:
+            os.close(self._open.pop())
 
     def _read(self) -> bool:
         """Take what is there; False when all writers are gone."""

@@ -94,6 +94,10 @@ def hermes_with_checkpoints(user: Path) -> None:
     home.root.rename(user / ".hermes")
 
 
+def claude_code(user: Path) -> None:
+    FOUR[0].make(user / FOUR[0].folder)
+
+
 def example(user: Path) -> None:
     shutil.copytree(ROOT / "examples", user / "examples")
 
@@ -131,6 +135,7 @@ SCENES = {
     "docs/how-to/maintenance.md": Scene(make=sample),
     "docs/how-to/move-sessions.md": Scene(make=sample_and_agents),
     "docs/how-to/prune-sessions.md": Scene(make=sample),
+    "docs/how-to/vault.md": Scene(make=claude_code, now=LATER),
 }
 #: An agent without a page of its own has none to run.
 AGENT_PAGES = {

@@ -24,8 +24,11 @@ from unittest.mock import patch
 import holdfast
 from holdfast.cli.demo_home import build
 from holdfast.cli.show_checkpoints import show_list, show_older, show_projects
+from holdfast.cli.show_growth import show_growth
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
+from holdfast.model.figures import HomeFigures
 from holdfast.model.item import LEGACY, Item
+from holdfast.policy.growth import growth
 from tests.cli import scenes
 from tests.cli.every_command import Said, captured, say
 
@@ -81,6 +84,7 @@ def written() -> Iterator[tuple[str, str]]:
         yield from _of_one_home()
         yield from _of_a_machine()
     yield from _of_checkpoints()
+    yield from _of_growth()
 
 
 def _of_one_home() -> Iterator[tuple[str, str]]:
@@ -127,6 +131,31 @@ def _of_checkpoints() -> Iterator[tuple[str, str]]:
     }.items():
         with standing_still(Path("/"), now):
             yield name, _sections(lambda shown=shown: captured(shown))  # type: ignore[misc]
+
+
+def _of_growth() -> Iterator[tuple[str, str]]:
+    """As values, too: how much room there is depends on the disk."""
+
+    def shown() -> None:
+        for sizes, free in (
+            ((310, 330, 370, 420, 420, 460, 500, 390, 430, 480, 520, 570, 610, 655), 30_000),
+            ((100, 200, 300, 400, 500, 600, 700), 1_500),
+            ((900, 800, 850, 700, 300, 250, 200), 90_000),
+            ((500, 500, 500), 90_000),
+            ((500, 600), 90_000),  # too little is known
+        ):
+            looks = [
+                HomeFigures(
+                    at=scenes.NOW - (len(sizes) - 1 - place) * _DAY,
+                    bytes=size * 10**6,
+                    disk_free=free * 10**6,
+                )
+                for place, size in enumerate(sizes)
+            ]
+            show_growth(growth(looks, scenes.NOW))
+
+    with standing_still(Path("/"), scenes.NOW):
+        yield "growth", _sections(lambda: captured(shown))
 
 
 def _at_all_widths(home: Path, words: str, before: Callable[[], None] = lambda: None) -> str:
@@ -194,7 +223,7 @@ def patched_blocks() -> Iterator[None]:
     """Every file system counts in blocks of the same size here."""
     name = "allocated_bytes"
 
-    def blocks(status: os.stat_result) -> int:
+    def blocks(status: os.stat_result, doubled: object = ()) -> int:
         return -(-status.st_size // _BLOCK) * _BLOCK
 
     modules = [each for key, each in sys.modules.items() if key.startswith("holdfast.")]

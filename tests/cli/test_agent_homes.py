@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.forked import at
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.runner import Result, environment, run
@@ -29,11 +30,6 @@ _HOUR = 3_600.0
 #: When the homes were recorded, and long after.
 _SOON = agent_homes.NOW - 200 * agent_homes.DAY
 LATER = agent_homes.NOW
-CLOCK = """
-import os, time
-_real, _start = time.time, time.time()
-time.time = lambda: float(os.environ["TEST_NOW"]) + _real() - _start
-"""
 
 AGENTS = {each.name: each for each in RECORDED}
 
@@ -44,7 +40,6 @@ class Bench:
 
     agent: AgentHome
     user: Path
-    clock: Path
 
     @property
     def root(self) -> Path:
@@ -62,8 +57,7 @@ class Bench:
         return found
 
     def run(self, *words: str, home: Path | None = None, now: float = LATER) -> Result:
-        env = environment(self.user, PYTHONPATH=str(self.clock), TEST_NOW=str(now))
-        return run(["--home", str(home or self.root), *words], env)
+        return run(["--home", str(home or self.root), *words], environment(self.user, **at(now)))
 
     def ok(self, *words: str, **how: Any) -> Result:
         done = self.run(*words, **how)
@@ -123,10 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def bench(
     request: pytest.FixtureRequest, templates: Callable[[AgentHome], Path], tmp_path: Path
 ) -> Bench:
-    clock = tmp_path / "clock"
-    clock.mkdir()
-    (clock / "sitecustomize.py").write_text(CLOCK)
-    made = Bench(agent=request.param, user=tmp_path / "user", clock=clock)
+    made = Bench(agent=request.param, user=tmp_path / "user")
     made.root.parent.mkdir(parents=True)
     shutil.copytree(templates(request.param), made.root, symlinks=True)
     return made
@@ -157,7 +148,7 @@ def test_reading(bench: Bench) -> None:
 
 
 def test_the_machine_has_it(bench: Bench) -> None:
-    env = environment(bench.user, PYTHONPATH=str(bench.clock), TEST_NOW=str(LATER))
+    env = environment(bench.user, **at(LATER))
     [found] = run(["status", "--json"], env).document["homes"]
     assert (found["kind"], found["home"]) == (bench.agent.name, str(bench.root))
 

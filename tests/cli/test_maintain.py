@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import plistlib
 import re
+import shutil
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api.background import maintain_until_stopped
-from holdfast.model.maintenance import MaintenanceResult
+from holdfast.api.guardian import Listener, watch
+from holdfast.api.machine import Machine as Homes
+from holdfast.model.rounds import LookedAfter
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
+from tests.contract.agent_homes import make_claude
 
 PRUNE = "[sessions]\nauto_prune = true\n"
 ALWAYS = "[maintenance]\nmin_interval_hours = 0.00001\n"
@@ -244,13 +250,13 @@ def test_a_watch_that_sleeps_ends_at_once(used: Machine, ending: signal.Signals)
         process.send_signal(ending)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-    assert json.loads(out) == {"home": str(used.home), "runs": 1, "failed": 0}
+    assert json.loads(out) == {"homes": 1, "runs": 1, "failed": 0}
     assert "Traceback" not in err
 
 
 def test_a_watch_that_sleeps_wakes_when_the_configuration_changes(tmp_path: Path) -> None:
     """Without it the sleep would last a day."""
-    runs: list[MaintenanceResult] = []
+    runs: list[LookedAfter] = []
 
     class Sleeper:
         """It edits the configuration in its first sleep, and must not sleep much longer."""
@@ -268,7 +274,9 @@ def test_a_watch_that_sleeps_wakes_when_the_configuration_changes(tmp_path: Path
             (tmp_path / "config.toml").write_text(PRUNE)
 
     (tmp_path / "config.toml").write_text("")
-    maintain_until_stopped(tmp_path, Sleeper(), on_run=lambda run, _due: runs.append(run))
+    homes = Homes(tmp_path, environ={}, only=tmp_path)
+    listener = Listener(in_words=lambda _: "", looked_after=runs.append)
+    watch(homes, Sleeper(), listener, clock=time.time)
     assert [run.ran for run in runs] == [True, True]
 
 
@@ -299,7 +307,7 @@ def test_a_failing_run_does_not_end_a_watch(used: Machine) -> None:
 
 
 def test_a_watch_of_a_wrong_home_fails_at_once(machine: Machine) -> None:
-    assert machine.run("maintain", "--watch").code == 2
+    assert machine.run("--home", str(machine.home), "maintain", "--watch").code == 2
 
 
 # --- Installing -----------------------------------------------------------------------------------
@@ -324,7 +332,7 @@ def units(machine: Machine) -> Path:
 
 
 def test_the_units_are_shown_and_nothing_is_written(used: Machine) -> None:
-    result = used.ok("maintain", "--install", "systemd", "--dry-run")
+    result = used.ok("--home", str(used.home), "maintain", "--install", "systemd", "--dry-run")
     assert f"{units(used)}/holdfast-maintain.service" in result.words.replace(" ", "")
     assert "OnCalendar=daily" in result.out
     assert "Persistent=true" in result.out
@@ -334,14 +342,14 @@ def test_the_units_are_shown_and_nothing_is_written(used: Machine) -> None:
 
 def test_without_a_terminal_and_without_yes_nothing_is_installed(used: Machine) -> None:
     for scheduler in ("systemd", "cron"):
-        result = used.run("maintain", "--install", scheduler)
+        result = used.run("--home", str(used.home), "maintain", "--install", scheduler)
         assert result.code == 3
         assert "no terminal" in result.err
     assert not units(used).exists()
 
 
 def test_a_no_is_a_no(used: Machine) -> None:
-    with used.terminal("maintain", "--install", "systemd") as terminal:
+    with used.terminal("--home", str(used.home), "maintain", "--install", "systemd") as terminal:
         terminal.wait_for("Install this? [y/N]")
         terminal.type("n\n")
         assert terminal.end().code == 3
@@ -350,7 +358,7 @@ def test_a_no_is_a_no(used: Machine) -> None:
 
 def test_the_timer_is_written_and_turned_on(used: Machine, tools: Path) -> None:
     program(tools / "systemctl", f'echo "$@" >> "{tools}/said"')
-    result = used.ok("maintain", "--install", "systemd", "--yes")
+    result = used.ok("--home", str(used.home), "maintain", "--install", "systemd", "--yes")
     service = (units(used) / "holdfast-maintain.service").read_text()
     assert f'"--home" "{used.home}" "maintain" "--early" "2h"' in service
     assert "WantedBy=timers.target" in (units(used) / "holdfast-maintain.timer").read_text()
@@ -358,19 +366,19 @@ def test_the_timer_is_written_and_turned_on(used: Machine, tools: Path) -> None:
         "--user daemon-reload",
         "--user enable --now holdfast-maintain.timer",
     ]
-    assert "systemctl --user disable --now holdfast-maintain.timer" in result.err
-    again = used.ok("maintain", "--install", "systemd", "--yes")
+    assert f"holdfast --home {used.home} maintain --uninstall systemd" in result.err
+    again = used.ok("--home", str(used.home), "maintain", "--install", "systemd", "--yes")
     assert "replaces the one that is there" in again.words
 
 
 def test_where_systemctl_does_not_work_the_commands_are_told(used: Machine, tools: Path) -> None:
     program(tools / "systemctl", "echo 'Failed to connect to bus' >&2; exit 1")
     used.environment = {**used.environment, "XDG_CONFIG_HOME": str(used.root / "xdg")}
-    result = used.ok("maintain", "--install", "systemd", "--yes")
+    result = used.ok("--home", str(used.home), "maintain", "--install", "systemd", "--yes")
     assert (used.root / "xdg" / "systemd" / "user" / "holdfast-maintain.timer").is_file()
     assert "Failed to connect to bus" in result.err
     assert "systemctl --user enable --now holdfast-maintain.timer" in result.err
-    document = used.json("maintain", "--install", "systemd", "--yes")
+    document = used.json("--home", str(used.home), "maintain", "--install", "systemd", "--yes")
     assert (document["installed"], document["turned_on"]) == (True, False)
     assert len(document["files"]) == 2
 
@@ -402,14 +410,14 @@ def test_the_crontab_line_is_added_and_other_lines_stay(used: Machine, tools: Pa
     program(tools / "crontab", CRONTAB)
     table = tools / "crontab.tab"
     table.write_bytes(b"# mine\n*/5 * * * * true \xff%x")
-    result = used.ok("maintain", "--install", "cron", "--yes")
+    result = used.ok("--home", str(used.home), "maintain", "--install", "cron", "--yes")
     first, second, ours = table.read_bytes().splitlines()
     assert (first, second) == (b"# mine", b"*/5 * * * * true \xff%x")
     assert f"--home {used.home} maintain --early 2h >/dev/null # holdfast-maintain " in (
         ours.decode()
     )
     assert ours.decode() in result.out
-    assert "crontab -e" in result.err
+    assert f"holdfast --home {used.home} maintain --uninstall cron" in result.err
     minute, hour = map(int, ours.split()[:2])
     assert 0 <= minute < 60
     assert 0 <= hour < 6
@@ -422,7 +430,7 @@ def test_installing_again_replaces_the_line_of_the_same_home_only(
     other = used.root / "other 100%"
     used.file(other / "sessions" / "sessions.json")
     for _ in range(2):
-        used.ok("maintain", "--install", "cron", "--yes")
+        used.ok("--home", str(used.home), "maintain", "--install", "cron", "--yes")
         used.ok("--home", str(other), "maintain", "--install", "cron", "--yes")
     lines = (tools / "crontab.tab").read_text().splitlines()
     assert len(lines) == 2
@@ -444,7 +452,7 @@ def test_a_crontab_that_cannot_be_read_is_not_overwritten(used: Machine, tools: 
     program(
         tools / "crontab", 'case "$1" in -l) echo "not allowed" >&2; exit 1 ;; esac; touch "$0.tab"'
     )
-    result = used.run("maintain", "--install", "cron", "--yes")
+    result = used.run("--home", str(used.home), "maintain", "--install", "cron", "--yes")
     assert result.code == 1
     assert "not allowed" in result.err
     assert not (tools / "crontab.tab").exists()
@@ -452,8 +460,95 @@ def test_a_crontab_that_cannot_be_read_is_not_overwritten(used: Machine, tools: 
 
 def test_without_a_crontab_program_the_line_is_told(used: Machine, tools: Path) -> None:
     used.environment = {"PATH": str(tools)}
-    result = used.run("maintain", "--install", "cron", "--yes")
+    result = used.run("--home", str(used.home), "maintain", "--install", "cron", "--yes")
     assert result.code == 1
     assert "maintain --early 2h" in result.words
     assert "There is no `crontab` program here" in result.err
-    assert used.json("maintain", "--install", "cron", "--yes", code=1)["installed"] is False
+    assert (
+        used.json("--home", str(used.home), "maintain", "--install", "cron", "--yes", code=1)[
+            "installed"
+        ]
+        is False
+    )
+
+
+# --- All homes ------------------------------------------------------------------------------------
+
+
+def test_a_watch_of_the_machine_watches_every_home(used: Machine) -> None:
+    make_claude(used.user / ".claude")
+    with watching(used, "--json") as process:
+        seen = lines_until(process, "again at", times=2)
+        for home in (used.home, used.user / ".claude"):
+            assert any(f"watching {home}" in line for line in seen), seen
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+    assert json.loads(out) == {"homes": 2, "runs": 2, "failed": 0}
+
+
+@pytest.fixture
+def inside(used: Machine, tools: Path) -> Inside:
+    for each in ("systemctl", "launchctl"):
+        program(tools / each, f'echo "{each} $@" >> "{tools}/said"')
+    program(tools / "crontab", CRONTAB)
+    return Inside(used)
+
+
+def test_the_service_keeps_running_and_is_taken_away_again(inside: Inside, tools: Path) -> None:
+    used = inside.machine
+    inside.ok("maintain", "--install", "systemd", "--yes")
+    unit = units(used) / "holdfast-watch.service"
+    text = unit.read_text()
+    assert text.count('"holdfast" "maintain" "--watch"\n') == 1
+    for line in ("Restart=on-failure", "NoNewPrivileges=yes", "MemoryMax=", "SuccessExitStatus=4"):
+        assert line in text
+    verified = shutil.which("systemd-analyze") and subprocess.run(
+        ["systemd-analyze", "--user", "verify", unit],
+        env={**used.env(), "XDG_RUNTIME_DIR": str(used.root)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert not verified or "nknown" not in verified.stderr, verified
+    inside.ok("maintain", "--uninstall", "systemd", "--yes")
+    assert not unit.exists()
+    assert "nothing to remove" in inside.ok("maintain", "--uninstall", "systemd", "--yes").out
+    assert (tools / "said").read_text().splitlines() == [
+        "systemctl --user daemon-reload",
+        "systemctl --user enable --now holdfast-watch.service",
+        "systemctl --user disable --now holdfast-watch.service",
+        "systemctl --user daemon-reload",
+    ]
+
+
+def test_launchd_gets_a_file_that_it_can_read(inside: Inside, tools: Path) -> None:
+    used = inside.machine
+    odd = used.root / "a <b> & 'c' é"
+    used.file(odd / "sessions" / "sessions.json")
+    folder = used.user / "Library" / "LaunchAgents"
+    inside.ok("maintain", "--install", "launchd", "--yes")
+    inside.ok("--home", str(odd), "maintain", "--install", "launchd", "--yes")
+    found = {path.name: plistlib.loads(path.read_bytes()) for path in folder.iterdir()}
+    standing = found.pop("holdfast.watch.plist")
+    assert standing["ProgramArguments"][-2:] == ["maintain", "--watch"]
+    assert standing["KeepAlive"] == {"SuccessfulExit": False}
+    [nightly] = found.values()
+    assert nightly["ProgramArguments"][-5:] == ["--home", str(odd), "maintain", "--early", "2h"]
+    assert nightly["StartCalendarInterval"].keys() == {"Hour", "Minute"}
+    inside.ok("maintain", "--uninstall", "launchd", "--yes")
+    assert len(list(folder.iterdir())) == 1
+    said = (tools / "said").read_text()
+    assert f"launchctl bootout gui/{os.getuid()}/holdfast.watch" in said
+
+
+def test_the_line_of_cron_is_taken_away_and_others_stay(inside: Inside, tools: Path) -> None:
+    (tools / "crontab.tab").write_bytes(b"# mine\n")
+    inside.ok("maintain", "--install", "cron", "--yes")
+    inside.ok("--home", str(inside.machine.home), "maintain", "--install", "cron", "--yes")
+    lines = (tools / "crontab.tab").read_text().splitlines()
+    assert "maintain --all-homes --early 2h" in lines[1]
+    inside.ok("maintain", "--uninstall", "cron", "--yes")
+    assert (tools / "crontab.tab").read_text().splitlines() == [lines[0], lines[2]]
+    assert inside.run("maintain", "--uninstall", "cron").code == 0
+    assert inside.run("maintain", "--uninstall", "systemd", "--watch").code == 2

@@ -230,7 +230,7 @@ def _linked(page: Path) -> set[Path]:
 def test_the_readme_is_short() -> None:
     """Whom it is for, a screen and two commands come first, and all of it is read in one go."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) < 150
+    assert len(lines) < 160
     assert lines.index("```console") < 20
     assert "make demo" in "\n".join(lines[:60])
 

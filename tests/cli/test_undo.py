@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.show_plan import for_good
 from holdfast.model.plan import Plan
+from holdfast.model.plan_words import for_good
 from tests.cli.machine import Machine, age, entries
 
 

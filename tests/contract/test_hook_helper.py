@@ -493,6 +493,25 @@ def test_a_helper_whose_socket_was_replaced_ends_and_leaves_the_other_one(hooked
     assert path.is_file()
 
 
+def test_a_helper_is_found_when_it_listens_and_knows_its_socket(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before: a client would be refused, and another socket in its place taken for its own."""
+    found: list[Path] = []
+    listen = socket.socket.listen
+
+    def listening(server: socket.socket, most: int) -> None:
+        found.extend(hooked.folder.glob("*.sock"))
+        listen(server, most)
+
+    monkeypatch.setattr(socket.socket, "listen", listening)
+    hooked.folder.mkdir(mode=0o700)
+    helper = Helper(hooked.folder, idle=0.01)
+    assert helper.run() == 0
+    assert not found
+    assert not [*hooked.folder.glob("*.sock"), *hooked.folder.glob("*.new")]
+
+
 def test_there_is_one_helper_and_it_ends_when_it_is_idle(hooked: Hooked) -> None:
     hooked.folder.mkdir(mode=0o700)
     helper = Helper(hooked.folder, idle=0.3)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlencode
 
 from starlette.testclient import TestClient
 
@@ -89,8 +90,15 @@ class Web:
         self.client.close()
         self.site.close()
 
-    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        found = self.client.get(path, headers=dict(headers or {}))
+    def get(
+        self,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+    ) -> Answer:
+        address = f"{path}?{urlencode(params)}" if params else path
+        found = self.client.get(address, headers=dict(headers or {}))
         return Answer(found.status_code, found.text, found.headers)
 
     def ok(self, path: str) -> Answer:

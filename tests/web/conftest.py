@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import machine, used
+from tests.cli.conftest import half, half_once, machine, pruned, pruned_once, used
 from tests.cli.machine import Machine
 from tests.web.client import Web
 
-__all__ = ["machine", "used", "web"]
+__all__ = ["half", "half_once", "machine", "pruned", "pruned_once", "used", "web"]
 
 
 @pytest.fixture

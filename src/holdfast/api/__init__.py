@@ -13,6 +13,7 @@ loads `capture`, and no session store.
 | `checkpoints`, `capture` | `Checkpoints`; the part of it that takes them |
 | `archive` | `ArchivedSessions`, `Trash` and `Log`: what left the store |
 | `background` | `maintain_in_background`, next to an event loop |
+| `guardian` | `watch`: all homes looked after by one process |
 | `arguments` | ages, sizes and ids as callers write them |
 | `place` | `Place`: where a home is, its settings, the clock |
 """

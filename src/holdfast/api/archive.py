@@ -21,7 +21,7 @@ from holdfast.api.arguments import (
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import StrPath, several
 from holdfast.model.item import Problem
@@ -32,6 +32,7 @@ from holdfast.model.path_map import path_maps
 from holdfast.model.session import (
     Message,
     Search,
+    Session,
     SessionFilter,
     SessionOrder,
     SessionRef,
@@ -49,11 +50,12 @@ from holdfast.value import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestorePlan:
-    """Archived sessions that would be restored to the store. `problems` are bundles that could not
-    be read."""
+    """Archived sessions that would be restored to the store, and `vaulted` ones. `problems` are
+    bundles that could not be read."""
 
     place: Place
     sessions: Sequence[ArchivedSession]
+    vaulted: Sequence[Session] = ()
     problems: Sequence[Problem] = ()
     maps: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,6 +70,7 @@ class RestorePlan:
             clock=place.clock,
             progress=progress,
             maps=self.maps,
+            vaulted=self.vaulted,
         )
         return HomeReport(place=place, report=report)
 
@@ -211,17 +214,36 @@ class ArchivedSessions:
     def plan_restore(
         self, ids: Ids | None = None, *, maps: Mapping[str, StrPath] = MappingProxyType({})
     ) -> RestorePlan:
-        """What would be restored: these sessions, or all of them without `ids`.
+        """What would be restored: these sessions, or all archived ones without `ids`. A session
+        that is not in the archive may be in the vault.
 
         With `maps`, sessions of Claude Code and Codex come back under other paths: those of the
         machine that archived them, and where they are here. Their bundles stay in the archive.
         """
         archive = self._place.home.archive
         problems = archive.problems()
-        sessions = archived(archive, () if ids is None else session_ids(ids))
+        named = () if ids is None else session_ids(ids)
+        vaulted = [found for each in named if (found := self._vaulted(each)) is not None]
+        rest = [each for each in named if not any(v.id.startswith(each) for v in vaulted)]
         return RestorePlan(
-            place=self._place, sessions=sessions, problems=problems, maps=path_maps(maps)
+            place=self._place,
+            sessions=archived(archive, rest) if rest or ids is None else (),
+            vaulted=vaulted,
+            problems=problems,
+            maps=path_maps(maps),
         )
+
+    def _vaulted(self, prefix: str) -> Session | None:
+        """The session of the vault that an id means. The archive has an older one of the same id if
+        it has one at all: what the vault holds was in the home after that."""
+        store = self._place.home.session_store()
+        if store is None or self._place.home.vault is None:
+            return None
+        try:
+            found = store.get(store.resolve(prefix))
+        except (UnknownSessionError, UsageError):
+            return None  # the archive says what is wrong with it
+        return found if found.vaulted else None
 
     def restore(
         self, ids: Ids, *, maps: Mapping[str, StrPath] = MappingProxyType({})

@@ -1,23 +1,19 @@
-"""Maintenance whenever it is due: in a process of its own, or in a thread next to an event loop."""
+"""Maintenance whenever it is due, in a thread next to an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Protocol
 
-from holdfast.api.place import Place, open_place, system_clock
-from holdfast.errors import HoldfastError
-from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain, maintain_opened
+from holdfast.api.place import system_clock
+from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports import Clock
-from holdfast.services.maintain import failed
 
 #: The longest single sleep: a suspended machine does not count the time, and a user who
 #: edits the configuration does not want to wait until tomorrow.
@@ -26,66 +22,6 @@ _NAP = 30.0
 #: says.
 _PAUSE = 1.0
 _log = logging.getLogger("holdfast")
-
-
-class Stop(Protocol):
-    """Ends a watch: a progress that can be asked to stop, which also ends its sleep."""
-
-    def step(self, label: str, done: int, total: int | None) -> None: ...
-
-    def stop_requested(self) -> bool: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
-
-def maintain_until_stopped(
-    home: StrPath,
-    stop: Stop,
-    *,
-    force: bool = False,
-    on_start: Callable[[], None] = lambda: None,
-    on_run: Callable[[MaintenanceResult, float], None] = lambda _result, _due: None,
-    clock: Clock = system_clock,
-    environ: Mapping[str, str] | None = None,
-) -> None:
-    """Run maintenance now, and again whenever it is due, until `stop` is requested.
-
-    It is due at once when the configuration changes in a way that matters here. `force` runs the
-    first time although it is not due. `on_start` is called when this process is the one that
-    watches, `on_run` with every result and the time of the next run.
-
-    Only one process at a time may do this for a home; in a second one it raises `BusyError`. A
-    failed run does not end it.
-    """
-    place = open_place(home, clock=clock, environ=environ)  # raises for a bad configuration
-    gate, watched = place.home.maintenance_gate, ConfigWatch(place.root)
-    place.close()
-    with gate.watching("maintain --watch"):
-        on_start()
-        while not stop.stop_requested():
-            result = _run_once(place.root, stop, force=force, clock=clock, environ=environ)
-            force = force and not result.ran
-            due = next_run(result, random.random())  # noqa: S311 - only to spread runs
-            on_run(result, due)
-            while not stop.stop_requested() and (left := due - clock()) > 0:
-                if watched.changed():
-                    break
-                stop.sleep(min(left, _NAP))
-
-
-def _run_once(
-    root: Path, stop: Stop, *, force: bool, clock: Clock, environ: Mapping[str, str] | None
-) -> MaintenanceResult:
-    """One run, with the settings as they are now."""
-    started_at = clock()
-    place = Place(root, clock=clock, environ=environ)
-    try:
-        home, settings = place.home, place.settings
-    except (HoldfastError, OSError) as error:
-        return failed(str(root), started_at, clock, error)
-    result = maintain_opened(home, settings, clock=clock, force=force, progress=stop)
-    place.close()  # or each run would leave one more home open
-    return result
 
 
 async def maintain_in_background(

@@ -32,7 +32,7 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.checkup import Verification
 from holdfast.model.moment import Duration, seconds
-from holdfast.model.plan import PlanItem
+from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
@@ -91,6 +91,14 @@ class CheckpointRestorePlan:
         """Whether the project already matches the checkpoint, as far as a restore could change
         that."""
         return not (self.preview.written or self.preview.deleted)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would do the same to the same files."""
+        shown = self.preview
+        return fingerprint(
+            self.checkpoint.id, self.paths, shown.written, shown.deleted, sorted(shown.seen.items())
+        )
 
     def apply(self, *, progress: Progress | None = None) -> RestoreReport:
         """Restore it. What changed since the preview is left as it is, and named in `left`."""

@@ -25,6 +25,7 @@ from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
+from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.access import closed
@@ -32,6 +33,7 @@ from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
+from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, Repair
@@ -41,6 +43,7 @@ from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
+from holdfast.model.plan import fingerprint
 from holdfast.model.rewrite import Rewrite
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -59,6 +62,7 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.edited import Edited, look_at_edits
 from holdfast.spine.redo import first_command, to_redo
 from holdfast.spine.undo import Foreseen
+from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
@@ -86,12 +90,23 @@ class UndoPlan:
         something other than what they did last."""
         return bool(self.foreseen or self.since or self.unexpected)
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would bring back the same, over the same files."""
+        return fingerprint(
+            self.operation.id,
+            [each.key for each in self.removals],
+            [(key, each.seen) for key, each in self.foreseen.items()],
+            [(key, each.now) for key, each in self.edited.items()],
+            [each.id for each in self.since],
+        )
+
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo exactly this operation."""
         return undo(self.place, self.operation.id, progress=progress)
 
 
-class Home(SessionRetention, SessionExchange, SessionEdits):
+class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     """The home of an agent. `holdfast.open` opens one; use it with `with`, or `close` it."""
 
     def __init__(self, place: Place) -> None:
@@ -218,6 +233,16 @@ class Home(SessionRetention, SessionExchange, SessionEdits):
                 prices=settings.prices(),
                 progress=progress,
             )
+
+    def alarms(self) -> Sequence[Alarm]:
+        """What grew too fast here while `maintain --watch` ran: what still does first, then the
+        latest."""
+        return AlarmFile(self._place.state).read()
+
+    def written_to(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The folders that the agent writes to, and the names of its programs."""
+        home = self._place.home
+        return tuple(map(str, home.written_to)), tuple(home.programs)
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
         """What the sessions and their files add up to. Looks at no session one by one."""

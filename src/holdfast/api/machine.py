@@ -23,8 +23,9 @@ from holdfast.errors import (
     UsageError,
     whose_bug,
 )
+from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
-from holdfast.homes.registry import kind_of
+from holdfast.homes.registry import kind_of, state_folder
 from holdfast.model.arguments import (
     MOST_NAMED,
     ambiguous,
@@ -37,13 +38,17 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
+    from holdfast.api.budget import MachineBudget
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
+    from holdfast.config.guardian import GuardianSettings
     from holdfast.homes.kind import Kind
+    from holdfast.model.alarm import Alarm
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
@@ -162,8 +167,11 @@ class Machine:
         clock: Clock | None = None,
         command: str | None = None,
         agents: Collection[str] | None = None,
+        only: Path | None = None,
     ) -> None:
+        """With `only`, the one home in that folder."""
         self._agents = agents
+        self._only = only
         self._user_home = user_home
         self._environ = environ
         self._overrides = overrides
@@ -195,6 +203,8 @@ class Machine:
     @cached_property
     def looked_at(self) -> Sequence[Path]:
         """Where homes may be: the usual places, and those that environment variables name."""
+        if self._only is not None:
+            return (self._only,)
         return usual_homes(self._user_home, self._environ)
 
     @property
@@ -237,14 +247,19 @@ class Machine:
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        place = self.unchecked_place(home)
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def unchecked_place(self, home: AgentHome) -> Place:
+        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
+        neither is opened."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )
-        place = self._places[home.path].checked()
-        place.check_settings()
-        _ = place.home
-        return place
+        return self._places[home.path].checked()
 
     def open(self, home: AgentHome) -> Home:
         """One of the homes, with everything that can be done to it. Closed with the machine."""
@@ -252,11 +267,19 @@ class Machine:
 
         return Home(self.place(home))
 
-    def look(self, what: Callable[[Place], _T]) -> Looked[_T]:
-        """Ask every home the same. What is wrong with the question itself is raised."""
+    def one_look(self) -> AbstractContextManager[None]:
+        """Inside, what is in a home is looked at once, however often it is asked for. Only for code
+        that changes nothing."""
+        return one_look()
+
+    def look(
+        self, what: Callable[[Place], _T], *, homes: Collection[AgentHome] | None = None
+    ) -> Looked[_T]:
+        """Ask every home the same, or only these. What is wrong with the question itself is
+        raised."""
         seen: list[tuple[AgentHome, _T]] = []
-        unread = list(self.unread)
-        for home in self.homes:
+        unread = list(self.unread) if homes is None else []
+        for home in self.homes if homes is None else homes:
             try:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
@@ -267,6 +290,75 @@ class Machine:
             except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
                 unread.append(UnreadHome(path=home.path, error=_bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
+
+    # --- The machine itself -----------------------------------------------------------------------
+
+    def own_place(self) -> Place | None:
+        """Where Holdfast's own home is, whose configuration says what holds for the machine; None
+        when there is none. A home of Holdfast's that was picked alone is that home."""
+        only = self._only
+        picked = only is not None and (kind := kind_of(only)) is not None and kind.name == OWN.name
+        usual = usual_places_of(self._user_home, self._environ)[OWN.name]
+        root = only if only is not None and picked else usual
+        if not root.is_dir():
+            return None
+        return Place(root, clock=self._clock, command=self._command, environ=self._overrides)
+
+    @property
+    def guardian(self) -> GuardianSettings:
+        """What the machine is kept to. A configuration that is wrong keeps it to nothing: whoever
+        opens that home says what is wrong."""
+        from holdfast.config.guardian import GuardianSettings  # noqa: PLC0415 - no list needs it
+        from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
+
+        try:
+            own = self.own_place()
+            path = None if own is None else own.config_file
+            return load(path, self._overrides or {}).guardian
+        except HoldfastError as error:
+            import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
+
+            message = f"what holds for the machine is not known: {error.message}"
+            logging.getLogger("holdfast").log(logging.ERROR, message)
+            return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all homes are meant, and not those of some agents or a single one."""
+        return self._agents is None and self._only is None
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock or system_clock
+
+    def set_aside(self) -> Sequence[Path]:
+        """See that `reserve_mb` are set aside on the disk of each home, for when it is full. The
+        folders in which that was done now."""
+        from holdfast.stores.reserve import set_aside  # noqa: PLC0415 - no list needs it
+
+        found = [state for home in self.homes if (state := _own_folder(home)) is not None]
+        return set_aside(found, self.guardian.reserve_bytes)
+
+    def plan_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """What would go so that all homes together fit the budget, `max_total_size_mb` in
+        [guardian]. Without one, nothing."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).plan()
+
+    def keep_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """Make room so that all homes together fit the budget. What goes is in the log of its home;
+        what went to the trash comes back with `undo`."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).keep()
+
+    def alarms(self) -> Sequence[Alarm]:
+        """What grew too fast in any home while `maintain --watch` ran: what still does first, then
+        the latest. Reads a small file of each home."""
+        looked = self._ask(lambda home: home.alarms())
+        found = [alarm for _, alarms in looked.seen for alarm in alarms]
+        return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     # --- Seeing -----------------------------------------------------------------------------------
 
@@ -312,6 +404,12 @@ class Machine:
         status = self.status(progress=progress)
         return overview(self, status, now=(self._clock or system_clock)())
 
+    def last_overview(self) -> MachineOverview | None:
+        """What was noted at the last look; None before the first. Looks at no session."""
+        from holdfast.api.overview import last_overview  # noqa: PLC0415 - as above
+
+        return last_overview(self)
+
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
         return self._ask(lambda home: home.stats(progress=progress))
@@ -338,22 +436,30 @@ class Machine:
         archived: bool = False,
         openings: bool = False,
         by_agent: bool = False,
+        homes: Collection[AgentHome] | None = None,
     ) -> MachinePage:
-        """One page of the sessions of all homes, or of those in their archives. With `by_agent`
-        those of each agent stand together, the agents from A to Z."""
+        """One page of the sessions of all homes, or only of `homes`, or of those in their archives.
+        With `by_agent` those of each agent stand together, the agents from A to Z."""
+        # Of one home the store itself skips what comes before the page.
+        alone = len(self.homes if homes is None else homes) == 1
+        skipped, offset = (offset, 0) if alone else (0, offset)
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
             if not archived:
-                return SessionView(place).list_sessions(wanted, order_by=order_by, limit=most)
+                return SessionView(place).list_sessions(
+                    wanted, order_by=order_by, limit=most, offset=skipped
+                )
             from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
 
-            return ArchivedSessions(place).page(wanted, order_by=order_by, limit=most)
+            return ArchivedSessions(place).page(
+                wanted, order_by=order_by, limit=most, offset=skipped
+            )
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
-            looked = self.look(page)
+            looked = self.look(page, homes=homes)
         found = [
             FoundSession(home=home, session=session, page=page, archived=bundle)
             for home, page in looked.seen
@@ -385,8 +491,14 @@ class Machine:
 
         return ArchivedSessions(self.place(home)).openings(bundles)
 
-    def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
-        """Find messages by their words in all homes, or in their archives."""
+    def search_sessions(
+        self,
+        asked: Search,
+        *,
+        archived: bool = False,
+        homes: Collection[AgentHome] | None = None,
+    ) -> MachineSearch:
+        """Find messages by their words in all homes, or only in `homes`, or in their archives."""
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
@@ -397,7 +509,7 @@ class Machine:
             return ArchivedSessions(place).search_sessions(wider)
 
         with one_look():
-            looked = self.look(search)
+            looked = self.look(search, homes=homes)
         hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
         hits.sort(key=lambda each: each[1].score, reverse=True)
         return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)
@@ -418,7 +530,9 @@ class Machine:
         begin_so: list[_Candidate] = []
         total = 0
         unread: Sequence[UnreadHome] = ()
-        for has in (_in_store,) * store + (_in_archive,) * archive:
+        # What comes back may be in the vault: that is a store which a look sees like any other.
+        vault = archive and not store
+        for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
             looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
             found = [
@@ -560,6 +674,16 @@ def _in_store(place: Place, prefix: str) -> _Begun:
         return _Begun(newest=newest, total=store.count(wanted))
 
 
+def _in_vault(place: Place, prefix: str) -> _Begun:
+    """The same for sessions that only the vault of a home has."""
+    store = SessionView(place).session_store
+    if store is None or place.home.vault is None:
+        return _Begun()
+    found = store.find(SessionFilter(id_prefix=prefix, vaulted=True))
+    newest = [(each.id, each.last_active_at) for each in found[:MOST_NAMED]]
+    return _Begun(newest=newest, total=len(found))
+
+
 def _near(place: Place, prefix: str) -> str | None:
     """What the store of a home takes the id for, if it has one like it."""
     store = SessionView(place).session_store
@@ -593,6 +717,15 @@ def _agent_home(
         name=kind.name if is_usual else str(path),
         label=kind.name if is_usual else f"{kind.name}/{label or path.name}",
     )
+
+
+def _own_folder(home: AgentHome) -> Path | None:
+    """Where our own files are in a home. A link would lead out of it."""
+    try:
+        state = state_folder(home.path)
+    except (HoldfastError, OSError):
+        return None
+    return None if state != home.path and state.is_symlink() else state
 
 
 def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:

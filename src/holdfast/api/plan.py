@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -10,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
-from holdfast.errors import PlanFileError
+from holdfast.errors import PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
 from holdfast.model.item import Inventory, Problem
@@ -22,7 +23,7 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
-from holdfast.stores.plan_file import load, save
+from holdfast.stores.plan_file import document, load, save
 from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
@@ -68,6 +69,11 @@ class HomePlan:
         return self.plan.bytes
 
     @property
+    def fingerprint(self) -> str:
+        """Equal for plans that do the same: a person who agreed to one agreed to the other."""
+        return self.plan.fingerprint
+
+    @property
     def shortfalls(self) -> tuple[Shortfall, ...]:
         """Caps that the plan cannot meet, and what prevents it."""
         return self.plan.shortfalls
@@ -84,6 +90,10 @@ class HomePlan:
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
         save(self.plan, file_path(path, "A plan file"))
+
+    def document(self) -> builtins.bytes:
+        """What `save` writes: for whoever sends the plan somewhere instead."""
+        return document(self.plan)
 
     def to_json(self) -> dict[str, Any]:
         return self.plan.to_json()
@@ -168,6 +178,16 @@ class HomeReport:
         if self.operation is None:
             return NOTHING
         return f"{did or 'Nothing had to be done'} (operation {self.operation})."
+
+
+def expect_same(agreed: str, now: str) -> None:
+    """Raise `StalePlanError` unless the fingerprint that a person agreed to is that of the plan as
+    it is now. Another tab, a command or an agent may have been quicker."""
+    if agreed != now:
+        raise StalePlanError(
+            "This changed since you looked at it. Nothing was done.",
+            hint="Look at it as it is now, and decide again.",
+        )
 
 
 def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:

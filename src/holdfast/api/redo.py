@@ -8,7 +8,7 @@ from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import Operation
-from holdfast.model.plan import PlanItem
+from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Progress
 from holdfast.spine import redo
@@ -26,6 +26,12 @@ class RedoPlan:
     command: str
     planned: HomePlan
     foreseen: Mapping[str, Foreseen]
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that would do the same, to the same files."""
+        files = [(key, each.seen) for key, each in self.foreseen.items()]
+        return fingerprint(self.planned.fingerprint, files)
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Do exactly this again. What changed since is skipped and reported."""

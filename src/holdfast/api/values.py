@@ -1,5 +1,7 @@
 """What methods of the API answer with, for the annotations of callers."""
 
+from holdfast.policy.remedy import Freeable, Remedy
+from holdfast.policy.remedy import together as freeable_together
 from holdfast.services.checkpoint_status import CheckpointStatus
 from holdfast.services.doctor import Diagnosis
 from holdfast.services.exchange.session_export import ExportReport
@@ -18,9 +20,12 @@ __all__ = [
     "Edited",
     "ExportReport",
     "Foreseen",
+    "Freeable",
     "HomeStats",
     "HomeStatus",
     "ImportReport",
+    "Remedy",
     "StepPlan",
     "WatchStep",
+    "freeable_together",
 ]

@@ -223,6 +223,19 @@ class Invocation:
             agents=None if self.agent is None else (self.agent,),
         )
 
+    def machine_of(self, home: Path) -> Machine:
+        """The same with one home."""
+        from holdfast.api.machine import Machine
+
+        return Machine(
+            self.user_home,
+            environ=os.environ,
+            overrides=os.environ,
+            clock=self.clock,
+            command=self.command_line,
+            only=home,
+        )
+
     def several(self) -> Machine | None:
         """All homes, when none is named and there are several; None when one home is meant."""
         if self.chosen_home is not None:

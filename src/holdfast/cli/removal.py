@@ -17,10 +17,11 @@ from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
-from holdfast.cli.show_plan import amount, is_archiving, show_plan, show_report, what_undo_can
+from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
+from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
 from holdfast.model.text import one_line
 from holdfast.value import dataclass
@@ -176,8 +177,8 @@ def _ask(plan: Plan, undo: str) -> DeclinedError | None:
     if is_archiving(plan):
         back = f"`{undo}` or `holdfast sessions restore` can bring it all back."
         return asked(f"Archive {amount(plan.removals)}?", "archived", facts=[back])
-    undo = what_undo_can(plan.removals, undo)
-    return asked(f"Remove {amount(plan.removals)}?", "removed", facts=[undo])
+    fact = what_undo_can(plan.removals, f"`{undo}`")
+    return asked(f"Remove {amount(plan.removals)}?", "removed", facts=[fact])
 
 
 def asked(

@@ -30,6 +30,11 @@ def filter_options(function: _Function) -> _Function:
         click.option(
             "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
         ),
+        click.option(
+            "--vaulted/--not-vaulted",
+            default=None,
+            help="Only sessions that their agent deleted and the vault holds, or only the others.",
+        ),
         click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
     ):
         function = option(function)
@@ -116,6 +121,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),
+        vaulted=flags.get("vaulted"),
         agent_archived=flags["agent_archived"],
         min_messages=flags["min_messages"],
         max_messages=flags["max_messages"],

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
 from holdfast.cli.output import bar, name, say, suggest, table
-from holdfast.model.item import LEFTOVER, SESSION
+from holdfast.cli.show_growth import lines_of, show_growth
+from holdfast.cli.what_helps import show_threats, show_what_helps
+from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome
     from holdfast.api.values import HomeStatus
-    from holdfast.model.plan import Outlook
+    from holdfast.model.figures import Growth
 
     Seen = tuple[AgentHome, HomeStatus]
 
@@ -28,6 +30,8 @@ _AROUND = 9
 _TIGHT = 5
 #: Those that name projects.
 PROJECT_LINES = 4
+#: Those that say what agents will delete.
+_THREAT_LINES = 2
 _FEWEST = 5
 _MOST_TROUBLES = 3
 _NUMBERS = ("sessions", "in use", "size", "leftovers", "in trash", "policy frees")
@@ -63,13 +67,15 @@ class _Figures:
 _NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
 
 
-def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
+def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> None:
     """On a terminal, the homes that do not fit on the screen share a line. `below` are lines that
     the caller adds."""
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
     troubled = _troubled(seen)
+    threatened = any(status.threat for _, status in seen)
+    below += lines_of(growth) + _THREAT_LINES * threatened
     most, tight = _most(len(lines), below, len(troubled))
     shown, rest = lines[:most], lines[most:]
     if rest:
@@ -88,10 +94,12 @@ def show_machine(seen: Sequence[Seen], *, below: int = 0) -> None:
             "" if last else bar(share, _NARROW),
         )
     say(rows)
+    show_growth(growth)
     if not tight:
         say()
     _show_troubles(troubled)
-    _show_what_helps(seen, tight=tight)
+    show_what_helps(seen, tight=tight)
+    show_threats(seen)
 
 
 def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
@@ -131,7 +139,7 @@ def _figures(status: HomeStatus) -> _Figures:
         sessions=sessions_in(status),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
         size=inventory.total_bytes,
-        leftovers=_leftovers(status),
+        leftovers=status.freeable.leftovers,
         trash=inventory.trash_bytes,
         frees=status.outlook.frees if status.outlook else 0,
     )
@@ -142,15 +150,6 @@ def sessions_in(status: HomeStatus) -> int:
     if status.store:
         return status.store.sessions
     return sum(item.kind == SESSION for item in status.inventory.items)
-
-
-def _bytes(status: HomeStatus, kind: str) -> int:
-    return sum(item.bytes for item in status.inventory.items if item.kind == kind)
-
-
-def _leftovers(status: HomeStatus) -> int:
-    """Those that could leave: nothing does where nothing may be changed."""
-    return 0 if status.inventory.read_only else _bytes(status, LEFTOVER)
 
 
 def agent_label(label: str, status: HomeStatus) -> str:
@@ -174,67 +173,3 @@ def _show_troubles(troubled: Sequence[tuple[AgentHome, int]]) -> None:
 def _troubles(status: HomeStatus) -> int:
     """What is so in every home of an agent needs nobody's attention."""
     return sum(not each.usual for each in status.problems) + len(status.unfinished)
-
-
-def _show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
-    """The one command that gives back most, by bytes. Leftovers are named when they are more than
-    all sessions: they go only when somebody says how long they are to stay. `tight` is a sentence
-    of one line and a command."""
-    would = {home: status.outlook for home, status in seen if status.outlook}
-    frees = {home: outlook.bytes for home, outlook in would.items()}
-    trash = {home: status.inventory.trash_bytes for home, status in seen}
-    left = {home: _leftovers(status) for home, status in seen}
-    sessions = sum(_bytes(status, SESSION) for _, status in seen)
-    large = sum(left.values()) > sessions
-    most = max(sum(each.values()) for each in (frees, trash, *([left] if large else [])))
-    if most and sum(frees.values()) == most:
-        words = would_words([*would.values()])
-        say("To see what the policy would remove:" if tight else f"{words} Have a look first:")
-        suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        if not tight:
-            say("What is removed stays in the trash; add --now to free the space at once.")
-    elif most and sum(trash.values()) == most:
-        say(f"{format_bytes(most)} is in the trash. To free the space now, for good:")
-        suggest(f"holdfast trash empty {_where(trash)}")
-    elif most and tight:
-        home = max(left, key=lambda each: left[each])
-        say(f"{format_bytes(most)} is leftovers, most of it in {home.label}. To see what they are:")
-        suggest(f"holdfast status --home {quoted(home.name)}")
-    elif most:
-        home = max(left, key=lambda each: left[each])
-        say(
-            f"{format_bytes(most)} is leftovers that no session needs, such as logs, caches and "
-            f"copies of programs, most of it in {home.label}. To see what they are:"
-        )
-        suggest(f"holdfast status --home {quoted(home.name)}")
-        say("They stay until you say how long to keep them. To have them pruned after 30 days:")
-        flag = f"--home {quoted(home.name)}"
-        suggest(f"holdfast {flag} config set sessions.leftovers_retention_days 30")
-        if any(frees.values()):
-            say(would_words([*would.values()]))
-            suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-    elif seen:
-        home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
-        said = "" if tight else "Nothing here exceeds the policy. "
-        say(f"{said}Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
-
-
-def would_words(outlooks: Sequence[Outlook]) -> str:
-    """What the policy would remove, and what that frees: on the disk, and inside databases of
-    agents, whose files do not shrink."""
-    items = format_count(sum(each.removals for each in outlooks), "item")
-    frees = sum(each.frees for each in outlooks)
-    in_rows = format_bytes(sum(each.in_rows for each in outlooks))
-    databases = sum(bool(each.in_rows) for each in outlooks)
-    whose = "the agent's database, which uses" if databases == 1 else "agents' databases, which use"
-    inside = f"{in_rows} inside {whose} it again" if databases else ""
-    parts = [format_bytes(frees)] if frees or not inside else []
-    free = ", and ".join([*parts, inside] if inside else parts)
-    return f"The policy would remove {items} and free {free}."
-
-
-def _where(sizes: Mapping[AgentHome, int]) -> str:
-    """The flag for the homes in which there is something to free."""
-    homes = [home for home, size in sizes.items() if size]
-    return f"--home {quoted(homes[0].name)}" if len(homes) == 1 else "--all-homes"

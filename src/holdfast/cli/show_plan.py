@@ -3,116 +3,42 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, name, say, styled, suggest, table
 from holdfast.cli.show_edits import plan_edits
-from holdfast.model.item import (
-    ARCHIVED,
-    ARCHIVED_FILES,
-    CHECKPOINT,
-    FILES,
-    LEFTOVER,
-    LEGACY,
-    PUSHED,
-    REQUEST_DUMP,
-    SESSION,
-    TRANSCRIPT,
-    TRASH,
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.plan_words import (
+    amount,
+    for_good,
+    freed_words,
+    gone_for_good,
+    grouped,
+    is_archiving,
+    kind_name,
+    shortfall_words,
+    shown_name,
+    why_kept,
 )
-from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
-#: What a log takes that is worth a word, in bytes.
-_MUCH_LOG = 10_000
-
-_KIND_NAMES = {
-    SESSION: "sessions",
-    TRANSCRIPT: "transcripts",
-    REQUEST_DUMP: "request dumps",
-    TRASH: "trash",
-    ARCHIVED: "archived sessions",
-    ARCHIVED_FILES: "archived files",
-    FILES: "files of sessions",
-    CHECKPOINT: "checkpoints",
-    LEGACY: "older checkpoints",
-    LEFTOVER: "leftovers",
-    PUSHED: "pushed checkpoints",
-}
 #: What an item takes on the disk. A list has the size of what was said, which may be less, as in a
 #: database with its indexes, or more, where that is compressed.
 ON_DISK = "on disk"
 _EXAMPLES = 5
 _MOST_GROUPS = 8
 _WORTH_A_LINE = 1024 * 1024
-K = TypeVar("K")
+_BY_CAP = (
+    "A size cap does not use the trash, because the trash counts towards the cap. "
+    "--use-trash moves what the cap removes to the trash."
+)
 _AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
-
-
-def kind_name(kind: str) -> str:
-    return _KIND_NAMES.get(kind, kind)
-
-
-def shown_name(item: PlanItem | Outcome) -> str:
-    """What people know an item by. The id of a copy in the trash begins with where it lies."""
-    operation, _, rest = item.id.partition("/")
-    known = rest.partition("/")[2]
-    if item.kind != TRASH or not known:
-        return item.id
-    return f"{known} (removed by operation {operation})"
-
-
-def amount(items: Sequence[PlanItem]) -> str:
-    """`412 items, 61.2 MB`."""
-    return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
-
-
-def for_good(items: Sequence[PlanItem]) -> str:
-    """How much of this cannot be undone, as a sentence; empty when all of it can."""
-    final = _final(items)
-    if not final:
-        return ""
-    if len(final) == len(items):
-        return "This cannot be undone."
-    return f"{amount(final)} of it cannot be undone."
-
-
-def _final(items: Sequence[PlanItem]) -> list[PlanItem]:
-    """What leaves for good. What goes into the archive with its session comes back with it."""
-    archived = {item.id for item in items if item.action is Action.ARCHIVE}
-    return [item for item in items if not item.undoable and item.goes_with not in archived]
-
-
-def by_cap(items: Sequence[PlanItem]) -> str:
-    """Why a cap removes for good, and how to keep it from doing so; empty when none does."""
-    if not any(each.gone_by_cap for each in items):
-        return ""
-    return (
-        "A size cap does not use the trash, because the trash counts towards the cap. "
-        "--use-trash moves what the cap removes to the trash."
-    )
-
-
-def what_undo_can(items: Sequence[PlanItem], undo: str = "holdfast undo") -> str:
-    """What can be undone and what cannot, as a sentence: for a question. `undo` is the command."""
-    warning = for_good(items)
-    if not warning:
-        return f"`{undo}` can bring it all back until the trash is emptied."
-    if any(each.gone_by_cap for each in items):
-        warning += " A size cap does not use the trash."
-    if len(_final(items)) == len(items):
-        return warning
-    return f"{warning} `{undo}` can bring back the rest."
-
-
-def is_archiving(plan: Plan) -> bool:
-    return any(item.action is Action.ARCHIVE for item in plan.removals)
 
 
 def show_plan(
@@ -138,8 +64,8 @@ def show_plan(
         show_items(removals, plan.made_at, all_items=all_items)
         if not asks and (warning := for_good(removals)):
             say(styled(warning, style="yellow"))
-        if why := by_cap(removals):
-            say(styled(why, style="yellow"))
+        if any(each.gone_by_cap for each in removals):
+            say(styled(_BY_CAP, style="yellow"))
     elif not plan.ends and not plan.edits:
         say(f"Nothing to {verb}.")
     plan_edits(plan.edits)
@@ -154,7 +80,7 @@ def show_plan(
     _show_beside(plan)
     for shortfall in plan.shortfalls:
         say()
-        say(styled(_in_words(shortfall), style="yellow"))
+        say(styled(shortfall_words(shortfall), style="yellow"))
 
 
 def _show_beside(plan: Plan) -> None:
@@ -196,7 +122,7 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
         front=("source",) if paths else (),
         drops=("what",) if paths else ("source",),
     )
-    groups = _grouped(items, lambda i: (i.kind, i.source, i.rule))
+    groups = grouped(items, lambda i: (i.kind, i.source, i.rule))
     shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]
     for (kind, source, rule), members in shown:
         rows.add_row(
@@ -215,28 +141,9 @@ def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_i
 def _show_rules(items: Sequence[PlanItem]) -> None:
     rows = table("items", ON_DISK, "why", right=("items", ON_DISK))
     rows.show_header = False
-    for rule, members in _grouped(items, _why_kept):
+    for rule, members in grouped(items, why_kept):
         rows.add_row(f"{len(members):,}", format_bytes(sum(i.bytes for i in members)), rule)
     say(rows)
-
-
-def _why_kept(item: PlanItem) -> str:
-    """The rule. What was only used lately is not in use any more as people understand it."""
-    if item.reason.startswith("in use: used "):
-        return "used within the last day"
-    if item.reason.startswith("in use: touched "):
-        return "touched lately (idle_hours)"
-    return item.rule
-
-
-def _grouped(
-    items: Iterable[PlanItem], key: Callable[[PlanItem], K]
-) -> list[tuple[K, list[PlanItem]]]:
-    """Groups by key, the largest first."""
-    groups: dict[K, list[PlanItem]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return sorted(groups.items(), key=lambda pair: -sum(item.bytes for item in pair[1]))
 
 
 def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> None:
@@ -257,19 +164,6 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
     hidden = len(items) - len(shown)
     if hidden:
         say(styled(f"… and {hidden:,} more; --all lists them with their reasons.", style="dim"))
-
-
-def _in_words(shortfall: Shortfall) -> str:
-    by_bytes = shortfall.cap.startswith("max_total_size")
-
-    def quantity(number: int) -> str:
-        return format_bytes(number) if by_bytes else format_count(number, "item")
-
-    held = ", ".join(f"{why} ({quantity(much)})" for why, much in shortfall.held_by.items())
-    return (
-        f"The cap {shortfall.cap} of {quantity(shortfall.limit)} cannot be met: "
-        f"{quantity(shortfall.remaining)} remain. What stays: {held}."
-    )
 
 
 def show_report(
@@ -362,16 +256,6 @@ def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) ->
     return line.append(f"  (operation {report.operation})", style="dim")
 
 
-def freed_words(reports: Iterable[Report], now: str = "") -> str:
-    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters."""
-    every = list(reports)
-    freed = sum(report.bytes_freed for report in every)
-    log = sum(report.log_bytes for report in every)
-    matters = freed and log >= max(_MUCH_LOG, freed // 10)
-    less = f", less {format_bytes(log)} for the log" if matters else ""
-    return f"{format_bytes(freed)}{now}{less}"
-
-
 def _show_freed(report: Report, home_flag: str) -> None:
     of_rows = format_bytes(report.bytes_of_rows)
     if not report.bytes_in_trash:
@@ -394,7 +278,7 @@ def _show_gone(report: Report, plan: Plan) -> None:
     removed = {(o.kind, o.id) for o in report.outcomes if o.result is Result.REMOVED}
     gone = [item for item in plan.removals if (item.kind, item.id) in removed]
     # Where all of it goes for good, the plan or the question has just said so.
-    if (warning := for_good(gone)) and len(_final(plan.removals)) < len(plan.removals):
+    if (warning := for_good(gone)) and len(gone_for_good(plan.removals)) < len(plan.removals):
         say(styled(warning, style="yellow"))
 
 

@@ -123,14 +123,14 @@ class Choice(Kind):
 
     def __init__(self, *choices: str) -> None:
         self.allowed = ", ".join(f'`"{choice}"`' for choice in choices)
-        self._choices = choices
+        self.choices = choices
 
     def read(self, value: object) -> Value:
-        if isinstance(value, str) and value in self._choices:
+        if isinstance(value, str) and value in self.choices:
             return value
-        close = nearest(value, self._choices) if isinstance(value, str) else None
+        close = nearest(value, self.choices) if isinstance(value, str) else None
         advice = f'; did you mean "{close}"?' if close else ""
-        *words, last = (f'"{choice}"' for choice in self._choices)
+        *words, last = (f'"{choice}"' for choice in self.choices)
         reason = f"expected {', '.join(words)} or {last}, found {found(value)}{advice}"
         raise WrongValueError(reason)
 

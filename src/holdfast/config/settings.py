@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.guardian import GuardianSettings
 from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
@@ -19,6 +20,7 @@ from holdfast.config.storage import (
     McpSettings,
     NotifySettings,
     StoreSettings,
+    VaultSettings,
 )
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
@@ -36,7 +38,7 @@ GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
 #: The tables that, with the top of the file, decide what maintenance does.
-_UPKEEP = (SESSIONS, "checkpoints", "archive")
+_UPKEEP = (SESSIONS, "checkpoints", "archive", "vault", "guardian")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
@@ -93,6 +95,8 @@ class Settings:
     maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    guardian: GuardianSettings = field(default_factory=GuardianSettings)
+    vault: VaultSettings = field(default_factory=VaultSettings)
     notify: NotifySettings = field(default_factory=NotifySettings)
     mcp: McpSettings = field(default_factory=McpSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
@@ -130,6 +134,19 @@ class Settings:
         section: Any = getattr(self, table)
         changes: dict[str, Any] = {table: replace(section, **own)}
         return replace(self, **changes)
+
+    def changed_for(self, table: str, name: str, given: Mapping[str, object]) -> Settings:
+        """The same for the keys that a table sets for one source, [sessions.source.NAME]. A value
+        of None takes a key back, so that the source has what holds for all."""
+        values = dict(next((each.values for each in self._own(table) if each.name == name), ()))
+        for own_key, value in given.items():
+            values.pop(own_key, None)
+            if value is not None:
+                shown = f"{table}.source.{name}.{own_key}"
+                values[own_key] = checked(table, own_key, value, shown)
+        rest = tuple(each for each in self.own if (each.table, each.name) != (table, name))
+        own = Own(table=table, name=name, values=tuple(values.items()))
+        return replace(self, own=(*rest, own) if values else rest)
 
     def policy(self, use_trash: bool = True) -> Policy:
         """Which sessions stay. The planner refuses an empty policy."""
@@ -183,6 +200,10 @@ class Settings:
         return Policy(
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
         )
+
+    def vault_policy(self, use_trash: bool = True) -> Policy:
+        """What stays in the vault. Empty: everything does."""
+        return Policy(everywhere=self.vault.limits(), pins=self.sessions.pins, use_trash=use_trash)
 
     def checkpoint_policy(
         self, *, use_trash: bool = True, keep_orphans: bool = False
@@ -278,6 +299,8 @@ BY_TABLE: dict[str, dict[str, Key]] = {
     "maintenance": keys_of(MaintenanceSettings, "maintenance"),
     "store": keys_of(StoreSettings, "store"),
     "archive": keys_of(ArchiveSettings, "archive"),
+    "guardian": keys_of(GuardianSettings, "guardian"),
+    "vault": keys_of(VaultSettings, "vault"),
     "notify": keys_of(NotifySettings, "notify"),
     "mcp": keys_of(McpSettings, "mcp"),
     GUARD: keys_of(GuardSettings, GUARD),

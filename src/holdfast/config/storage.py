@@ -1,5 +1,5 @@
-"""[store], [checkpoints], [archive], [maintenance], [notify] and [mcp]: what else a home keeps and
-where, its upkeep, and who may ask for changes."""
+"""[store], [checkpoints], [archive], [vault], [maintenance], [notify] and [mcp]: what else a home
+keeps and where, its upkeep, and who may ask for changes."""
 
 from __future__ import annotations
 
@@ -250,6 +250,47 @@ class ArchiveSettings:
 
     def limits(self) -> Limits:
         """Which archived sessions stay; empty when all do."""
+        return Limits(
+            rules=Rules(max_age=self.retention_days * DAY or None),
+            caps=Caps(max_bytes=self.max_total_size_mb * MEGABYTE or None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultSettings:
+    """[vault]."""
+
+    enabled: bool = key(
+        Flag(),
+        False,
+        "Whether maintenance keeps second names of the sessions of another agent, so that what",
+        "the agent deletes by itself is not lost. They take no space while the agent has them.",
+    )
+    cold_days: float = key(
+        _DAYS,
+        7,
+        "Compress a session this many days after its agent deleted it. 0 does so at once.",
+    )
+    url: str = key(
+        StoreUrl(),
+        "",
+        "Where compressed sessions of the vault go in place of its own folder: an object store,",
+        '"s3://bucket/prefix", "gs://..." or "az://...". The other keys for it are in [archive].',
+    )
+    retention_days: float = key(
+        _DAYS,
+        0,
+        "Maintenance removes sessions that their agent deleted more than this many days ago.",
+        "0 keeps them for ever.",
+    )
+    max_total_size_mb: int = key(
+        _MEGABYTES,
+        0,
+        "The most that the vault may hold alone, in MB of 1,000,000 bytes. 0 means no limit.",
+    )
+
+    def limits(self) -> Limits:
+        """Which sessions stay in the vault; empty when all do."""
         return Limits(
             rules=Rules(max_age=self.retention_days * DAY or None),
             caps=Caps(max_bytes=self.max_total_size_mb * MEGABYTE or None),

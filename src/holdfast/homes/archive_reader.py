@@ -195,18 +195,20 @@ class ArchiveReader:
             with self._archive.opened(archived.file) as (raw, codec):
                 yield from transcript_messages(raw, codec)
             return
-        try:
-            with (
-                self._archive.opened(archived.file) as (raw, codec),
-                bundle.line_of(raw, codec) as line,
-            ):
-                for read in raw_lines(line):
-                    messages = read_messages(read.text(), archived.session.started_at)
-                    for number, message in enumerate(messages, start=1):
-                        yield replace(message, number=number)
-        except (UsageError, OSError) as error:
-            reason = error.message if isinstance(error, UsageError) else str(error.strerror)
-            raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
+        yield from bundle_messages(self._archive, archived.file, archived.session)
+
+
+def bundle_messages(archive: SessionArchive, file: str, session: Session) -> Iterator[Message]:
+    """The messages of a session in a bundle, in order, numbered from 1; raises `DamageError`."""
+    try:
+        with archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+            for read in raw_lines(line):
+                messages = read_messages(read.text(), session.started_at)
+                for number, message in enumerate(messages, start=1):
+                    yield replace(message, number=number)
+    except (UsageError, OSError) as error:
+        reason = error.message if isinstance(error, UsageError) else str(error.strerror)
+        raise DamageError(f"its bundle cannot be read, {reason}: {file}") from error
 
 
 def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:

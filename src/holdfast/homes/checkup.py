@@ -17,7 +17,14 @@ from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
-from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.item import (
+    ARCHIVED_KINDS,
+    LEFTOVER,
+    REQUEST_DUMP,
+    SESSION,
+    TRANSCRIPT,
+    VAULTED,
+)
 from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
 from holdfast.model.text import format_bytes, format_count
 from holdfast.parts.units import UnitMover
@@ -28,6 +35,7 @@ from holdfast.ports import (
     SessionCopies,
     SessionEngine,
     SessionStore,
+    Vault,
 )
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout
@@ -42,7 +50,7 @@ _PERMISSIONS = "permissions"
 #: The folders of a home that only its owner may read: what agents said is private.
 _PRIVATE = ("sessions", "archive", "operations", "trash", "checkpoints")
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
-_UNITS = (SESSION, LEFTOVER)
+_UNITS = (SESSION, LEFTOVER, VAULTED)
 _FORMAT = "format"
 _INDEX = "index"
 _STORE = "session store"
@@ -247,9 +255,16 @@ class FormatCheckup(HomeCheckup):
     files of the agent are read and never repaired."""
 
     def __init__(
-        self, ground: Ground, form: Format, archive: Archive, mirror: Mirror, units: UnitMover
+        self,
+        ground: Ground,
+        form: Format,
+        archive: Archive,
+        mirror: Mirror,
+        units: UnitMover,
+        vault: Vault,
     ) -> None:
         super().__init__(ground, "", archive)
+        self._vault = vault
         self._home = ground.root
         self._format = form
         self._mirror = mirror
@@ -267,6 +282,8 @@ class FormatCheckup(HomeCheckup):
             advice="" if doubt is None else "A later version of Holdfast may support it.",
         )
         yield _index(store_checkup.check(self._mirror.database, progress))
+        if self._vault.figures().sessions:
+            yield _vault(self._vault, progress)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         if _INDEX in wanted:
@@ -276,6 +293,23 @@ class FormatCheckup(HomeCheckup):
     def _without_copy(self, view: LogView) -> Iterator[Removal]:
         of_units = [each.removal for each in view.trash if each.removal.item.kind in _UNITS]
         yield from self._units.without_copy(of_units)
+
+
+def _vault(vault: Vault, progress: Progress) -> Finding:
+    """What it holds alone is all that there is of a session."""
+    try:
+        problems = [*vault.problems(), *vault.damage(progress)]
+    except HoldfastError as error:
+        return _warning("vault", error.message, error.hint or "")
+    if not problems:
+        return Finding(check="vault")
+    first = problems[0]
+    return _damage(
+        "vault",
+        f"{format_count(len(problems), 'problem')}, first {first.path}: {first.reason}",
+        "The other sessions in it are not affected. If you have a backup of the vault, copy the "
+        "files of this session from there.",
+    )
 
 
 def _index(findings: Sequence[Finding]) -> Finding:

@@ -34,6 +34,7 @@ from holdfast.homes.records import (
     names_in,
     newest,
     opening,
+    settings_in,
     starting_with,
     transcript_of,
     unit_of,
@@ -52,11 +53,14 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation
+from holdfast.model.vault import Sweep
 from holdfast.value import dataclass, replace
 
 #: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
 TEMPORARY = Path("/tmp")  # noqa: S108 - its place, not ours
 _SUBAGENT = "agent-"
+#: After so many days without a word it deletes a session, if its settings say nothing else.
+_SWEPT_AFTER = 30.0
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
@@ -134,6 +138,12 @@ class ClaudeCode:
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         return self.appended(root, unit).messages()
+
+    def sweep(self, root: Path) -> Sweep:
+        """By the times of files, once a day, while somebody talks to it."""
+        said = settings_in(root / "settings.json").get("cleanupPeriodDays")
+        days = said if isinstance(said, int | float) and said >= 1 else _SWEPT_AFTER
+        return Sweep(days=days, setting="cleanupPeriodDays")
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process registers itself with the time it began. No file is open while it works."""

@@ -24,7 +24,17 @@ from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Notes, Seen
 from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
+from holdfast.homes.sweeps import sweep_of
+from holdfast.homes.vault import Vault
+from holdfast.model.item import (
+    ARCHIVED,
+    LEFTOVER,
+    SESSION,
+    VAULTED,
+    VAULTED_BUNDLE,
+    Item,
+    Problem,
+)
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -40,18 +50,20 @@ from holdfast.model.part import (
     digest,
     version_of_parts,
 )
-from holdfast.model.plan import PlanItem
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import measure
 from holdfast.parts.units import PINNED, UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
+from holdfast.stores.files import Inode
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
+    from holdfast.homes.vault_refresh import HomeVault
 
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
@@ -78,6 +90,7 @@ class FormatContents(Contents):
         seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
+        self.vault = Vault(ground)
         self._sessions = FormatSessions(
             form,
             ground.root,
@@ -85,6 +98,7 @@ class FormatContents(Contents):
             self._mirror,
             lambda: self._now()[0],
             self._unread,
+            self.vault.seen,
         )
 
     # --- Looking ----------------------------------------------------------------------------------
@@ -170,10 +184,19 @@ class FormatContents(Contents):
     def _ids(self) -> set[str]:
         return {each.unit.id for each in self._now()[0]}
 
+    @property
+    def written_to(self) -> Sequence[Path]:
+        return self._format.roots(self._root)
+
+    @property
+    def programs(self) -> Sequence[str]:
+        return self._format.facts.processes
+
     def checkup(self, archive: Archive) -> FormatCheckup:
         from holdfast.homes.checkup import FormatCheckup  # noqa: PLC0415 - no list needs it
 
-        return FormatCheckup(self.ground, self._format, archive, self._mirror, self._units)
+        seat = self._mirror, self._units, self.kept()
+        return FormatCheckup(self.ground, self._format, archive, *seat)
 
     def close(self) -> None:
         self._mirror.close()
@@ -235,13 +258,14 @@ class FormatContents(Contents):
     def _sights(self, units: Sequence[Unit]) -> Sequence[Sequence[tuple[Sight, float]]]:
         """What movers see of the parts of each unit, and when its files were last written."""
         nowhere = self.ground.trash.root / "-"
+        doubled = self.vault.doubled()
         found: list[list[tuple[Sight, float]]] = []
         slots: list[Slot] = []
         for number, unit in enumerate(units):
             mine = []
             for index, part in enumerate(unit.parts):
                 if isinstance(part, FilePart | FolderPart):
-                    mine.append(_tree_sight(part.path))
+                    mine.append(_tree_sight(part.path, doubled))
                 else:
                     mine.append(_NOT_THERE)
                     slots.append(
@@ -258,25 +282,67 @@ class FormatContents(Contents):
     def finish(self) -> None:
         """What left the home leaves the index with it."""
         if self._mirror.database.exists():
-            self._mirror.forget_all_but(self._ids())
+            ids = self._ids()
+            vaulted = {each.session.id for each in self.vault.alone(ids)}
+            self._mirror.forget_all_but(ids | vaulted)
 
     @cached_property
     def _units(self) -> UnitMover:
-        return UnitMover(self._movers, self.ground.trash, self._census)
+        return UnitMover(self._movers, self.ground.trash, self._census, self.vault.forget)
+
+    def doubled(self) -> Collection[Inode]:
+        return self.vault.doubled()
+
+    def kept(self) -> HomeVault:
+        from holdfast.homes.vault_refresh import HomeVault  # noqa: PLC0415 - no list needs it
+
+        return HomeVault(
+            self.vault,
+            self._format,
+            self.ground,
+            self._movers,
+            self._sessions,
+            lambda: self._now()[0],
+            lambda: self._look(self._census)[0],
+        )
+
+    def _renews(self) -> bool:
+        sweep = sweep_of(self._format, self._root)
+        return sweep is not None and sweep.by_file_time
 
     def changes(self) -> Changes:
         from holdfast.homes.archive_units import unit_archive  # noqa: PLC0415 - as above
         from holdfast.homes.doers import Changes  # noqa: PLC0415 - as above
+        from holdfast.homes.vault_restore import (  # noqa: PLC0415 - as above
+            VaultBundleMover,
+            VaultCensus,
+            VaultRestore,
+        )
         from holdfast.spine.keeper import Keeper  # noqa: PLC0415 - as above
 
         left = UnitMover(self._movers, self.ground.trash, self._left)
+        vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._ids))
+        restore = VaultRestore(
+            self.vault,
+            self._movers,
+            self._census,
+            self._ids,
+            renews=self._renews,
+            clock=self.ground.clock,
+        )
         return Changes(
-            keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
+            keepers={
+                SESSION: Keeper(self._units),
+                LEFTOVER: Keeper(left),
+                VAULTED: Keeper(vaulted),
+                VAULTED_BUNDLE: Keeper(VaultBundleMover(self.vault, self.ground)),
+            },
+            doers={(VAULTED, Action.RESTORE): restore},
             archive=unit_archive(self.ground, self._units, self._sessions, self._ids, self.kind),
         )
 
     def check_writable(self, kind: str) -> None:
-        doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED) else None
+        doubt = self._doubt() if kind in (SESSION, LEFTOVER, ARCHIVED, VAULTED) else None
         if doubt is not None:
             later = "A later version of Holdfast may support it."
             raise SchemaError(
@@ -577,10 +643,10 @@ def _written(unit: Unit) -> float:
 _NOT_THERE = Sight(here=False), 0.0
 
 
-def _tree_sight(path: Path) -> tuple[Sight, float]:
+def _tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, float]:
     """What a scan wants to know of a file or folder, without what the trash may hold of it."""
     try:
-        tree = measure(path)
+        tree = measure(path, doubled)
     except OSError:
         return Sight(here=None), 0.0
     if tree is None:

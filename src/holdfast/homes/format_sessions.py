@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.errors import DamageError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
@@ -23,6 +23,7 @@ from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.part import Counts, Unit
 from holdfast.model.plan import Action
 from holdfast.model.session import (
@@ -70,7 +71,9 @@ class FormatSessions(ForeignSessions):
         mirror: Mirror,
         look: Callable[[], Iterable[Seen]],
         unread: Callable[[], Sequence[Problem]],
+        vaulted: Callable[[Iterable[str]], Iterable[Seen]] = lambda _: (),
     ) -> None:
+        """`vaulted` are the sessions that only the vault has, given the ids of all others."""
         super().__init__(form.facts.agent)
         self._format = form
         self._root = root
@@ -79,6 +82,8 @@ class FormatSessions(ForeignSessions):
         self._mirror = mirror
         self._look = look
         self._unread = unread
+        self._vaulted = vaulted
+        self._vaulted_counts: dict[str, Counts] = {}
         self._seen: Mapping[str, Seen] | None = None
         self._counts = MessageCounts(form, root, mirror.notes)
 
@@ -90,7 +95,8 @@ class FormatSessions(ForeignSessions):
 
     def show(self, seen: Iterable[Seen]) -> Mapping[str, Seen]:
         """Read from what a look has just found."""
-        self._seen = units = {each.unit.id: each for each in seen}
+        units = {each.unit.id: each for each in seen}
+        self._seen = units = {**units, **{each.unit.id: each for each in self._vaulted(units)}}
         self._pinned = self._pins.read()
         return units
 
@@ -128,8 +134,11 @@ class FormatSessions(ForeignSessions):
     def sources(self) -> Sequence[str]:
         return sorted({each.unit.source or "cli" for each in self._units().values()})
 
+    def folders(self) -> Mapping[str, str]:
+        return {each.unit.id: each.unit.cwd for each in self._units().values() if each.unit.cwd}
+
     def weigh(self, wanted: SessionFilter) -> Share:
-        found = self._wanted(wanted)
+        found = [each for each in self._wanted(wanted) if not each.vaulted]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -202,8 +211,18 @@ class FormatSessions(ForeignSessions):
         """Sessions that a filter wants, for a plan: messages are counted where the filter asks."""
         return self._wanted(wanted)
 
+    def described(self, seen: Seen) -> Session:
+        """A session as a list shows it, with what is known of it without reading. `counted` says
+        whether anybody has read it."""
+        known = self.known_messages(seen.unit.id) is not None
+        return replace(self._session(seen), counted=known)
+
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
+        if seen.vaulted is not None:
+            held = replace(seen.vaulted.session, pinned=unit.id in self._pinned)
+            found = self._vaulted_counts.get(unit.id)
+            return held if found is None else found.of_session(held)
         parent = unit.parent if unit.parent in self._units() else None
         counts = self._counts.of(unit.id)
         counted = counts is None or self._counts.is_whole(unit.id)
@@ -238,8 +257,17 @@ class FormatSessions(ForeignSessions):
     ) -> list[Session]:
         """The same sessions with what only their messages tell, as far as so many bytes tell it."""
         units = self._units()
-        self._counts.count([units[each.id] for each in sessions], most_bytes=most_bytes)
+        seen = [units[each.id] for each in sessions if not each.vaulted]
+        self._counts.count(seen, most_bytes=most_bytes)
+        self._count_vaulted(each.id for each in sessions if each.vaulted and not each.counted)
         return [self._session(units[each.id]) for each in sessions]
+
+    def _count_vaulted(self, ids: Iterable[str]) -> None:
+        """The vault counts what it finds alone; until then, whoever wants to know reads it."""
+        for each in ids:
+            if each not in self._vaulted_counts:
+                with suppress(HoldfastError, OSError, ValueError, KeyError, TypeError):
+                    self._vaulted_counts[each] = Counts.of(self._said(each))
 
     # --- Sums ---------------------------------------------------------------------------------
 
@@ -248,8 +276,10 @@ class FormatSessions(ForeignSessions):
         self._counted([self._session(each) for each in self._units().values()])
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        """Messages and what they used are those of sessions that were read."""
-        return statistics([self._session(each) for each in self._units().values()], now, ages)
+        """Messages and what they used are those of sessions that were read. What only the vault has
+        is no part of it."""
+        here = (each for each in self._units().values() if each.vaulted is None)
+        return statistics([self._session(each) for each in here], now, ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         """What each session used, on the day of its last activity."""
@@ -264,7 +294,7 @@ class FormatSessions(ForeignSessions):
     # --- What was said ----------------------------------------------------------------------------
 
     def _said(self, session_id: str) -> Iterator[Message]:
-        return self._format.messages(self._root, self._one(session_id).unit)
+        return self._one(session_id).messages(self._format, self._root)
 
     def messages(
         self,
@@ -313,16 +343,36 @@ class FormatSessions(ForeignSessions):
             return question(self.index())
 
     def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        """What was counted was read, at least its beginning."""
-        counted = {each: self._counts.of(each) or Counts() for each in ids}
-        return {each: counts.opening.text for each, counts in counted.items()}
+        """What was counted was read, at least its beginning. What the vault has is read now."""
+        units = self._units()
+        vaulted = {each for each in ids if each in units and units[each].vaulted is not None}
+        counted = {each: self._counts.of(each) or Counts() for each in ids if each not in vaulted}
+        return {
+            **{each: counts.opening.text for each, counts in counted.items()},
+            **{each: self._opening(each) for each in vaulted},
+        }
+
+    def _opening(self, session_id: str) -> str:
+        try:
+            return opening_of(islice(self._said(session_id), LOOKED_AT))
+        except (HoldfastError, OSError, ValueError, KeyError, TypeError):
+            return ""  # a list does without it
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        hits = self._asked(lambda index: index.search(asked))
+        """Messages are numbered as in `messages`."""
+
+        def found(index: MirrorStore) -> Sequence[tuple[Hit, int]]:
+            hits = index.search(asked)
+            return list(zip(hits, index.places_of(hits), strict=True))
+
         known = self._units()
         return [
-            replace(hit, session=self._session(known[hit.session.id]))
-            for hit in hits
+            replace(
+                hit,
+                session=self._session(known[hit.session.id]),
+                message=replace(hit.message, number=place),
+            )
+            for hit, place in self._asked(found)
             if hit.session.id in known
         ]
 

@@ -34,6 +34,7 @@ from holdfast.homes.records import (
     moment,
     names_in,
     opening,
+    settings_in,
     text_of,
     transcript_of,
     unit_of,
@@ -54,6 +55,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation
+from holdfast.model.vault import Sweep
 from holdfast.stores.files import read_file
 from holdfast.value import replace
 
@@ -63,6 +65,10 @@ _ROLES = {"user": "user", "gemini": "assistant", "info": "system", "error": "sys
 _CONTEXT = "<session_context>"
 #: Folders of a project that no chat can be called after.
 _TAKEN = {"chats", "checkpoints", "logs", "memory", "plans", "tasks", "tool-outputs", "tracker"}
+#: After so many days it deletes a chat, if its settings say nothing else.
+_SWEPT_AFTER = 30.0
+_AGE = re.compile(r"(\d{1,5})([hdwm])")
+_UNITS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 _HEAD = {"sessionId", "startTime", "lastUpdated"}
 _LEFTOVERS = (
     ("temporary", "projects.json.*.tmp"),
@@ -129,6 +135,17 @@ class Gemini:
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         return spoken(transcript_of(unit))
+
+    def sweep(self, root: Path) -> Sweep | None:
+        """At each start, by what a chat says of its last use, in the project where it starts."""
+        general = settings_in(root / "settings.json").get("general")
+        said = general.get("sessionRetention") if isinstance(general, dict) else None
+        chosen = said if isinstance(said, dict) else {}
+        if chosen.get("enabled") is False:
+            return None
+        found = _AGE.fullmatch(str(chosen.get("maxAge", "")))
+        days = int(found[1]) * _UNITS[found[2]] if found else _SWEPT_AFTER
+        return Sweep(days=days, setting="general.sessionRetention", by_file_time=False)
 
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()  # the processes of the agent are all there is to see

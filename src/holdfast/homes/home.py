@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import StorageError, UsageError
 from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
-from holdfast.homes.options import USUAL, HomeOptions, archive_folder
+from holdfast.homes.options import USUAL, VAULT, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
 from holdfast.ports import (
@@ -30,8 +30,11 @@ from holdfast.ports import (
     SessionStore,
     Space,
     Tallies,
+    Vault,
 )
+from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
 
@@ -131,6 +134,24 @@ class Contents(ABC):
     def finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
         """Complete what a change left to do: called before and after every change."""
 
+    def kept(self) -> Vault | None:
+        """The vault; None for a kind whose sessions only Holdfast deletes."""
+        return None
+
+    def doubled(self) -> Collection[Inode]:
+        """Files of which the vault has a second name."""
+        return ()
+
+    @property
+    def written_to(self) -> Sequence[Path]:
+        """The folders that the agent writes to: its home, and what it has elsewhere."""
+        return (self.ground.root,)
+
+    @property
+    def programs(self) -> Sequence[str]:
+        """The names of the agent's programs, as its processes have them."""
+        return ()
+
     @property
     def checkpoint_folders(self) -> Sequence[Path]:
         return (self.ground.state / "checkpoints",)
@@ -209,6 +230,8 @@ class Home:
             log=self.state / "operations",
             archive=self.ground.archive,
             checkpoints=self._contents.checkpoint_folders,
+            reserve=self.state / RESERVE,
+            vault=self.state / VAULT,
         )
         return counted(
             inventory,
@@ -217,11 +240,20 @@ class Home:
             archived.weight,
             whole=wanted is None,
             checkpoint_trash=beside_checkpoints(log.trash),
+            doubled=self._contents.doubled(),
         )
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
+
+    @property
+    def written_to(self) -> Sequence[Path]:
+        return self._contents.written_to
+
+    @property
+    def programs(self) -> Sequence[str]:
+        return self._contents.programs
 
     @property
     def maintenance_gate(self) -> MaintenanceGate:
@@ -314,6 +346,10 @@ class Home:
     def archive(self) -> Archive:
         """The sessions that left the home for the archive."""
         return self.changes.archive.reader
+
+    @property
+    def vault(self) -> Vault | None:
+        return self._contents.kept()
 
     def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
         """The log of this home alone, unless its kind has another."""

@@ -19,12 +19,13 @@ from holdfast.model.item import (
     CHECKPOINT_KINDS,
     LEGACY,
     SESSION,
+    VAULTED_BUNDLE,
     Inventory,
     Item,
     Problem,
 )
 from holdfast.model.operation import TrashEntry
-from holdfast.stores.files import allocated_bytes
+from holdfast.stores.files import Inode, allocated_bytes
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Places:
     log: Path
     archive: Path
     checkpoints: Sequence[Path]
+    reserve: Path
+    vault: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +66,13 @@ class Survey:
 
 
 def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
-    """The trash of a home, without that of checkpoints: a scan of theirs has it. That of the
-    archive lies in its folder, and its caps count it."""
+    """The trash of a home, without that of checkpoints and of bundles of the vault: a scan of
+    theirs has it. That of the archive lies in its folder, and its caps count it."""
     kinds = ((entry, entry.removal.item.kind) for entry in entries)
     return tuple(
         replace(entry.as_item(), capped_elsewhere=kind in ARCHIVED_KINDS)
         for entry, kind in kinds
-        if kind not in CHECKPOINT_KINDS
+        if kind not in (*CHECKPOINT_KINDS, VAULTED_BUNDLE)
     )
 
 
@@ -86,6 +89,7 @@ def counted(
     *,
     whole: bool,
     checkpoint_trash: int,
+    doubled: Collection[Inode] = (),
 ) -> Inventory:
     """The inventory with everything that is not an item. It is `whole` when it has every
     stored session. `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
@@ -95,6 +99,7 @@ def counted(
         return sum(bytes_below(top, without, problems) for top in tops)
 
     log = below(places.log)
+    reserve = _file_bytes(places.reserve)
     older = [each for folder in places.checkpoints for each in _older_layouts(folder)]
     legacy = below(*older)
     checkpoints = below(*places.checkpoints, without=older) + legacy
@@ -115,7 +120,9 @@ def counted(
         files = sum(each.bytes for each in found.items if each.kind == ARCHIVED_FILES)
         in_archive = max(0, archive.bytes - files) + loose_archive
     database = survey.in_items if survey.database is None else _database_bytes(survey.database)
-    rest = below(places.root, without=_counted_by_themselves(places, survey)) - survey.in_items
+    vault = below(places.vault)
+    apart = _counted_by_themselves(places, survey)
+    rest = bytes_below(places.root, apart, problems, doubled) - survey.in_items
     items, space, empty_database = found.items, found.space, 0
     if whole and survey.database is not None:
         items, space, empty_database = _database(found, database)
@@ -130,13 +137,17 @@ def counted(
         + rest
         + loose_trash
         + in_archive
+        + vault
         + checkpoints
         + log
+        + reserve
         + empty_database,
         checkpoint_bytes=checkpoints,
         legacy_bytes=legacy,
         archive_bytes=in_archive,
+        vault_bytes=vault,
         log_bytes=log,
+        reserve_bytes=reserve,
         loose_trash_bytes=loose_trash,
         database_bytes=database,
         empty_database_bytes=empty_database,
@@ -152,9 +163,15 @@ def _older_layouts(folder: Path) -> list[Path]:
     return [each for each in found if re.fullmatch(r"legacy-.+|[0-9a-f]{16}", each.name)]
 
 
-def bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) -> int:
+def bytes_below(
+    top: Path,
+    left_out: Collection[Path],
+    problems: list[Problem],
+    doubled: Collection[Inode] = (),
+) -> int:
     """By paths as text, and without a look at what is `left_out`: a folder of checkpoints may hold
-    very many files. Links are not followed; one at the top has nothing below it."""
+    very many files. Links are not followed; one at the top has nothing below it. What is `doubled`
+    has a second name in the vault, and counts here."""
     skipped = {str(each) for each in left_out}
     total = 0
     waiting = [] if top.is_symlink() else [str(top)]
@@ -173,13 +190,14 @@ def bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) 
                 waiting.append(each.path)
                 continue
             with suppress(FileNotFoundError):
-                total += allocated_bytes(each.stat(follow_symlinks=False))
+                total += allocated_bytes(each.stat(follow_symlinks=False), doubled)
     return total
 
 
 def _counted_by_themselves(places: Places, survey: Survey) -> list[Path]:
     database = [] if survey.database is None else _files_of(survey.database)
-    ours = [places.trash, places.log, places.archive, *places.checkpoints]
+    stores = [places.archive, places.vault, *places.checkpoints]
+    ours = [places.trash, places.log, places.reserve, *stores]
     return [*ours, *database, *survey.counted]
 
 
@@ -220,8 +238,10 @@ def _files_of(database: Path) -> list[Path]:
 
 
 def _database_bytes(database: Path) -> int:
-    total = 0
-    for path in _files_of(database):
-        with suppress(FileNotFoundError):
-            total += allocated_bytes(path.lstat())
-    return total
+    return sum(map(_file_bytes, _files_of(database)))
+
+
+def _file_bytes(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return allocated_bytes(path.lstat())
+    return 0

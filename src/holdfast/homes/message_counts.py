@@ -58,7 +58,7 @@ class MessageCounts:
             return self._count_on(seen.unit.id, appended, most_bytes)
         if most_bytes is not None and seen.bytes > most_bytes:
             return 0
-        said = self._format.messages(self._root, seen.unit)
+        said = seen.messages(self._format, self._root)
         self._notes.keep_counts(seen.unit.id, Counts.of(said))
         return seen.bytes
 

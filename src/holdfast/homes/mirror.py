@@ -100,7 +100,7 @@ class Mirror:
         if session.parent_id not in known:  # the index may hold a child alone
             session = replace(session, parent_id=None, relation=None)
         try:
-            said = self._format.messages(self._root, each.unit)
+            said = each.messages(self._format, self._root)
             store.feed(session, said, version=each.version, most_bytes=MOST_BYTES)
         except BusyError:
             raise

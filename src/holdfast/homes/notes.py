@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from holdfast.homes.appended import Point
 from holdfast.homes.glance import Glance
 from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit
-from holdfast.model.session import Relation, Tokens
+from holdfast.model.session import Message, Relation, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
+from holdfast.ports import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
@@ -33,6 +34,14 @@ _VERSION = len(_FACTS) + 3
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
 
 _Row = list[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vaulted:
+    """A session that only the vault has: what it was, and how to read it where a bundle has it."""
+
+    session: Session
+    told: Callable[[], Iterator[Message]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,13 @@ class Seen:
     shared: bool = False
     stamps: Mapping[str, str] = field(default_factory=dict)
     alive: str | None = None
+    vaulted: Vaulted | None = None
+
+    def messages(self, form: Format, root: Path) -> Iterator[Message]:
+        """What was said in it, from wherever it lies."""
+        if self.vaulted is not None and self.vaulted.told is not None:
+            return self.vaulted.told()
+        return form.messages(root, self.unit)
 
 
 class Notes:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from holdfast.config.settings import Settings
     from holdfast.policy.lifecycle import SessionOptions
 
+#: The folder of the vault in a home.
+VAULT = "vault"
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
 
@@ -39,6 +41,16 @@ def archive_folder(state: Path, options: ArchiveOptions) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VaultOptions:
+    """Whether second names of sessions are kept, how many seconds after its agent deleted it a
+    session is compressed, and where it goes then: into the folder of the vault, or to a `url`."""
+
+    enabled: bool = False
+    cold_after: float = 7 * _DAY
+    cold: ArchiveOptions = field(default_factory=ArchiveOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeOptions:
     """`idle` is how long a file without a session counts as in use after it was touched;
     `abandoned_after` how long a session whose process is gone must have been idle before it is
@@ -53,6 +65,7 @@ class HomeOptions:
     #: How long another machine may be silent before its processes count as gone; 0 for any time.
     machine_silence: float = 30 * _DAY
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
+    vault: VaultOptions = field(default_factory=VaultOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
         """The same with what a host says of its sessions."""
@@ -60,6 +73,14 @@ class HomeOptions:
 
     @classmethod
     def of(cls, settings: Settings) -> HomeOptions:
+        archive = ArchiveOptions(
+            folder=settings.archive.folder,
+            url=settings.archive.url,
+            endpoint=settings.archive.endpoint,
+            region=settings.archive.region,
+            profile=settings.archive.profile,
+            codec=settings.archive.codec,
+        )
         return cls(
             idle=settings.sessions.idle_hours * _HOUR,
             # 0 turns ending off; deleting a session by name still waits for a day.
@@ -67,13 +88,11 @@ class HomeOptions:
             checkpoint_bytes=settings.checkpoints.max_bytes,
             store=settings.store.url,
             machine_silence=settings.store.machine_silence,
-            archive=ArchiveOptions(
-                folder=settings.archive.folder,
-                url=settings.archive.url,
-                endpoint=settings.archive.endpoint,
-                region=settings.archive.region,
-                profile=settings.archive.profile,
-                codec=settings.archive.codec,
+            archive=archive,
+            vault=VaultOptions(
+                enabled=settings.vault.enabled,
+                cold_after=settings.vault.cold_days * _DAY,
+                cold=replace(archive, folder="", url=settings.vault.url),
             ),
         )
 

@@ -90,6 +90,14 @@ def whole_records(path: Path) -> Iterator[Record]:
         yield from parsed(read_file(path))
 
 
+def settings_in(path: Path) -> Record:
+    """The settings of an agent; none where it has no such file, or one that nobody can read."""
+    try:
+        return next(whole_records(path), {})
+    except OSError:
+        return {}
+
+
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
     """The objects at the end of a file, the last one first. The first line may have been cut."""
     with open_file(path) as file:

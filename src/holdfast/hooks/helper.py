@@ -62,12 +62,8 @@ class Helper:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return 1
-            self._socket.unlink(missing_ok=True)  # a helper that was killed left it
             server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            server.bind(str(self._socket))
-            self._socket.chmod(0o600)
-            self._made = _seen(self._socket)
-            server.listen(64)
+            self._open(server)
             server.settimeout(min(1.0, self._idle))
             stack.callback(self._answerer.close)
             self._answerer.prepare()
@@ -78,6 +74,17 @@ class Helper:
                 self._socket.unlink(missing_ok=True)
             self._drain(server)
         return 0
+
+    def _open(self, server: socket.socket) -> None:
+        """Its name is the last thing that it gets: nobody finds a socket at which nobody listens,
+        nor puts another one in its place before we know which one is ours."""
+        new = self._socket.with_suffix(".new")
+        new.unlink(missing_ok=True)  # a helper that was killed left it
+        server.bind(str(new))
+        new.chmod(0o600)
+        server.listen(64)
+        self._made = _seen(new)
+        new.replace(self._socket)
 
     def _accept(self, server: socket.socket) -> None:
         while not self._is_over():

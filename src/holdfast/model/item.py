@@ -17,6 +17,10 @@ FILES = "files"
 ARCHIVED_FILES = "archived_files"
 #: What lies in the archive.
 ARCHIVED_KINDS = (ARCHIVED, ARCHIVED_FILES)
+#: A session that its agent deleted and the vault holds: by second names, or as a bundle.
+VAULTED = "vaulted_session"
+VAULTED_BUNDLE = "vaulted_bundle"
+VAULTED_KINDS = (VAULTED, VAULTED_BUNDLE)
 CHECKPOINT = "checkpoint"
 #: Older repositories of checkpoints, one for each directory, moved aside together.
 LEGACY = "legacy_checkpoints"
@@ -105,14 +109,15 @@ class Inventory:
 
     `space` is what stores could give back without losing anything. `other_bytes` is the size of
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
-    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes`,
-    `loose_trash_bytes` (trash of no known operation) and `empty_database_bytes` (what the session
-    store takes without a session in it) are parts of it; `legacy_bytes` is the part of
-    `checkpoint_bytes` that older layouts left. `archived` is the number of bundles in the archive
-    that are not among the items. `database_bytes` is the size of the session store with its
-    write-ahead log: the items of sessions and space, and `empty_database_bytes`. The remaining
-    `rest_bytes` belong to the other agent if `rest_is_foreign`. `read_only` says that nothing here
-    may be changed: a problem has the reason.
+    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `vault_bytes` (what only the
+    vault holds), `log_bytes`, `reserve_bytes` (set aside for a full disk), `loose_trash_bytes`
+    (trash of no known operation) and `empty_database_bytes` (what the session store takes without a
+    session in it) are parts of it; `legacy_bytes` is the part of `checkpoint_bytes` that older
+    layouts left. `archived` is the number of bundles in the archive that are not among the items.
+    `database_bytes` is the size of the session store with its write-ahead log: the items of
+    sessions and space, and `empty_database_bytes`. The remaining `rest_bytes` belong to the other
+    agent if `rest_is_foreign`. `read_only` says that nothing here may be changed: a problem has the
+    reason.
     """
 
     home: str
@@ -125,7 +130,9 @@ class Inventory:
     legacy_bytes: int = 0
     archive_bytes: int = 0
     archived: int = 0
+    vault_bytes: int = 0
     log_bytes: int = 0
+    reserve_bytes: int = 0
     loose_trash_bytes: int = 0
     database_bytes: int = 0
     empty_database_bytes: int = 0
@@ -153,7 +160,9 @@ class Inventory:
         named = (
             self.checkpoint_bytes,
             self.archive_bytes,
+            self.vault_bytes,
             self.log_bytes,
+            self.reserve_bytes,
             self.loose_trash_bytes,
             self.empty_database_bytes,
         )
@@ -163,8 +172,8 @@ class Inventory:
     def overhead(self) -> Mapping[str, int]:
         """What counts against the cap on everything besides items and trash, in words.
 
-        The archive and the checkpoints have caps of their own, so they do not: every byte counts
-        once. What another agent keeps is not ours to bound.
+        The archive, the vault and the checkpoints have caps of their own, so they do not: every
+        byte counts once. What another agent keeps is not ours to bound.
         """
         found = {
             "the operation log": self.log_bytes,

@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     CAP_NOT_REACHED = "cap_not_reached"
     SESSION_TOO_LARGE = "session_too_large"
     FILE_TOO_LARGE = "file_too_large"
+    GROWS_TOO_FAST = "grows_too_fast"
     MAINTENANCE_FAILED = "maintenance_failed"
 
 
@@ -63,10 +64,12 @@ _MOST_SETTINGS = 8
 class Step(StrEnum):
     """The steps of a run, in order. A run has either `PRUNE` or `UPKEEP`.
 
-    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds.
+    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds. `VAULT`
+    keeps second names of sessions, and bounds what the vault holds alone.
     """
 
     SETTLE = "settle"
+    VAULT = "vault"
     AUTO_ARCHIVE = "auto_archive"
     PRUNE = "prune"
     UPKEEP = "upkeep"
@@ -74,6 +77,7 @@ class Step(StrEnum):
     GC = "gc"
     ARCHIVE = "archive"
     CHECKPOINTS = "checkpoints"
+    BUDGET = "budget"
     END = "end"
     LOG = "log"
     LOOK = "look"

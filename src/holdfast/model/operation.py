@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
@@ -25,6 +26,19 @@ MAINTAIN = "maintain"
 #: Set while one command works in several homes. The log of each names the run, so that all of it
 #: can be undone together.
 RUN: ContextVar[str | None] = ContextVar("holdfast_run", default=None)
+
+
+@contextmanager
+def one_run(*, joint: bool = True) -> Iterator[None]:
+    """What is done inside, in several homes, is one run. Without `joint` it is not."""
+    import secrets  # noqa: PLC0415 - slow to load, and few runs are over several homes
+
+    token = RUN.set(secrets.token_hex(8) if joint else None)
+    try:
+        yield
+    finally:
+        RUN.reset(token)
+
 
 _LONGEST_NAME = 255  # bytes, on every file system that matters
 

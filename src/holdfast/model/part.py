@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.opening import LOOKED_AT, Opening
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Message, Relation, Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 DAY = 24 * 3_600.0
 
@@ -202,6 +202,18 @@ class Counts:
             cost=cost,
             unpriced=unpriced,
             opening=opening,
+        )
+
+    def of_session(self, session: Session) -> Session:
+        """The session that these are of, counted."""
+        return replace(
+            session,
+            message_count=self.messages,
+            tool_call_count=self.tool_calls,
+            tokens=self.tokens,
+            cost=self.cost,
+            unpriced=self.unpriced,
+            counted=True,
         )
 
     def plus(self, message: Message) -> Counts:

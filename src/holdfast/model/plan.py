@@ -18,7 +18,8 @@ OVER_THE_CAP = "over the cap of"
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` ends one, `RECLAIM` gives unused space
     back, `ROLL_BACK` restores a project from one of its checkpoints. `RENAME` and `PIN` change a
-    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program."""
+    session or a checkpoint in its place, `REWRITE` entries of ours in a file of another program.
+    `RESTORE` puts a session of the vault back into its home."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -29,6 +30,7 @@ class Action(StrEnum):
     RENAME = "rename"
     PIN = "pin"
     REWRITE = "rewrite"
+    RESTORE = "restore"
 
 
 #: They change one value of an item. The log has the value before and after: `version`, `target`.
@@ -116,6 +118,13 @@ class PlanItem:
         )
 
 
+def fingerprint(*values: object) -> str:
+    """A short text that differs when any of the values does."""
+    from hashlib import sha256  # noqa: PLC0415 - slow to load, and no command needs it
+
+    return sha256(repr(values).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall(JsonValue):
     """A cap that the plan cannot reach, and what keeps the home above it, by reason."""
@@ -191,6 +200,16 @@ class Plan:
     @property
     def bytes(self) -> int:
         return sum(item.bytes for item in self.removals)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for plans that take the same items, in the same versions, in the same way. Whoever
+        agreed to one plan agreed to every plan with its fingerprint."""
+        touched = (item for item in self.steps if item.action is not Action.RECLAIM)
+        return fingerprint(
+            self.home,
+            *sorted((i.kind, i.id, i.version, i.action, i.undoable, i.target) for i in touched),
+        )
 
     def to_json(self) -> dict[str, Any]:
         again = {"redoes": self.redoes} if self.redoes else {}

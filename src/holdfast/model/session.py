@@ -185,7 +185,7 @@ class Session:
     `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
     start, its last message, its reopening and its end. `counted` is False where a list did not read
     all messages of a very large transcript: then there are at least as many, and they used at least
-    as much.
+    as much. One that is `vaulted` was deleted by its agent; the vault has it.
     """
 
     id: str
@@ -210,6 +210,7 @@ class Session:
     extra: Mapping[str, Json] = field(default_factory=dict)
     guarded: Guarded | None = None
     counted: bool = True
+    vaulted: bool = False
 
     @property
     def ended(self) -> bool:
@@ -227,7 +228,9 @@ class Session:
 
     def to_json(self) -> dict[str, Any]:
         tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
-        without = ("tokens", "unpriced", *(["counted"] if self.counted else []))
+        # Most sessions are counted, and few are in the vault: only what is unusual is said.
+        usual = (*(["counted"] if self.counted else []), *([] if self.vaulted else ["vaulted"]))
+        without = ("tokens", "unpriced", *usual)
         return fields_to_json(self, without=without) | tokens
 
 
@@ -320,7 +323,7 @@ class SessionFilter:
     `cwd` a folder and everything below it. Bounds are inclusive, those on times are not. `roots`
     asks for sessions without a parent, or with one. A session whose cost is partly unknown matches
     no `max_cost`. `agent_archived` asks for sessions that were archived in the agent whose home it
-    is, not in our own archive.
+    is, not in our own archive, `vaulted` for those that only our vault has.
     """
 
     ids: Collection[SessionRef] | OfSession | Session | None = None
@@ -341,6 +344,7 @@ class SessionFilter:
     pinned: bool | None = None
     titled: bool | None = None
     agent_archived: bool | None = None
+    vaulted: bool | None = None
     active_before: float | None = None
     active_after: float | None = None
     started_before: float | None = None
@@ -381,7 +385,7 @@ class SessionFilter:
 
 
 _TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
-_FLAGS = ("roots", "ended", "pinned", "titled", "agent_archived")
+_FLAGS = ("roots", "ended", "pinned", "titled", "agent_archived", "vaulted")
 _NUMBERS = tuple(
     name
     for name in SessionFilter.__slots__

@@ -17,13 +17,20 @@ import filecmp
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
-from holdfast.stores.files import allocated_bytes, give_to, link_new, make_private_dir, sync_dir
+from holdfast.stores.files import (
+    Inode,
+    allocated_bytes,
+    give_to,
+    link_new,
+    make_private_dir,
+    sync_dir,
+)
 from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass
 
@@ -242,9 +249,9 @@ class Tree:
     changed: float
 
 
-def measure(path: Path) -> Tree | None:
+def measure(path: Path, doubled: Collection[Inode] = ()) -> Tree | None:
     """What is there now, None for nothing. What cannot be read raises: a stamp with a gap would
-    lie.
+    lie. Files that are `doubled` have a second name in the vault, and count all the same.
 
     The stamp is made of sizes, times of change and names. Neither ctime nor the number of links: a
     second name of a file changes both.
@@ -257,7 +264,7 @@ def measure(path: Path) -> Tree | None:
         changed = status.st_mtime
         if stat.S_ISLNK(status.st_mode):
             changed = max(changed, _changed_behind(path))
-        return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=changed)
+        return Tree(stamp=_leaf(status), bytes=allocated_bytes(status, doubled), changed=changed)
     found: list[tuple[str, str]] = []
     total, changed = 0, status.st_mtime
     waiting = [""]  # by names, not by paths: a home may have a hundred thousand files
@@ -272,7 +279,7 @@ def measure(path: Path) -> Tree | None:
                     found.append((name, "d"))
                     waiting.append(f"{name}{os.sep}")
                 else:
-                    total += allocated_bytes(each)
+                    total += allocated_bytes(each, doubled)
                     found.append((name, _leaf(each)))
     return Tree(stamp=f"d:{digest(sorted(found))}", bytes=total, changed=changed)
 

@@ -69,8 +69,16 @@ class Census(Protocol):
 class UnitMover:
     """A mover of whole items: units of a format. `movers` move their parts."""
 
-    def __init__(self, movers: Movers, trash: TrashFolder, census: Census) -> None:
+    def __init__(
+        self,
+        movers: Movers,
+        trash: TrashFolder,
+        census: Census,
+        left: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> None:
+        """`left` is told which units have left their place, by their ids."""
         self._movers = movers
+        self._left = left
         self._trash = trash
         self._census = census
         self._seen: dict[str, UnitRecord] = {}
@@ -149,7 +157,7 @@ class UnitMover:
         for one in _batches(recorded):
             one.enter(State.DROPPING)
         run = _Dropping(self._movers, self._census, _records(recorded))
-        run.run()
+        run.run(self._left)
         self._forget(
             [e for e in batch if e.number in run.why and e.number not in run.stuck], recorded
         )
@@ -376,7 +384,7 @@ class _Dropping:
         self.left: dict[int, list[str]] = defaultdict(list)
         self._tried: list[Slot] = []
 
-    def run(self) -> None:
+    def run(self, left: Callable[[Sequence[str]], None]) -> None:
         groups = by_container(
             self._movers, (s for each in self.records.values() for s in each.slots)
         )
@@ -387,6 +395,8 @@ class _Dropping:
         back = [slot for slot in self._tried if slot.number in self.why]
         stuck = _put_back(self._movers, back)
         self.stuck = {number: f"{self.why[number]}; {why}" for number, why in stuck.items()}
+        # While the record says that they are on their way: a run that is killed here does it again.
+        left([each.unit.id for number, each in self.records.items() if number not in self.why])
         for mover, group in groups:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 self.bytes[slot.number] += sight.copy_bytes

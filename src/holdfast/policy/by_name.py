@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.item import ARCHIVED_KINDS, SESSION, Inventory, Item
+from holdfast.model.item import ARCHIVED_KINDS, SESSION, VAULTED_KINDS, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
@@ -109,7 +109,8 @@ def _followers(
 def _is_named(item: Item, named: frozenset[str]) -> bool:
     if item.kind == SESSION:
         return item.id in named
-    return item.kind in ARCHIVED_KINDS and not item.owned and item.session in named
+    away = item.kind in (*ARCHIVED_KINDS, *VAULTED_KINDS)
+    return away and not item.owned and item.session in named
 
 
 def plan_named_checkpoints(

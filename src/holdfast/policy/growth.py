@@ -135,7 +135,9 @@ def _full_in(made: Growth, free: int | None) -> float | None:
 
 
 def _sum(figures: Sequence[HomeFigures]) -> HomeFigures:
-    """The latest looks as one, as old as the oldest of them."""
+    """The latest looks as one, as old as the oldest of them. Several disks have no common size."""
+    last = max(figures, key=lambda each: each.at)
+    one_disk = all(each.disk_size == last.disk_size for each in figures)
     maintained = [each.maintained_at for each in figures if each.maintained_at is not None]
     told = [each.maintenance_ok for each in figures if each.maintenance_ok is not None]
     sums = {name: sum(getattr(each, name) for each in figures) for name in _SUMMED}
@@ -143,5 +145,7 @@ def _sum(figures: Sequence[HomeFigures]) -> HomeFigures:
         at=min(each.at for each in figures),
         maintained_at=min(maintained, default=None),
         maintenance_ok=all(told) if told else None,
+        disk_free=last.disk_free if one_disk else None,
+        disk_size=last.disk_size if one_disk else None,
         **sums,
     )

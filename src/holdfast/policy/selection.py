@@ -90,6 +90,7 @@ def _flags_match(wanted: SessionFilter, session: Session) -> bool:
         and wanted.roots in (None, session.parent_id is None)
         and wanted.titled in (None, session.title is not None)
         and wanted.pinned in (None, session.pinned)
+        and wanted.vaulted in (None, session.vaulted)
         and not wanted.agent_archived  # such a flag is in the agent's own store
     )
 

@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 
-from holdfast.model.item import ARCHIVED_KINDS, Item
+from holdfast.model.item import ARCHIVED_KINDS, VAULTED_KINDS, Item
 from holdfast.model.plan import Action
 from holdfast.model.text import format_duration
 from holdfast.policy.decision import REASONS, Decision, kept_because
 from holdfast.policy.rules import HOUR, Rules
 from holdfast.value import dataclass, field
 
+#: Since when the age of items counts, in a word. Of all others, it is their last activity.
+_SINCE = {**dict.fromkeys(ARCHIVED_KINDS, "archived"), **dict.fromkeys(VAULTED_KINDS, "deleted")}
 _PERIODS = {
     "hourly": "hour",
     "daily": "day",
@@ -145,7 +147,7 @@ def _judge(
     if rules.max_age is None:
         return Decision(item, Action.REMOVE, "not kept by any keep rule", undoable=use_trash)
     age = now - item.last_active_at
-    since = "archived" if item.kind in ARCHIVED_KINDS else "active"
+    since = _SINCE.get(item.kind, "active")
     if age <= rules.max_age:
         return Decision(item, Action.KEEP, _within(since, rules.max_age))
     reason = _older_than(rules.max_age, since, format_duration(age))

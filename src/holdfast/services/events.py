@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.errors import BusyError, HoldfastError
+from holdfast.model.alarm import Alarm
 from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.item import Item
 from holdfast.model.maintenance import Event, EventKind, StepResult, Told
@@ -121,6 +122,18 @@ def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimi
         )
         for each in too_large(items, limits)
     ]
+
+
+def growth_event(alarm: Alarm) -> Event:
+    return Event(
+        kind=EventKind.GROWS_TOO_FAST,
+        home=alarm.home,
+        at=alarm.last_at if alarm.ended_at is None else alarm.ended_at,
+        subject=alarm.path,
+        state="growing" if alarm.active else "ended",
+        message=alarm.message,
+        details=alarm.to_json(),
+    )
 
 
 def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:

@@ -214,6 +214,8 @@ class _Run:
     def _carry_out(self, step: Step) -> StepResult:
         if step is Step.CHECKPOINTS:
             return self._bound_checkpoints()
+        # First of all: what comes later may find sessions gone that an agent deleted by itself.
+        said = self._refresh_vault() if step is Step.VAULT else ""
         reports, made = bound(
             self.home, partial(self._planned, step), clock=self.clock, progress=self.progress
         )
@@ -221,8 +223,24 @@ class _Run:
             step=step,
             reports=tuple(reports),
             shortfalls=made.plan.shortfalls,
-            note=made.note,
+            note=said or made.note,
         )
+
+    def _refresh_vault(self) -> str:
+        if self.home.vault is None:
+            return ""
+        with self.home.log.writing(COMMAND):
+            done = self.home.vault.refresh(self.progress)
+        for each in done.problems:
+            _log.warning("%s %s", each.path, each.reason)
+        counts = (
+            (done.named + done.copied, "kept"),
+            (done.found_alone, "deleted by the agent"),
+            (done.compressed, "compressed"),
+            (done.let_go, "let go"),
+            (len(done.problems), "not kept"),
+        )
+        return ", ".join(f"{count:,} {word}" for count, word in counts if count)
 
     def _planned(self, step: Step) -> StepPlan:
         made = plan_step(step, self.home, self.settings, now=self.clock(), progress=self.progress)

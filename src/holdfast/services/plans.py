@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Sequence
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, Item
+from holdfast.model.item import (
+    ARCHIVED,
+    ARCHIVED_KINDS,
+    SESSION,
+    VAULTED_BUNDLE,
+    Inventory,
+    Item,
+)
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Relation, SessionFilter
 from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
@@ -108,6 +115,27 @@ def archive_inventory(home: Home) -> Inventory:
     )
 
 
+def vault_inventory(home: Home) -> Inventory:
+    """What only the vault holds. The trash of its bundles counts too, and is the first to go; that
+    of its other sessions lies in the trash of the home."""
+    if home.vault is None:
+        return Inventory(home=str(home.root), items=())
+    trash = tuple(
+        entry.as_item()
+        for entry in home.log.read().trash
+        if entry.removal.item.kind == VAULTED_BUNDLE
+    )
+    items = tuple(home.vault.items())
+    known = sum(item.bytes for item in (*items, *trash))
+    return Inventory(
+        home=str(home.root),
+        items=items,
+        trash=trash,
+        problems=tuple(home.vault.problems()),
+        other_bytes=max(0, home.vault.figures().bytes - known),
+    )
+
+
 def plan_home_gc(
     home: Home,
     rules: GcRules,
@@ -144,10 +172,10 @@ def plan_delete(
     Their delegates go too: those with at most `trivial_max` messages, or all of them in the home of
     an agent that itself deletes all.
 
-    A name that only the archive knows means the bundle there. A session in the store goes with the
-    files that were archived of it; an archived session of the same id, which an import replaced, is
-    another session and stays. Without `undoable` all of that goes, and what the trash has of it:
-    the sessions are gone for good, everywhere.
+    A name that only the archive or the vault knows means what is there. A session in the store goes
+    with the files that were archived of it; an archived session of the same id, which an import
+    replaced, is another session and stays. Without `undoable` all of that goes, and what the trash
+    has of it: the sessions are gone for good, everywhere.
     """
     store = home.session_store()
     bundles = _bundles(home, needed=not undoable)
@@ -155,6 +183,7 @@ def plan_delete(
         raise UsageError(f"{home.root} has no session store, so there are no sessions to delete.")
     named = list(dict.fromkeys(_resolved(home, store, each) for each in ids))
     wanted = (*named, *(() if store is None else store.delegates_of(named)))
+    vaulted = () if home.vault is None else home.vault.items()
     inventory = home.scan(now, wanted=SessionFilter(ids=wanted))
     stored = {item.id for item in inventory.items if item.kind == SESSION}
     known = {item.id for item in inventory.items}
@@ -164,6 +193,7 @@ def plan_delete(
         if item.session in wanted and item.id not in known
         if not (undoable and item.kind == ARCHIVED and item.session in stored)
     ]
+    more += [item for item in vaulted if item.session in wanted]
     inventory = replace(inventory, items=(*inventory.items, *more))
     _check_all_can_leave(home, store, named, inventory)
     every = store is not None and store.deletes_every_delegate
@@ -187,6 +217,11 @@ def _check_all_can_leave(
     if not missing or store is None:
         return
     for each in store.find(SessionFilter(ids=tuple(sorted(missing)))):
+        if each.vaulted:
+            raise UsageError(
+                f"{each.id} is in the vault alone: its agent deleted it.",
+                hint=f"Bring it back first: `holdfast sessions restore {each.id}`.",
+            )
         if inventory.read_only:
             home.doer(SESSION)  # raises, with the reason
         if each.relation is Relation.DELEGATE and each.parent_id:

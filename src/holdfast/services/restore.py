@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archive import ArchivedSession, Holds
-from holdfast.model.item import ARCHIVED, SESSION
+from holdfast.model.item import ARCHIVED, SESSION, VAULTED
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.path_map import MAPPED, to_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Session, SessionFilter
 from holdfast.ports import Archive, Clock, Home, Progress, SessionStore
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
@@ -52,10 +52,13 @@ def restore(
     clock: Clock,
     progress: Progress | None = None,
     maps: Mapping[str, str] = MappingProxyType({}),
+    vaulted: Sequence[Session] = (),
 ) -> Report:
     """Bring sessions back, then remove their bundles. The report names those that cannot return.
-    With `maps`, they come back under other paths, and their bundles stay."""
-    if not sessions:
+    With `maps`, they come back under other paths, and their bundles stay. `vaulted` are those that
+    come back from the vault."""
+    items = [*(_item(each, maps) for each in sessions), *map(_vaulted_item, vaulted)]
+    if not items:
         settle_if_needed(home, clock=clock)
         return Report(operation=None)
     with home.log.writing(command) as log:
@@ -64,12 +67,12 @@ def restore(
             return carry_out(
                 journal,
                 (
-                    Removal(operation=journal.operation, number=number, item=_item(each, maps))
-                    for number, each in enumerate(sessions)
+                    Removal(operation=journal.operation, number=number, item=item)
+                    for number, item in enumerate(items)
                 ),
                 lambda doer, batch: doer.undo(batch),
                 home,
-                total=len(sessions),
+                total=len(items),
                 label="restoring",
                 clock=clock,
                 progress=progress or Silent(),
@@ -89,6 +92,20 @@ def _item(archived: ArchivedSession, maps: Mapping[str, str]) -> PlanItem:
         reason="restored on request",
         target=MAPPED if maps else "",
         paths=to_texts(maps),
+    )
+
+
+def _vaulted_item(session: Session) -> PlanItem:
+    return PlanItem(
+        kind=VAULTED,
+        id=session.id,
+        source=session.source,
+        session=session.id,
+        bytes=session.bytes,
+        last_active_at=session.last_active_at,
+        version="",
+        action=Action.RESTORE,
+        reason="restored on request",
     )
 
 

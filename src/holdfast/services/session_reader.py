@@ -61,6 +61,7 @@ class SessionFilters(TypedDict, total=False):
     pinned: bool
     titled: bool
     agent_archived: bool
+    vaulted: bool
     active_before: Moment | float
     active_after: Moment | float
     started_before: Moment | float

@@ -9,14 +9,16 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Nearness
-from holdfast.model.item import Inventory, Item, Problem, SessionFile
+from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item, Problem, SessionFile
 from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
+from holdfast.model.vault import SOON, Threat, VaultFigures
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
+from holdfast.policy.remedy import Freeable
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
@@ -132,6 +134,19 @@ class HomeStatus(HomeScreen):
     nearness: Nearness = field(default_factory=Nearness)
     large_files: tuple[SessionFile, ...] = ()
     growth: Growth = field(default_factory=Growth)
+    vault: VaultFigures | None = None
+    threat: Threat | None = None
+
+    @property
+    def freeable(self) -> Freeable:
+        """What could go. Leftovers stay where nothing may be changed."""
+        by_kind = {share.name: share.bytes for share in self.by_kind}
+        return Freeable(
+            policy=self.outlook.bytes if self.outlook else 0,
+            trash=self.inventory.trash_bytes,
+            leftovers=0 if self.inventory.read_only else by_kind.get(LEFTOVER, 0),
+            sessions=by_kind.get(SESSION, 0),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return HomeScreen.to_json(self) | {
@@ -150,6 +165,8 @@ class HomeStatus(HomeScreen):
             "policy_would_free_in_database": self.outlook.in_rows if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
             "growth": self.growth.to_json(),
+            "vault": None if self.vault is None else self.vault.to_json(),
+            "deleted_soon": 0 if self.threat is None else self.threat.sessions,
         }
 
 
@@ -196,6 +213,8 @@ def status(
         large_files=too_large(inventory.items, limits or SessionLimits()),
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
+        vault=None if home.vault is None else home.vault.figures(),
+        threat=_threat(home, inventory.items, now),
         nearness=_nearness(
             store,
             limits or SessionLimits(),
@@ -205,6 +224,16 @@ def status(
             now,
         ),
     )
+
+
+def _threat(home: Home, items: Iterable[Item], now: float) -> Threat | None:
+    """What the agent will delete by itself, and nobody keeps."""
+    sweep = None if home.vault is None else home.vault.sweep()
+    if sweep is None or home.vault is None or home.vault.figures().enabled:
+        return None
+    before = now - (sweep.days - SOON) * DAY
+    next_ones = sum(item.kind == SESSION and item.last_active_at < before for item in items)
+    return Threat(sweep=sweep, sessions=next_ones) if next_ones else None
 
 
 def _nearness(

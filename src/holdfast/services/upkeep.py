@@ -16,11 +16,13 @@ from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy
 from holdfast.ports import Archive, Home, Progress
+from holdfast.services.budget import plan_home_budget, weigh
 from holdfast.services.plans import (
     archive_inventory,
     plan_home_endings,
     plan_home_gc,
     plan_prune_checkpoints,
+    vault_inventory,
 )
 from holdfast.value import dataclass, field, replace
 
@@ -52,6 +54,7 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
     Ending comes last: no run both ends a session and removes it, whatever the rules and caps.
     """
     wanted = {
+        Step.VAULT: has_vault(home, settings),
         Step.AUTO_ARCHIVE: settings.sessions.auto_archive,
         Step.PRUNE: settings.sessions.auto_prune,
         Step.UPKEEP: not settings.sessions.auto_prune,
@@ -59,9 +62,16 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
         Step.GC: settings.sessions.auto_gc,
         Step.ARCHIVE: not settings.archive_policy().empty,
         Step.CHECKPOINTS: home.has_checkpoints(),
+        Step.BUDGET: settings.guardian.max_home_bytes is not None,
         Step.END: _ends_abandoned(settings, home),
     }
     return tuple(step for step, is_wanted in wanted.items() if is_wanted)
+
+
+def has_vault(home: Home, settings: Settings) -> bool:
+    """Whether the vault is to be looked after: one that was turned off still holds what it held."""
+    vault = home.vault
+    return vault is not None and (settings.vault.enabled or vault.figures().sessions > 0)
 
 
 def _ends_abandoned(settings: Settings, home: Home) -> bool:
@@ -215,6 +225,26 @@ def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None
     return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
+def _plan_budget(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
+    """After all other rules: a budget takes only what they left."""
+    weighed = weigh(home, settings, now=now, progress=progress)
+    made = plan_home_budget(weighed, now=now)
+    return StepPlan(step=Step.BUDGET, plan=made, inventory=weighed.sessions)
+
+
+def _plan_vault(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
+    """What their agent deleted too long ago goes to the trash. What exceeds the cap of the vault
+    goes for good. Second names are no items: they take nothing."""
+    policy = settings.vault_policy()
+    if policy.empty:
+        return _nothing(Step.VAULT, home, now, "")
+    inventory = vault_inventory(home)
+    made = plan(policy, inventory, now, command=COMMAND)
+    unreached = tuple(replace(each, cap=f"{each.cap} of the vault") for each in made.shortfalls)
+    made = replace(made, shortfalls=unreached)
+    return StepPlan(step=Step.VAULT, plan=made, inventory=inventory, caps=policy)
+
+
 def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -> StepPlan:
     made, inventory = plan_home_endings(home, now=now, command=COMMAND, progress=progress)
     return StepPlan(step=Step.END, plan=made, inventory=inventory)
@@ -245,6 +275,7 @@ def _nothing(step: Step, home: Home, now: float, note: str) -> StepPlan:
 
 _Planner = Callable[[Home, Settings, float, Progress | None], StepPlan]
 _PLANNERS: Mapping[Step, _Planner] = {
+    Step.VAULT: _plan_vault,
     Step.AUTO_ARCHIVE: _plan_auto_archive,
     Step.PRUNE: _plan_prune,
     Step.UPKEEP: _plan_upkeep,
@@ -252,5 +283,6 @@ _PLANNERS: Mapping[Step, _Planner] = {
     Step.GC: _plan_gc,
     Step.ARCHIVE: _plan_archive,
     Step.CHECKPOINTS: _plan_checkpoints,
+    Step.BUDGET: _plan_budget,
     Step.END: _plan_ends,
 }

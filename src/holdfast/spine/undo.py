@@ -41,6 +41,11 @@ class Foreseen:
     preview: Preview | None = None
     problem: str = ""
 
+    @property
+    def seen(self) -> Sequence[object]:
+        """The paths that it would touch, and what was there, to compare with another look."""
+        return sorted(self.preview.seen.items()) if self.preview else (self.problem,)
+
 
 def undo(
     home: Home, operation_id: str, *, clock: Clock, progress: Progress | None = None

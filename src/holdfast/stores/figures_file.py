@@ -20,7 +20,7 @@ from holdfast.model.json_value import NO_RECORD, fields_from_json
 from holdfast.policy.rules import Rules
 from holdfast.policy.verdict import kept_by_rules
 from holdfast.stores.files import make_private_dir, storage_errors
-from holdfast.stores.line_file import LineFile
+from holdfast.stores.line_file import LineFile, Stamp
 from holdfast.stores.lock import exclusive
 
 NAME = "figures.jsonl"
@@ -38,6 +38,12 @@ class FiguresFile:
     def __init__(self, state: Path) -> None:
         self._folder = state / "operations"
         self._file = LineFile(self._folder / NAME)
+
+    def stamp(self) -> Stamp | None:
+        """Changes whenever there are other figures."""
+        with contextlib.suppress(OSError):
+            return self._file.stamp()
+        return None
 
     def read(self) -> Sequence[HomeFigures]:
         """All of them, the oldest first. A line that is not one of ours is left out, and a file

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 from _thread import get_ident
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,17 +23,26 @@ RIGHTS = 0o1777
 #: What SQLite puts beside a database: the names end so.
 _BESIDE_A_DATABASE = ("-journal", "-wal", "-shm")
 _NOT_REGULAR = "is not a regular file"
+#: The names of a file that has one in the vault as well.
+_TWO = 2
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
-def allocated_bytes(status: os.stat_result) -> int:
+#: What two names of one file have in common: its device, and its number there.
+Inode = tuple[int, int]
+
+
+def allocated_bytes(status: os.stat_result, doubled: Collection[Inode] = ()) -> int:
     """The bytes that the file system gets back when this name is removed.
 
-    A file with another hard link frees nothing by losing one of its names.
+    A file with another hard link frees nothing by losing one of its names. Those that are `doubled`
+    have their other name in the vault, and lose it with this one.
     """
     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-        return 0
+        is_ours = status.st_nlink == _TWO and (status.st_dev, status.st_ino) in doubled
+        if not is_ours:
+            return 0
     blocks = getattr(status, "st_blocks", None)  # Windows has none
     return status.st_size if blocks is None else blocks * 512
 
@@ -197,10 +206,13 @@ def check_database(path: Path) -> None:
         check_regular(each)
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Create a private file that must not exist yet, durably; a failure leaves none behind."""
+def write_new(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+    """Create a file that must not exist yet, durably; a failure leaves none behind. It is private
+    unless there is another `mode` for it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
+        if mode != PRIVATE_FILE:
+            os.fchmod(fd, mode)  # whatever the umask says
         write_all(fd, data)
         os.fsync(fd)
     except BaseException:
@@ -211,13 +223,14 @@ def write_new(path: Path, data: bytes) -> None:
     sync_dir(path.parent)
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a private file whole: readers see the old content or the new, never a part."""
+def replace(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+    """Write a file whole: readers see the old content or the new, never a part. It is private
+    unless there is another `mode` for it."""
     # Two threads of one process may write the same file: each has a name of its own.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        write_new(temporary, data)
+        write_new(temporary, data, mode=mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -24,12 +24,18 @@ def save(plan: Plan, path: Path) -> None:
             f"{path} exists and is not a saved plan; it was left alone.",
             hint="Choose another name for --plan-out.",
         )
-    body = plan.to_json()
-    document = {"holdfast_plan": FORMAT, "seal": _seal(body), "plan": body}
+    data = document(plan)
     with storage_errors(f"save the plan to {path}"):
         # Only the file itself may not be a link; `/tmp` is one on macOS.
         folder = Path(os.path.realpath(path.parent))
-        replace(folder / path.name, json.dumps(document, indent=1).encode() + b"\n")
+        replace(folder / path.name, data)
+
+
+def document(plan: Plan) -> bytes:
+    """The content of the file that a plan is saved in."""
+    body = plan.to_json()
+    saved = {"holdfast_plan": FORMAT, "seal": _seal(body), "plan": body}
+    return json.dumps(saved, indent=1).encode() + b"\n"
 
 
 def load(path: Path) -> Plan:

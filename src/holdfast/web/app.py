@@ -14,14 +14,16 @@ from starlette.types import ASGIApp
 
 from holdfast.errors import (
     BusyError,
+    CannotUndoError,
     HoldfastError,
+    StalePlanError,
     UnknownCheckpointError,
     UnknownSessionError,
     UsageError,
     whose_bug,
 )
 from holdfast.web.rendering import STATIC_FOLDER
-from holdfast.web.site import Address, Site, StalePageError, UnknownPageError
+from holdfast.web.site import Address, Site, UnknownPageError
 
 _LOG = logging.getLogger("holdfast.web")
 #: What an error is in HTTP; the first that fits.
@@ -29,7 +31,8 @@ _STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
     (UnknownPageError, 404),
     (UnknownSessionError, 404),
     (UnknownCheckpointError, 404),
-    (StalePageError, 409),
+    (StalePlanError, 409),
+    (CannotUndoError, 409),
     (UsageError, 400),
     (BusyError, 503),
 )

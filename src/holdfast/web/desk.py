@@ -1,7 +1,8 @@
 """Threads in which a page reads. A store that waits, or a scan of minutes, must not hold up others.
 
-There are two: one for what answers at once, with homes that stay open, and one for scans and plans,
-which opens what it needs and closes it again. Each does one thing after the other.
+One is for what answers at once: its homes stay open, and what is in them is looked at beside the
+requests, not in them. One is for searches, one for scans and plans; these open what they need and
+close it again. Each does one thing after the other.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from holdfast.api.machine import Machine
-from holdfast.errors import COMMAND_FLAG
+from holdfast.errors import COMMAND_FLAG, HoldfastError
 
 _T = TypeVar("_T")
 #: None ends a thread.
 _Job = tuple[Callable[[Machine], Any], Future[Any]] | None
 #: For so long homes stay open: then a changed configuration, or a new home, is seen.
-_KEPT = 30.0
+_KEPT = 60.0
+#: After so long what is in them is looked at again, once whoever asked has an answer.
+_LOOKED = 2.0
 
 
 class Desk:
@@ -33,29 +37,34 @@ class Desk:
         self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._stale = threading.Event()
-        self._threads = [
+        self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        for work in (
+            self._read_on,
+            lambda: self._work_on(self._slow),
+            lambda: self._work_on(self._searches),
+        ):
             # Daemons: reading ends with the process. Nothing here changes a home.
-            threading.Thread(target=each, name=f"holdfast-web{each.__name__}", daemon=True)
-            for each in (self._read_on, self._work_on)
-        ]
-        for each in self._threads:
-            each.start()
+            threading.Thread(target=work, name="holdfast-web", daemon=True).start()
 
     def close(self) -> None:
-        """End both threads once they have answered what was asked before."""
-        self._quick.put(None)
-        self._slow.put(None)
+        """End the threads once they have answered what was asked before."""
+        for each in (self._quick, self._slow, self._searches):
+            each.put(None)
 
     async def read(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask homes that are open already."""
+        """Ask homes that are open already, as they were at the last look."""
         return await asyncio.wrap_future(_asked(what, self._quick))
 
     async def work(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what may take long: a scan, a search, a plan."""
+        """Ask what may take long: a scan, a plan."""
         return await asyncio.wrap_future(_asked(what, self._slow))
 
+    async def search(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what is typed meanwhile, and must not wait for a scan."""
+        return await asyncio.wrap_future(_asked(what, self._searches))
+
     def begin(self, what: Callable[[Machine], _T]) -> Future[_T]:
-        """The same for whoever does not wait."""
+        """Like `work`, for whoever does not wait."""
         return _asked(what, self._slow)
 
     def changed(self) -> None:
@@ -64,24 +73,53 @@ class Desk:
 
     def _read_on(self) -> None:
         COMMAND_FLAG.set("")  # hints name commands
-        machine, since = None, 0.0
+        kept: _Kept | None = None
         while (job := self._quick.get()) is not None:
-            age = self._clock() - since
-            if machine is not None and (self._stale.is_set() or not 0 <= age < _KEPT):
-                machine.close()
-                machine = None
-            if machine is None:
+            now = self._clock()
+            if kept is not None and (self._stale.is_set() or not kept.is_usable(now)):
+                kept.close()
+                kept = None
+            if kept is None:
                 self._stale.clear()
-                machine, since = self.machine("web"), self._clock()
-            _answer(job[0], machine, job[1])
-        if machine is not None:
-            machine.close()
+                kept = _Kept(self.machine("web"), now)
+            _answer(job[0], kept.machine, job[1])
+            if self._quick.empty() and self._clock() - kept.looked >= _LOOKED:
+                kept.look(self._clock())
+        if kept is not None:
+            kept.close()
 
-    def _work_on(self) -> None:
+    def _work_on(self, jobs: queue.SimpleQueue[_Job]) -> None:
         COMMAND_FLAG.set("")
-        while (job := self._slow.get()) is not None:
+        while (job := jobs.get()) is not None:
             with self.machine("web") as machine:
                 _answer(job[0], machine, job[1])
+
+
+class _Kept:
+    """Homes that stay open, and one look at them, which holds until the next."""
+
+    def __init__(self, machine: Machine, now: float) -> None:
+        self.machine = machine
+        self._since = self.looked = now
+        self._looking = ExitStack()
+        self._looking.enter_context(machine.one_look())
+
+    def is_usable(self, now: float) -> bool:
+        """Whether a list may still show it. A clock that was set back proves nothing."""
+        return 0 <= now - self.looked < _KEPT and 0 <= now - self._since < _KEPT
+
+    def look(self, now: float) -> None:
+        """Look again, after the answer: the next list finds it done."""
+        self._looking.close()
+        self._looking.enter_context(self.machine.one_look())
+        self.looked = now
+        # A home that cannot be read is told by the list that asks for it.
+        with suppress(HoldfastError):
+            self.machine.list_sessions(limit=0)
+
+    def close(self) -> None:
+        self._looking.close()
+        self.machine.close()
 
 
 def _asked(what: Callable[[Machine], _T], of: queue.SimpleQueue[_Job]) -> Future[_T]:

@@ -97,6 +97,14 @@ def when(moment: float) -> str:
         return "at an unknown time"
 
 
+def day(moment: float) -> str:
+    """The local day."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%A, %-d %B %Y")
+    except (ValueError, OverflowError, OSError):
+        return "on an unknown day"
+
+
 def _time(moment: float) -> Markup:
     """The same for people and programs."""
     try:

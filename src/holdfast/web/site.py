@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
@@ -11,15 +12,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.machine import AgentHome, Machine
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import COMMAND_FLAG, UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
+from holdfast.web.jobs import Jobs
 from holdfast.web.rendering import Templates
 
 _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
 _MOST_FORM = 4 * 1024**2
+_MOST_DIGITS = 16
 _MOST_FIELDS = 100_000
 
 
@@ -27,12 +30,6 @@ class UnknownPageError(UsageError):
     """Nothing has this address."""
 
     kind = "unknown_page"
-
-
-class StalePageError(HoldfastError):
-    """What the page showed is no longer so. Nothing was done."""
-
-    kind = "stale_page"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +47,11 @@ class Form:
 
     def flag(self, name: str) -> bool:
         return bool(self.one(name))
+
+    def whole(self, name: str) -> int:
+        """A whole number, 0 for anything else."""
+        text = self.one(name)
+        return int(text) if len(text) < _MOST_DIGITS and text.isdecimal() else 0
 
 
 Handler: TypeAlias = "Callable[[Site, Request], Awaitable[Response]]"
@@ -94,9 +96,11 @@ class Site:
     screens: Sequence[Screen] = ()
     #: What screens remember while the server runs, by their own names.
     memory: dict[str, Any] = field(default_factory=dict)
+    jobs: Jobs = field(default_factory=Jobs)
 
     def close(self) -> None:
         """The server has ended."""
+        self.jobs.close()
         self.desk.close()
 
     # --- Homes ------------------------------------------------------------------------------------
@@ -109,9 +113,30 @@ class Site:
         """Ask what may take long: a scan, a search, a plan."""
         return await self.desk.work(what)
 
+    async def search(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what is typed meanwhile, and must not wait for a scan."""
+        return await self.desk.search(what)
+
+    async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what may take minutes, such as a check that reads everything: plans do not wait for
+        it."""
+        return await asyncio.to_thread(self._run_with, "web", what)
+
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says. To be closed."""
         return self.desk.machine(command)
+
+    async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
+        """Change something that takes no time, such as a name or a setting."""
+        try:
+            return await asyncio.to_thread(self._run_with, command, what)
+        finally:
+            self.changed()
+
+    def _run_with(self, command: str, what: Callable[[Machine], _T]) -> _T:
+        COMMAND_FLAG.set("")  # hints name commands
+        with self.machine(command) as machine:
+            return what(machine)
 
     def changed(self) -> None:
         """Whoever changed something says so: the next list looks again."""

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.api.values import StepPlan
 from holdfast.cli.frame import Choice, Command
-from holdfast.cli.homes import all_homes_option
-from holdfast.cli.install import install
+from holdfast.cli.homes import Last, all_homes_option
+from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
+from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
 from holdfast.model.report import Result
+from holdfast.model.rounds import LookedAfter
 from holdfast.model.text import format_bytes, format_duration, one_line, printable
+
+if TYPE_CHECKING:  # a watch lives long, and needs little of all that
+    from holdfast.api.values import StepPlan
 
 _log = logging.getLogger("holdfast")
 _TITLES = {
     Step.SETTLE: "interrupted runs",
+    Step.VAULT: "vault",
     Step.AUTO_ARCHIVE: "archive old sessions",
     Step.PRUNE: "prune by the policy",
     Step.UPKEEP: "trash, space",
@@ -35,6 +40,7 @@ _TITLES = {
     Step.GC: "empty and trivial sessions",
     Step.ARCHIVE: "archive",
     Step.CHECKPOINTS: "checkpoints",
+    Step.BUDGET: "budget of the home",
     Step.END: "abandoned sessions",
     Step.LOG: "old log entries",
     Step.LOOK: "checking the result",
@@ -42,6 +48,24 @@ _TITLES = {
     Step.RECORD: "recording that it is done",
     Step.PROGRESS: "reporting progress",
 }
+
+
+def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
+    """After the homes by themselves: the budget that they share, if there is one."""
+    machine = invocation.machine
+    with (
+        progress("weighing all homes", stoppable=not dry_run) as shown,
+        log_to_stderr(debug=invocation.debug),
+    ):
+        plan = machine.plan_budget if dry_run else machine.keep_budget
+        found = plan(progress=shown)
+        if not dry_run:
+            machine.set_aside()
+    if found.limit is None:
+        return 0, {}
+    if not invocation.json:
+        show_budget(found)
+    return FAILED if found.failed else 0, {"budget": found.to_json()}
 
 
 @click.command(
@@ -54,18 +78,24 @@ _TITLES = {
 @click.option("--force", is_flag=True, help="Run even if it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
 @click.option(
-    "--watch", "watched", is_flag=True, help="Keep running, and run maintenance whenever it is due."
+    "--watch",
+    "watched",
+    is_flag=True,
+    help="Keep running: maintenance of every home when it is due, and an alarm when one grows.",
 )
 @click.option(
     "--install",
     "scheduler",
-    type=Choice(["systemd", "cron"]),
-    help="Have the system run it every day.",
+    type=Choice(SCHEDULERS),
+    help="Have the system run it: for all homes, or for the one that --home names.",
+)
+@click.option(
+    "--uninstall", "unscheduler", type=Choice(SCHEDULERS), help="Undo what --install did."
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
-@click.option("--yes", "-y", is_flag=True, help="With --install, do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="With --install and --uninstall, do not ask.")
 @click.pass_obj
-@all_homes_option(watched="--watch")
+@all_homes_option(last=keep_budget, watched="--watch")
 def maintain(
     invocation: Invocation,
     *,
@@ -73,6 +103,7 @@ def maintain(
     early: str | None,
     watched: bool,
     scheduler: str | None,
+    unscheduler: str | None,
     dry_run: bool,
     yes: bool,
 ) -> int:
@@ -85,16 +116,24 @@ def maintain(
     `auto_archive = true` it archives old sessions before it prunes, and with `files_retention_days`
     it removes the files of older sessions and keeps the sessions.
 
+    With --watch it keeps running and looks after every home of the machine, also those that appear
+    later, or after the one that --home names. It reports a file or folder of an agent that grows by
+    more than `alarm_mb_per_minute`, with the process that writes it.
+
     It does not ask: the configuration says what it may remove. The log lists what it removed, and
     `holdfast undo` brings that back until the trash is emptied.
     """
-    if (watched and (scheduler or dry_run)) or (scheduler and (force or early)):
+    system = scheduler or unscheduler
+    both = scheduler and unscheduler
+    if both or (watched and (system or dry_run)) or (system and (force or early)):
         raise UsageError("These flags cannot be combined.", hint="See `holdfast maintain --help`.")
-    invocation.choose_one()
-    if scheduler is not None:
-        return install(invocation, scheduler, dry_run=dry_run, yes=yes)
     if watched:
         return watch(invocation, force=force)
+    if scheduler is not None:
+        return install(invocation, scheduler, dry_run=dry_run, yes=yes)
+    if unscheduler is not None:
+        return uninstall(invocation, unscheduler, dry_run=dry_run, yes=yes)
+    invocation.choose_one()
     if dry_run:
         return _preview(invocation)
     return _run(invocation, force=force, early=early)
@@ -141,32 +180,43 @@ def exit_code(result: MaintenanceResult) -> int:
 
 
 def watch(invocation: Invocation, *, force: bool) -> int:
-    """Run whenever it is due, until a signal comes."""
-    from holdfast.api.background import maintain_until_stopped
+    """Look after the named home, or all homes of the machine, until a signal comes."""
+    from holdfast.api.guardian import Listener
+    from holdfast.api.guardian import watch as look_after
+    from holdfast.api.in_child import Child
 
-    root = invocation.open_place().home.root  # names what is wrong before the first line
+    machine = invocation.machine
+    one = invocation.chosen_home
+    if one is not None:
+        one = invocation.open_place(one).home.root  # names what is wrong before the first line
+        machine = invocation.machine_of(one)
     runs = failures = 0
+    first: set[str] = set()
 
-    def tell(result: MaintenanceResult, due: float) -> None:
+    def tell(done: LookedAfter) -> None:
         nonlocal runs, failures
-        runs += result.ran
-        failures += bool(result.errors)
-        again = "" if stop.stop_requested() else f"; again at {when(due)}"
-        _log.info("maintenance of %s: %s%s", root, summary(result), again)
+        runs += done.ran
+        failures += done.failed
+        known = done.home in first
+        first.add(done.home)
+        if known and not done.ran and not done.failed:
+            return  # it is not due, as it was before
+        again = "" if stop.stop_requested() else f"; again at {when(done.due)}"
+        _log.info("maintenance of %s: %s%s", done.home, done.did, again)
 
+    listener = Listener(
+        in_words=summary,
+        started=lambda home: _log.info("watching %s", home),
+        looked_after=tell,
+        grows=lambda alarm: _log.warning("%s", alarm.message),
+        more=_log.info,
+    )
     with log_to_stderr(dated=True, debug=invocation.debug), until_signal() as stop:
-        maintain_until_stopped(
-            root,
-            stop,
-            force=force,
-            on_start=lambda: _log.info("watching %s", root),
-            on_run=tell,
-            clock=invocation.clock,
-            environ=os.environ,
-        )
-        _log.info("no longer watching %s", root)
+        look_after(machine, stop, listener, clock=invocation.clock, force=force, work=Child)
+        _log.info("no longer watching %s", "this machine" if one is None else one)
     if invocation.json:
-        print_json({"home": str(root), "runs": runs, "failed": failures})
+        homes = {"homes": len(machine.homes)} if one is None else {"home": str(one)}
+        print_json({**homes, "runs": runs, "failed": failures})
     return 0
 
 

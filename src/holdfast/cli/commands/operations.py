@@ -36,13 +36,15 @@ from holdfast.cli.removal import (
 )
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
-from holdfast.cli.show_plan import amount, show_items, show_report
+from holdfast.cli.show_plan import show_items, show_report
 from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import MAINTAIN, UNASKED, in_words
+from holdfast.model.operation import UNASKED, in_words
+from holdfast.model.operation_words import did
 from holdfast.model.plan import EDITS, Action
-from holdfast.model.report import Result, archived_words
+from holdfast.model.plan_words import amount
+from holdfast.model.report import Result
 from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
@@ -92,48 +94,11 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
     return invocation.open_home(root)
 
 
-def _by_hand(operation: Operation) -> bool:
-    return operation.command not in UNASKED and operation.command != MAINTAIN
-
-
-def _did(operation: Operation) -> str:
-    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
-    archived, files = operation.archived, operation.archived_files
-    removed = operation.removed - archived - files - operation.emptied
-    final = operation.removed_for_good
-    # A restore is about paths; older logs count projects only.
-    projects = 0 if operation.paths else operation.rolled_back
-    back = "changed back" if operation.undoes else "changed"
-    # Once the rest is back, "undone" alone would say that all of it is.
-    partial = bool(operation.undone_by and final)
-    whole = final >= removed
-    counts = (
-        (archived, archived_words(archived, files)),
-        (removed, "removed for good" if whole else "removed"),
-        (0 if whole or partial else final, "of them for good"),
-        (operation.emptied, "removed from the trash"),
-        (operation.paths, f"{'path' if operation.paths == 1 else 'paths'} {back}"),
-        (projects, f"{'project' if projects == 1 else 'projects'} restored"),
-        (operation.ended, "ended" if _by_hand(operation) else "ended as abandoned"),
-        (operation.changed, "changed"),
-        (operation.changed_back, "changed back"),
-        (0 if operation.paths else operation.brought_back - operation.changed_back, "brought back"),
-        (operation.skipped, "skipped"),
-        (operation.failed, "failed"),
-    )
-    did = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing"
-    state = operation.state.value
-    if partial:
-        state = f"{operation.undone:,} brought back; {final:,} removed for good"
-    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
-    return did + again if state == "done" else f"{did}; {state}{again}"
-
-
 _LOG_KEYS: Keys[Operation] = {
     "id": lambda each: int(each.id),
     "when": lambda each: each.started_at,
     "command": lambda each: each.command,
-    "did": _did,
+    "did": did,
     "in-trash": lambda each: each.trash_bytes,
 }
 
@@ -198,7 +163,7 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
                 when(operation.started_at),
                 *(name(operation.machine) for _ in machines),
                 name(operation.command),
-                _did(operation),
+                did(operation),
                 format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
             )
         say(rows)

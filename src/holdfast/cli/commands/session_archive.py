@@ -22,6 +22,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
+    from holdfast.api.archive import RestorePlan
     from holdfast.api.home import Home
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.plan import Plan
@@ -143,7 +144,8 @@ def restore(
     dry_run: bool,
     yes: bool,  # noqa: ARG001 - restoring removes nothing, so there is nothing to ask
 ) -> int:
-    """Bring archived sessions back: messages, totals, lineage, route, search and files.
+    """Bring archived sessions back: messages, totals, lineage, route, search and files. So come
+    sessions that their agent deleted and the vault holds, where the agent finds them.
 
     The start of an id is enough while it is unique. Nothing is ever overwritten: when another
     session has the id, or a file has the name of one that would come back, the session stays in the
@@ -158,7 +160,7 @@ def restore(
     if not ids and not everything:
         raise UsageError(
             "Say which sessions to restore: their ids, or --all.",
-            hint="`holdfast sessions list --archived` shows them.",
+            hint="`holdfast sessions list --archived` and `--vaulted` show them.",
         )
     if ids and everything:
         raise UsageError("--all restores every archived session; leave out the ids.")
@@ -172,7 +174,7 @@ def restore(
         if not dry_run:
             with progress(stoppable=True) as shown:
                 report = planned.apply(progress=shown).report
-        _show(here, home, planned.sessions, report)
+        _show(here, home, planned, report)
         return 0 if report is None else exit_code(report)
 
     if ids:
@@ -184,32 +186,37 @@ def restore(
 def _show(
     invocation: Invocation,
     home: Home,
-    sessions: Sequence[ArchivedSession],
+    planned: RestorePlan,
     report: Report | None,
 ) -> None:
     if invocation.json:
         print_json(
             {
-                "sessions": [each.to_json() for each in sessions],
+                "sessions": [
+                    *(each.to_json() for each in planned.sessions),
+                    *(each.to_json() for each in planned.vaulted),
+                ],
                 "applied": report is not None,
                 "report": report.to_json() if report else None,
             }
         )
         return
 
-    if not sessions:
+    if not planned.sessions and not planned.vaulted:
         say("There are no archived sessions.")
     elif report is None:
-        _preview(home, sessions, invocation.now)
+        _preview(home, planned, invocation.now)
         nothing_changed()
     else:
         show_report(report, home_flag=invocation.home_flag)
 
 
-def _preview(home: Home, archived: Sequence[ArchivedSession], now: float) -> None:
-    latest = sorted(archived, key=lambda each: -each.session.last_active_at)
-    sessions = [each.session for each in latest]
-    openings = home.archive.openings(latest[:_EXAMPLES])
+def _preview(home: Home, planned: RestorePlan, now: float) -> None:
+    latest = sorted(planned.sessions, key=lambda each: -each.session.last_active_at)
+    sessions = [*planned.vaulted, *(each.session for each in latest)]
+    openings = dict(home.archive.openings(latest[:_EXAMPLES]))
+    if planned.vaulted:
+        openings |= home.openings(planned.vaulted[:_EXAMPLES])
     size = format_bytes(sum(each.bytes for each in sessions))
     say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
     say()

@@ -285,11 +285,14 @@ def _drops(order: SessionOrder) -> Sequence[str]:
 
 
 def _marks(session: Session) -> str:
+    if session.vaulted:
+        return "◇ " + ("📌 " if session.pinned else "")
     return ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
 
 
 def _state(session: Session) -> str:
-    return ("ended" if session.ended else "open") + (", pinned" if session.pinned else "")
+    state = "vaulted" if session.vaulted else "ended" if session.ended else "open"
+    return state + (", pinned" if session.pinned else "")
 
 
 def _title(row: _Row) -> Line:
@@ -304,7 +307,7 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
     """What the marks mean, how many more sessions there are and how to see them. A pipe gets
     sessions only."""
     marks = "".join(_marks(each.session) for each in found)
-    meanings = {"●": "● is open", "📌": "📌 is pinned"}
+    meanings = {"●": "● is open", "◇": "◇ is in the vault", "📌": "📌 is pinned"}
     meant = ", ".join(words for mark, words in meanings.items() if mark in marks)
     after = offset + len(found)
     text = format_count(total, "session") + "."

@@ -24,7 +24,7 @@ from holdfast.cli.output import (
     table,
 )
 from holdfast.cli.progress import progress
-from holdfast.cli.show_plan import kind_name
+from holdfast.model.plan_words import kind_name
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import cost_digits, format_bytes, format_cost, format_count
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats

@@ -23,7 +23,7 @@ COMMANDS = {
     "gc": Lazy(_HERE + "removal", "Remove empty and trivial sessions.", "gc"),
     "delete": Lazy(_HERE + "removal", "Remove sessions by id.", "delete"),
     "archive": Lazy(_HERE + "archive", "Move sessions into the archive.", "archive"),
-    "restore": Lazy(_HERE + "archive", "Bring archived sessions back.", "restore"),
+    "restore": Lazy(_HERE + "archive", "Bring archived and vaulted sessions back.", "restore"),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.api.place import listed_homes
-from holdfast.api.values import HomeStatus
+from holdfast.api.values import HomeStatus, Remedy
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
@@ -28,19 +28,20 @@ from holdfast.cli.output import (
     width,
 )
 from holdfast.cli.progress import progress
+from holdfast.cli.show_growth import show_growth
 from holdfast.cli.show_machine import (
     PROJECT_LINES,
     agent_label,
     sessions_in,
     show_in_projects,
     show_machine,
-    would_words,
 )
-from holdfast.cli.show_plan import kind_name
+from holdfast.cli.what_helps import helps_json, show_remedy, show_threat
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SESSION, SessionFile
+from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
@@ -88,6 +89,7 @@ def status(invocation: Invocation) -> int:
             {
                 "homes": [each.to_json() for _, each in seen],
                 "growth": grown.to_json(),
+                "helps": helps_json(seen, invocation.home_flag),
                 "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
                 "in_projects": [{"home": str(e.path), "agent": e.agent} for e in more],
@@ -96,6 +98,7 @@ def status(invocation: Invocation) -> int:
     elif len(seen) > 1:
         show_machine(
             [(home, each) for home, each in seen if home is not None],
+            grown,
             below=PROJECT_LINES if more else 0,
         )
     elif seen:
@@ -141,6 +144,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
     )
+    show_growth(status.growth)
     say()
     show_shares("what", _what(status), "number")
     if inventory.items:
@@ -150,6 +154,7 @@ def show_status(status: HomeStatus, now: float, *, home_flag: str) -> None:
     show_near(status.nearness, home_flag)
     _show_large_files(status.large_files, home_flag)
     _show_troubles(status, home_flag)
+    show_threat(status, home_flag)
     show_next(status, home_flag)
 
 
@@ -186,6 +191,11 @@ def _what(status: HomeStatus) -> list[Share]:
         ),
         Share(name="older checkpoints", count=0, bytes=inventory.legacy_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
+        Share(
+            name="vault",
+            count=status.vault.alone if status.vault else 0,
+            bytes=inventory.vault_bytes,
+        ),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
         Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),
         Share(name="everything else", count=0, bytes=inventory.rest_bytes),
@@ -269,15 +279,14 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
 
 
 def show_next(status: HomeStatus, home_flag: str) -> None:
-    outlook = status.outlook
+    outlook, best = status.outlook, status.freeable.best
     if status.inventory.read_only:
         say("Nothing can be removed here: this home can only be read.")
     elif outlook is None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
-    elif outlook.removals:
-        say(f"{would_words([outlook])} Have a look first:")
-        suggest(f"holdfast {home_flag}sessions prune --dry-run")
+    elif outlook.removals or best is Remedy.LEFTOVERS:
+        show_remedy(best or Remedy.PRUNE, status, home_flag)
     elif status.inventory.trash:
         say("The policy has nothing more to remove. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")

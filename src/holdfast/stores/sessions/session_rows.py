@@ -168,6 +168,8 @@ def where(
     parts = [*_texts(wanted, spelled), *_flags(wanted, parent), *_bounds(wanted, spelled)]
     if wanted.agent_archived is not None:
         parts.append((f"{agent_archived} = ?", [int(wanted.agent_archived)]))
+    if wanted.vaulted:  # no store holds what is in a vault
+        parts.append(("1 = ?", [0]))
     condition = " AND ".join(condition for condition, _ in parts) or spelled.everything
     return condition, [value for _, values in parts for value in values]
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.plan import Action
-from holdfast.model.session import Addition, Message, Session, SessionChange
+from holdfast.model.session import Addition, Hit, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite import search_index
@@ -242,6 +242,20 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             with suppress(BusyError):
                 self.database.script("PRAGMA incremental_vacuum")
         self.database.truncate_log()
+
+    def places_of(self, hits: Sequence[Hit]) -> Sequence[int]:
+        """Which messages of their sessions these are, from 1 on: the index counts all together."""
+        with self.database.read() as db:
+            return [
+                db.execute(
+                    """
+                    SELECT count(*) FROM messages
+                    WHERE session = (SELECT number FROM sessions WHERE id = ?) AND number <= ?
+                    """,
+                    (each.session.id, each.message.number),
+                ).fetchone()[0]
+                for each in hits
+            ]
 
     def used_bytes(self) -> int:
         """What the file holds, without free pages."""

@@ -2,6 +2,39 @@
 
 from __future__ import annotations
 
-from holdfast.web.screens import overview, sessions
+from holdfast.web import running
+from holdfast.web.screens import (
+    archive,
+    checkpoints,
+    cleanup,
+    doctor,
+    log,
+    overview,
+    session,
+    session_changes,
+    sessions,
+    settings,
+    trash,
+    usage,
+    vault,
+)
 
-SCREENS = tuple(module.SCREEN for module in (overview, sessions))
+SCREENS = tuple(
+    module.SCREEN
+    for module in (
+        overview,
+        sessions,
+        session,
+        session_changes,
+        cleanup,
+        checkpoints,
+        usage,
+        trash,
+        log,
+        archive,
+        vault,
+        doctor,
+        settings,
+        running,
+    )
+)

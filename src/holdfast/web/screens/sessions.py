@@ -1,25 +1,271 @@
-"""Sessions of all agents, page by page."""
+"""Sessions of all agents, page by page; found by what was said in them."""
 
 from __future__ import annotations
 
-from starlette.requests import Request
-from starlette.responses import Response
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.web.site import Screen, Site, get
+from holdfast.errors import QueryError
+from holdfast.model.session import Search, SessionFilter, SessionOrder
+from holdfast.value import dataclass, replace
+from holdfast.web.marking import as_typed, marked, marked_title
+from holdfast.web.site import Form, Screen, Site, UnknownPageError, get
 
-_PAGE = 50
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachinePage, MachineSearch
+    from holdfast.model.session import Hit
+
+PAGE = 50
+_HITS = 30
+_TITLES = 5
+_DAY = 86_400.0
+#: Past this no store is asked to skip.
+_MOST_OFFSET = 10**9
+STATES = {"": "All", "open": "Alive or open", "ended": "Ended", "pinned": "Pinned"}
+PERIODS = {
+    "": "Any time",
+    "1d": "Last 24 hours",
+    "7d": "Last 7 days",
+    "30d": "Last 30 days",
+    "90d": "Last 90 days",
+    "old": "Older than 90 days",
+}
+_DAYS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
+ORDERS = {
+    "active": "Last active",
+    "started": "Started",
+    "size": "Size",
+    "messages": "Messages",
+    "tokens": "Tokens",
+    "cost": "Cost",
+    "title": "Title",
+}
+#: These orders have to read every session once, which may take a while.
+_SLOW_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the address says: it can be kept, and sent to somebody else at this machine."""
+
+    text: str = ""
+    home: str = ""
+    state: str = ""
+    period: str = ""
+    project: str = ""
+    sort: str = "active"
+    offset: int = 0
+
+    @classmethod
+    def of(cls, query: Form) -> Asked:
+        """What it does not know it takes for the usual: an old link still shows a list."""
+        sort, state, period = query.one("sort"), query.one("state"), query.one("period")
+        offset = query.one("offset")
+        return cls(
+            text=query.one("q").strip(),
+            home=query.one("home"),
+            state=state if state in STATES else "",
+            period=period if period in PERIODS else "",
+            project=query.one("project").strip(),
+            sort=sort if sort in ORDERS else "active",
+            offset=min(int(offset), _MOST_OFFSET) if offset.isdecimal() else 0,
+        )
+
+    def address(self, path: str = "/sessions", **changes: Any) -> str:
+        """The address of the same list, with these changes."""
+        changed = replace(self, **{"offset": 0, **changes})
+        said = {
+            "q": changed.text,
+            "home": changed.home,
+            "state": changed.state,
+            "period": changed.period,
+            "project": changed.project,
+            "sort": "" if changed.sort == "active" else changed.sort,
+            "offset": str(changed.offset) if changed.offset else "",
+        }
+        query = urlencode({k: v for k, v in said.items() if v}, errors="surrogateescape")
+        return f"{path}?{query}" if query else path
+
+    def at(self, offset: int) -> str:
+        return self.address(offset=offset)
+
+    def by(self, sort: str) -> str:
+        return self.address(sort=sort)
+
+    def wanted(self, now: float) -> SessionFilter:
+        days = _DAYS.get(self.period)
+        return SessionFilter(
+            ended={"open": False, "ended": True}.get(self.state),
+            pinned=True if self.state == "pinned" else None,
+            cwd=self.project or None,
+            active_after=None if days is None else now - days * _DAY,
+            active_before=now - _DAYS["90d"] * _DAY if self.period == "old" else None,
+        )
+
+    @property
+    def narrows(self) -> bool:
+        return bool(self.home or self.state or self.period or self.project)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A session in a list. `title` may have marks in it."""
+
+    found: FoundSession
+    slug: str
+    title: str | Markup
+    untitled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitRow:
+    """A message that matches."""
+
+    home: AgentHome
+    slug: str
+    hit: Hit
+    title: str
+    text: Markup
 
 
 async def show(site: Site, request: Request) -> Response:
-    page = await site.read(
-        lambda machine: machine.list_sessions(
-            SessionFilter(), order_by=SessionOrder.LAST_ACTIVE, limit=_PAGE, openings=True
-        )
+    """The whole page."""
+    asked = Asked.of(site.query(request))
+    homes = await site.read(lambda machine: list(machine.homes))
+    return site.page(
+        request,
+        "sessions/list.html",
+        title="Sessions",
+        homes=[(site.slug(each), each) for each in homes],
+        states=STATES,
+        periods=PERIODS,
+        orders=ORDERS,
+        **await _results(site, asked),
     )
-    return site.page(request, "sessions/list.html", title="Sessions", found=page, slug=site.slug)
+
+
+async def results(site: Site, request: Request) -> Response:
+    """Only what was found, for the page that is open."""
+    asked = Asked.of(site.query(request))
+    return site.fragment("sessions/_results.html", **await _results(site, asked))
+
+
+async def _results(site: Site, asked: Asked) -> dict[str, Any]:
+    return await (_found(site, asked) if asked.text else _listed(site, asked))
+
+
+async def _listed(site: Site, asked: Asked) -> dict[str, Any]:
+    order = SessionOrder(asked.sort)
+
+    def look(machine: Machine) -> MachinePage:
+        return machine.list_sessions(
+            asked.wanted(site.clock()),
+            order_by=order,
+            limit=PAGE,
+            offset=asked.offset,
+            openings=True,
+            homes=_homes(site, machine, asked),
+        )
+
+    page = await (site.work(look) if order in _SLOW_ORDERS else site.read(look))
+    return {
+        "asked": asked,
+        "rows": [_row(site, each, "") for each in page.found],
+        "total": page.total,
+        "limit": PAGE,
+        "unread": page.looked.unread,
+        "problems": [each for _, part in page.looked.seen for each in part.problems],
+        "hits": None,
+        "error": None,
+    }
+
+
+async def _found(site: Site, asked: Asked) -> dict[str, Any]:
+    """Sessions by their titles, then messages by their words."""
+    wanted = asked.wanted(site.clock())
+
+    def look(machine: Machine) -> tuple[MachinePage, MachineSearch, list[HitRow]]:
+        homes = _homes(site, machine, asked)
+        titles = machine.list_sessions(
+            replace(wanted, title=asked.text), limit=_TITLES, homes=homes
+        )
+        search = Search(
+            text=as_typed(asked.text), wanted=wanted, limit=_HITS + 1, offset=asked.offset
+        )
+        messages = machine.search_sessions(search, homes=homes)
+        return titles, messages, [_hit_row(site, *each) for each in messages.hits[:_HITS]]
+
+    try:
+        titles, messages, hits = await site.search(look)
+    except QueryError as error:  # half of a query, while it is typed
+        return {**_NOTHING, "asked": asked, "error": error}
+    results = [result for _, result in messages.looked.seen]
+    return {
+        **_NOTHING,
+        "asked": asked,
+        "rows": [] if asked.offset else [_row(site, each, asked.text) for each in titles.found],
+        "total": titles.total,
+        "limit": _HITS,
+        "unread": messages.looked.unread,
+        "problems": [each for result in results for each in result.problems],
+        "hits": hits,
+        "more": len(messages.hits) > _HITS,
+        "close_words": list(dict.fromkeys(w for each in results for w in each.close_words)),
+        "archive_unread": any(each.archive_unread for each in results),
+    }
+
+
+_NOTHING: dict[str, Any] = {
+    "rows": (),
+    "total": 0,
+    "limit": PAGE,
+    "unread": (),
+    "problems": (),
+    "hits": (),
+    "more": False,
+    "close_words": (),
+    "archive_unread": False,
+    "error": None,
+}
+
+
+def _homes(site: Site, machine: Machine, asked: Asked) -> Sequence[AgentHome] | None:
+    try:
+        return [site.home_of(machine, asked.home)] if asked.home else None
+    except UnknownPageError:
+        machine.look_for_homes()  # it may be new
+        return [site.home_of(machine, asked.home)]
+
+
+def _row(site: Site, found: FoundSession, words: str) -> Row:
+    title = found.session.title or found.opening
+    return Row(
+        found=found,
+        slug=site.slug(found.home),
+        title=marked_title(title, words) if words and title else title or found.session.id,
+        untitled=not found.session.title,
+    )
+
+
+def _hit_row(site: Site, home: AgentHome, hit: Hit) -> HitRow:
+    return HitRow(
+        home=home,
+        slug=site.slug(home),
+        hit=hit,
+        title=hit.session.title or hit.session.id,
+        text=marked(hit.snippet),
+    )
 
 
 SCREEN = Screen(
-    title="Sessions", path="/sessions", icon="sessions", order=10, routes=(get("/sessions", show),)
+    title="Sessions",
+    path="/sessions",
+    icon="sessions",
+    order=10,
+    routes=(get("/sessions", show), get("/sessions/results", results)),
 )

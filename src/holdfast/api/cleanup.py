@@ -1,0 +1,92 @@
+"""Trying a policy before it is anybody's: the plan that a home would have under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from holdfast.config.document import key_path
+from holdfast.config.reader import value_of
+from holdfast.config.settings import SOURCE, Settings
+from holdfast.errors import UsageError
+from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.api.home import Home
+    from holdfast.api.plan import HomePlan
+    from holdfast.ports import Progress
+
+
+class Cleanup(StrEnum):
+    """What is cleaned up: what `sessions prune`, `sessions gc`, `checkpoints prune` and `sessions
+    prune --archived` remove."""
+
+    SESSIONS = "sessions"
+    SMALL = "small"
+    CHECKPOINTS = "checkpoints"
+    ARCHIVE = "archive"
+
+
+class TrashUse(StrEnum):
+    """Whether what goes can come back. By default what a size cap removes is gone at once, because
+    the trash counts towards the cap."""
+
+    RULES = "rules"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Settings that somebody tries out. `changes` has values as a person types them, by the whole
+    name of their key, such as "sessions.retention_days" or
+    "sessions.source.cron.max_total_size_mb"."""
+
+    what: Cleanup = Cleanup.SESSIONS
+    changes: Mapping[str, str]
+    trash: TrashUse = TrashUse.RULES
+
+
+def tried(settings: Settings, changes: Mapping[str, str]) -> Settings:
+    """The settings with these values in place of their own, read and checked as `config set` reads
+    them. Raises `UsageError` for the first that is wrong."""
+    for name, text in changes.items():
+        path = key_path(name) or (name,)
+        value = value_of(path, [text])
+        match path:
+            case (table, key):
+                settings = settings.changed(table, {key: value})
+            case (table, kind, source, key) if kind == SOURCE:
+                settings = settings.changed_for(table, source, {key: value})
+            case _:
+                raise UsageError(f"{name} cannot be tried out.")
+    return settings
+
+
+def plan_trial(home: Home, trial: Trial, *, progress: Progress | None = None) -> HomePlan:
+    """What would be removed if config.toml had these settings. Changes neither that nor the
+    home."""
+    settings = tried(home.settings, trial.changes)
+    use_trash = trial.trash is not TrashUse.NEVER
+    caps_use_trash = trial.trash is TrashUse.ALWAYS
+    match trial.what:
+        case Cleanup.SESSIONS:
+            policy = replace(settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash)
+            return home.plan_policy(policy, progress=progress)
+        case Cleanup.SMALL:
+            small = settings.sessions
+            return home.plan_gc(
+                empty_hours=small.empty_hours,
+                trivial_days=small.trivial_days,
+                trivial_max=small.trivial_max,
+                keep_titled=small.keep_titled,
+                use_trash=use_trash,
+                progress=progress,
+            )
+        case Cleanup.CHECKPOINTS:
+            bounds = settings.checkpoint_policy(use_trash=use_trash)
+            return home.checkpoints.plan_policy(replace(bounds, caps_use_trash=caps_use_trash))
+        case Cleanup.ARCHIVE:
+            kept = settings.archive_policy(use_trash=use_trash)
+            return home.archive.plan_policy(replace(kept, caps_use_trash=caps_use_trash))

@@ -1,0 +1,370 @@
+"""The watcher: maintenance of every home when it is due, and an alarm when something grows.
+
+It sleeps, and asks the disks every two seconds how much is free. Everything heavier is a round over
+the homes, in a process of its own: what one home breaks costs itself only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.api.in_child import AtOnce, Working
+from holdfast.errors import BusyError, HoldfastError, StorageError
+from holdfast.homes.growth_look import MachineEyes, Tops
+from holdfast.homes.registry import state_folder
+from holdfast.model.alarm import Alarm
+from holdfast.model.figures import Tally
+from holdfast.model.rounds import LookedAfter, Round
+from holdfast.model.text import format_bytes
+from holdfast.policy.schedule import RETRY, next_run
+from holdfast.services.growing import TICK, GrowthWatch
+from holdfast.stores.alarm_file import AlarmFile
+from holdfast.stores.maintenance_marker import FileMaintenanceGate
+from holdfast.stores.reserve import NAME as RESERVE
+from holdfast.stores.tally import FileTallies
+from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.model.maintenance import MaintenanceResult
+    from holdfast.ports import Clock
+
+HOLDER = "maintain --watch"
+#: How often to see whether there is a new home.
+_HOMES_EVERY = 60.0
+#: How often to look at all homes although nothing is due, and how much of the time that may take.
+_ROUND_EVERY, _TIMES = 3_600.0, 4_000
+_CONFIG = "config.toml"
+_log = logging.getLogger("holdfast")
+
+_Stamp = tuple[int, int, int] | None
+
+
+class Stop(Protocol):
+    """Ends a watch: a progress that can be asked to stop, which also ends its sleep."""
+
+    def step(self, label: str, done: int, total: int | None) -> None: ...
+
+    def stop_requested(self) -> bool: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """What hears of a watch. `started` is called with each home that is watched from now on,
+    `looked_after` after each run of maintenance, `grows` with alarms. `in_words` tells what a run
+    did; a child calls it."""
+
+    in_words: Callable[[MaintenanceResult], str]
+    started: Callable[[Path], None] = lambda _: None
+    looked_after: Callable[[LookedAfter], None] = lambda _: None
+    grows: Callable[[Alarm], None] = lambda _: None
+    more: Callable[[str], None] = lambda _: None
+
+
+def watch(
+    machine: Machine,
+    stop: Stop,
+    listener: Listener,
+    *,
+    clock: Clock,
+    force: bool = False,
+    work: Callable[[Callable[[], bytes]], Working] = AtOnce,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
+    """Look after the homes of a machine until `stop` is requested: maintenance at once where it is
+    due, and again whenever it is, also when the configuration changes. Homes that appear are found.
+
+    Only one process at a time may watch a home. Where another one watches them all, it raises
+    `BusyError`. `force` runs maintenance the first time although it is not due. `work` starts a
+    round: `Child` does it in a process of its own.
+    """
+    with contextlib.ExitStack() as locks:
+        watching = _Watching(machine, stop, listener, clock, monotonic, work, locks)
+        watching.find(must=True)
+        watching.run(force=force)
+
+
+class _Watching:
+    """The state of a watch."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        stop: Stop,
+        listener: Listener,
+        clock: Clock,
+        monotonic: Callable[[], float],
+        work: Callable[[Callable[[], bytes]], Working],
+        locks: contextlib.ExitStack,
+    ) -> None:
+        self._machine = machine
+        self._stop = stop
+        self._listener = listener
+        self._clock = clock
+        self._monotonic = monotonic
+        self._work = work
+        self._locks = locks
+        self._eyes = MachineEyes(clock=clock, monotonic=monotonic)
+        self._growth = GrowthWatch(self._eyes, 0.0)
+        self._states: dict[Path, Path] = {}
+        self._configs: dict[Path, _Stamp] = {}
+        self._troubles: dict[Path, str] = {}
+        self._due = self._clock()
+        self._round_after = 0.0
+        self._found_at = 0.0
+        self._round: Working | None = None
+        self._telling: list[Working] = []
+
+    def run(self, *, force: bool) -> None:
+        try:
+            while not self._stop.stop_requested():
+                self._collect()
+                if self._monotonic() - self._found_at >= _HOMES_EVERY:
+                    self.find()
+                if self._round is None and (self._is_due() or force):
+                    self._start(force=force)
+                    force = False
+                    continue  # what was done at once is told before it sleeps
+                self._look()
+                left = self._due - self._clock() if self._round is None else TICK
+                self._stop.sleep(max(0.0, min(left, TICK)))
+        finally:
+            self._finish()
+
+    def find(self, *, must: bool = False) -> None:
+        """Take the homes that nobody else watches. One that appeared is due."""
+        self._found_at = self._monotonic()
+        self._machine.look_for_homes()
+        busy: BusyError | None = None
+        homes = self._machine.homes
+        for home in homes:
+            if home.path in self._states:
+                continue
+            try:
+                self._take(home)
+            except BusyError as error:
+                busy = error
+                self._say_once(home.path, error.message)
+            except (HoldfastError, OSError) as error:
+                self._say_once(home.path, getattr(error, "message", str(error)))
+        if must and busy is not None and not self._states:
+            raise busy
+        for gone in self._states.keys() - {home.path for home in homes}:
+            # Its lock stays ours until the end: the folder may come back.
+            self._configs.pop(gone, None)
+
+    def _take(self, home: AgentHome) -> None:
+        state = state_folder(home.path)
+        if state != home.path and state.is_symlink():
+            raise StorageError(f"{state} is a link")
+        self._locks.enter_context(FileMaintenanceGate(state).watching(HOLDER))
+        AlarmFile(state).end_all(self._clock())  # of a watcher that was killed
+        self._states[home.path] = state
+        self._configs[home.path] = _stamp(state / _CONFIG)
+        self._due = min(self._due, self._clock())
+        self._listener.started(home.path)
+
+    def _say_once(self, home: Path, trouble: str) -> None:
+        if self._troubles.get(home) != trouble:
+            self._troubles[home] = trouble
+            _log.warning("not watching %s: %s", home, trouble)
+
+    # --- Rounds -----------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        now = {home: _stamp(self._states[home] / _CONFIG) for home in self._configs}
+        changed = now != self._configs
+        self._configs = now
+        return bool(self._states) and (
+            changed or self._clock() >= self._due or self._monotonic() >= self._round_after > 0
+        )
+
+    def _start(self, *, force: bool) -> None:
+        mine = tuple(self._states)
+        in_words = self._listener.in_words
+        self._round = self._work(
+            lambda: round_of(
+                self._machine, mine, in_words, progress=self._stop, clock=self._clock, force=force
+            ).to_bytes()
+        )
+
+    def _collect(self) -> None:
+        """What the children said that have ended."""
+        self._telling = [each for each in self._telling if each.poll() is None]
+        done = None if self._round is None else self._round.poll()
+        if done is None:
+            return
+        self._round = None
+        self._round_after = self._monotonic() + max(_ROUND_EVERY, _TIMES * done.cost)
+        if done.result is None:
+            self._due = self._clock() + RETRY
+            return
+        made = Round.of(done.result)
+        self._due = min([each.due for each in made.homes], default=self._clock() + RETRY)
+        self._growth.limit = made.alarm_rate
+        self._eyes.homes = [
+            Tops(home=each.home, folders=each.folders, programs=each.programs)
+            for each in made.homes
+        ]
+        for each in made.homes:
+            self._listener.looked_after(each)
+        for line in made.more:
+            self._listener.more(line)
+
+    # --- Growth -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        try:
+            alarms = self._growth.look(self._clock())
+        except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
+            _log.exception("looking at what grows failed")
+            return
+        if not alarms:
+            return
+        for alarm in alarms:
+            self._listener.grows(alarm)
+        self._note(alarms)
+        self._telling.append(self._work(lambda: _tell(self._machine, alarms, self._stop)))
+
+    def _note(self, alarms: Sequence[Alarm]) -> None:
+        for home, state in self._states.items():
+            mine = [each for each in alarms if each.home == str(home)]
+            if mine:
+                AlarmFile(state).note(mine, self._clock())
+                for _ in (each for each in mine if each.active and each.first_at == each.last_at):
+                    FileTallies(state).add(Tally.ALARMS)
+
+    def _finish(self) -> None:
+        """Let a round end between two batches. Nothing is known of growth from here on."""
+        now = self._clock()
+        self._note([replace(each, ended_at=now) for each in self._growth.active.values()])
+        if self._round is not None:
+            self._round.stop()
+        while self._round is not None:
+            self._collect()
+            if self._round is not None:
+                time.sleep(0.05)
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - every two seconds
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def round_of(
+    machine: Machine,
+    watched: Sequence[Path],
+    in_words: Callable[[MaintenanceResult], str],
+    *,
+    progress: Stop,
+    clock: Clock,
+    force: bool = False,
+) -> Round:
+    """Maintenance of these homes, each if it is due."""
+    machine.look_for_homes()
+    done: list[LookedAfter] = []
+    for home in machine.homes:
+        if progress.stop_requested():
+            break
+        if home.path in watched:
+            done.append(_looked_after(machine, home, in_words, progress, clock, force=force))
+    more: tuple[str, ...] = ()
+    if not progress.stop_requested():
+        more = (*_budget(machine, progress), *_reserve(machine))
+    made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate, more=more)
+    machine.close()
+    return made
+
+
+def _reserve(machine: Machine) -> tuple[str, ...]:
+    size = format_bytes(machine.guardian.reserve_bytes)
+    return tuple(
+        f"set {size} aside for a full disk: {each / RESERVE}" for each in machine.set_aside()
+    )
+
+
+def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:
+    """Make room where the homes use up their budget; what was done, in lines for the log."""
+    try:
+        found = machine.keep_budget(progress=progress)
+    except (HoldfastError, OSError) as error:
+        return (f"the budget of all homes could not be kept: {error}",)
+    return tuple(
+        f"budget of all homes: {each.home}: "
+        + (
+            f"failed: {each.error}"
+            if each.report is None
+            else f"{each.report.removed:,} removed, {format_bytes(each.report.bytes_freed)} freed, "
+            f"{format_bytes(each.report.bytes_in_trash)} in the trash"
+        )
+        for each in found.homes
+    )
+
+
+def _looked_after(
+    machine: Machine,
+    home: AgentHome,
+    in_words: Callable[[MaintenanceResult], str],
+    progress: Stop,
+    clock: Clock,
+    *,
+    force: bool,
+) -> LookedAfter:
+    from holdfast.services.maintain import failed  # noqa: PLC0415 - a child needs it, not a watch
+
+    started_at = clock()
+    folders: tuple[str, ...] = (str(home.path),)
+    programs: tuple[str, ...] = ()
+    try:
+        opened = machine.open(home)
+        folders, programs = opened.written_to()
+        result = opened.maintain(force=force, progress=progress)
+        if not result.ran:  # maintenance does both
+            with contextlib.suppress(BusyError):  # the next round comes in an hour
+                opened.refresh_vault(progress=progress)
+            opened.record_figures(progress=progress)
+    except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
+        result = failed(str(home.path), started_at, clock, error)
+    return LookedAfter(
+        home=str(home.path),
+        state=str(state_folder(home.path)),
+        did=in_words(result),
+        due=next_run(result, random.random()),  # noqa: S311 - only to spread runs
+        ran=result.ran,
+        failed=bool(result.errors),
+        folders=folders,
+        programs=programs,
+    )
+
+
+def _tell(machine: Machine, alarms: Sequence[Alarm], stop: Stop) -> bytes:
+    """Run the notify command of the home that grows, or else that of Holdfast's own home."""
+    from holdfast.homes.maintenance import notifier  # noqa: PLC0415 - as above
+    from holdfast.services.events import growth_event  # noqa: PLC0415 - as above
+
+    by_path: Mapping[str, AgentHome] = {str(each.path): each for each in machine.homes}
+    for alarm in alarms:
+        known = by_path.get(alarm.home)
+        try:
+            listeners = [] if known is None else [machine.place(known)]
+            listeners += [own] if (own := machine.own_place()) is not None else []
+            found = (notifier(each.root, each.settings) for each in listeners)
+            hook = next((each for each in found if each is not None), None)
+        except (HoldfastError, OSError) as error:
+            _log.warning("nobody can be told of %s: %s", alarm.path, error)
+            continue
+        if hook is not None:
+            hook.tell(growth_event(alarm), stop.stop_requested)
+    return b""

@@ -1,0 +1,94 @@
+"""Work in a child process: whatever it needs, loads or breaks is gone when it ends.
+
+A watcher that lives for months does nothing heavy itself. Its children do, one at a time, and the
+memory that a large home needs goes back to the system with each of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.value import dataclass
+
+_PIECE = 65_536
+_log = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What the work gave, None if it failed, and the seconds of processor time that it took."""
+
+    result: bytes | None
+    cost: float
+
+
+class Working(Protocol):
+    """Work that has begun."""
+
+    def poll(self) -> Done | None:
+        """What came of it; None while it goes on. Does not wait."""
+
+    def stop(self) -> None:
+        """Ask it to end soon."""
+
+
+class Child:
+    """Work in a process of its own."""
+
+    def __init__(self, work: Callable[[], bytes]) -> None:
+        self._read, write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._said = bytearray()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _work(work, write)
+        os.close(write)
+
+    def poll(self) -> Done | None:
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._read, _PIECE):
+                self._said += piece
+        pid, status, used = os.wait4(self._pid, os.WNOHANG)
+        if pid == 0:
+            return None
+        with contextlib.suppress(BlockingIOError):  # what it said last, before it ended
+            while piece := os.read(self._read, _PIECE):
+                self._said += piece
+        os.close(self._read)
+        result = bytes(self._said) if status == 0 else None
+        return Done(result=result, cost=used.ru_utime + used.ru_stime)
+
+    def stop(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
+
+
+def _work(work: Callable[[], bytes], write: int) -> None:
+    """In the child. It must never return into the code that its parent runs."""
+    code = 1
+    try:
+        with os.fdopen(write, "wb") as file:
+            file.write(work())
+        code = 0
+    except BaseException:  # noqa: BLE001 - or it would go on as its parent
+        _log.exception("a look at the homes failed")
+    finally:
+        os._exit(code)
+
+
+class AtOnce:
+    """The same work in this process, for hosts that may not start another one."""
+
+    def __init__(self, work: Callable[[], bytes]) -> None:
+        self._done = Done(result=work(), cost=0.0)
+
+    def poll(self) -> Done:
+        return self._done
+
+    def stop(self) -> None:
+        """It has ended."""

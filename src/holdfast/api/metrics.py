@@ -1,0 +1,143 @@
+"""The machine in numbers, for whoever asks often: by agent, from the last look, never by a scan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast.api.machine import Machine
+from holdfast.api.place import Place
+from holdfast.errors import UsageError
+from holdfast.model.arguments import StrPath, expanded
+from holdfast.model.figures import Growth, Tally
+from holdfast.model.json_value import JsonValue
+from holdfast.policy.growth import growth, together
+from holdfast.ports import Clock
+from holdfast.stores.figures_file import FiguresFile
+from holdfast.stores.files import replace, storage_errors
+from holdfast.stores.line_file import Stamp
+from holdfast.stores.tally import FileTallies
+from holdfast.value import dataclass
+
+#: What Prometheus runs as must be able to read a file of metrics.
+_FOR_ALL = 0o644
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMetrics(JsonValue):
+    """All homes of one agent: how many there are, and of how many there are figures."""
+
+    agent: str
+    homes: int
+    looked_at: int
+    growth: Growth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(JsonValue):
+    """What happened to an agent, as often as any process said so."""
+
+    what: Tally
+    agent: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineMetrics(JsonValue):
+    """What is known of a machine at a moment. `unreadable` counts places that nobody can look
+    into."""
+
+    at: float
+    agents: tuple[AgentMetrics, ...]
+    counts: tuple[Count, ...]
+    together: Growth
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundHomes:
+    """The agent and the state folder of each home, and how many places cannot be looked into."""
+
+    homes: Sequence[tuple[str, Path]]
+    unreadable: int = 0
+
+
+def homes_of(machine: Machine) -> FoundHomes:
+    """The homes of a machine. Opens none of them."""
+    found = [(home.agent, Place(home.path).state) for home in machine.homes]
+    return FoundHomes(homes=found, unreadable=len(machine.unread))
+
+
+def home_at(place: Place) -> FoundHomes:
+    """One home alone."""
+    return FoundHomes(homes=[(place.home.kind, place.state)])
+
+
+class MetricsSource:
+    """Reads the figures that were kept. What it read of a file holds until the file changes; where
+    homes are is found out by `find_homes` alone. Safe for several threads."""
+
+    def __init__(self, find: Callable[[], FoundHomes], *, clock: Clock) -> None:
+        self._find = find
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._grown: dict[Path, tuple[Stamp | None, int, Growth]] = {}
+        self.find_homes()
+
+    def find_homes(self) -> None:
+        """Look for homes: there are new ones from time to time."""
+        self._found = self._find()
+
+    def read(self) -> MachineMetrics:
+        """A few small files at most, and none that did not change."""
+        with self._turn:
+            now = self._clock()
+            by_agent: dict[str, list[Growth]] = {}
+            counts: dict[tuple[Tally, str], int] = {}
+            found = self._found
+            for owner, state in found.homes:
+                by_agent.setdefault(owner, []).append(self._growth(state, now))
+                for (what, agent), count in FileTallies(state).read().items():
+                    key = what, agent or owner
+                    counts[key] = counts.get(key, 0) + count
+            return MachineMetrics(
+                at=now,
+                agents=tuple(
+                    AgentMetrics(
+                        agent=agent,
+                        homes=len(growths),
+                        looked_at=sum(each.latest is not None for each in growths),
+                        growth=together(growths, now),
+                    )
+                    for agent, growths in sorted(by_agent.items())
+                ),
+                counts=tuple(
+                    Count(what=what, agent=agent, count=count)
+                    for (what, agent), count in sorted(counts.items())
+                ),
+                together=together([each for all_of in by_agent.values() for each in all_of], now),
+                unreadable=found.unreadable,
+            )
+
+    def _growth(self, state: Path, now: float) -> Growth:
+        """Between two looks nothing changes but which days count."""
+        kept = FiguresFile(state)
+        stamp, day = kept.stamp(), int(now // 86_400)
+        known = self._grown.get(state)
+        if known is None or known[:2] != (stamp, day):
+            known = self._grown[state] = (stamp, day, growth(kept.read(), now))
+        return known[2]
+
+
+def write_textfile(path: StrPath, text: bytes) -> None:
+    """Write metrics for a collector that reads a folder: as a whole, and for all to read. A link in
+    the place is replaced and not followed; another kind of file is refused."""
+    place = expanded(path)
+    with storage_errors(f"write {place}"):
+        if not place.is_symlink() and place.exists() and not place.is_file():
+            raise UsageError(
+                f"{place} is not a file that could be replaced.",
+                hint="Name a file in the folder that your collector reads, such as holdfast.prom.",
+            )
+        replace(place, text, mode=_FOR_ALL)

@@ -1,0 +1,93 @@
+"""A conversation window by window: a transcript may be larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from holdfast.errors import UnknownSessionError
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.home import Home
+    from holdfast.model.plan import Action
+    from holdfast.model.usage import Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Messages that follow each other, and whether there are others around them."""
+
+    messages: Sequence[Message]
+    earlier: bool
+    later: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """What is known of a session without reading it: of a very large one, the start. `alive` says
+    why it counts as in use, `edits` what may be changed about it."""
+
+    session: Session
+    opening: str
+    cost: Cost
+    alive: str | None
+    edits: frozenset[Action]
+    children: Sequence[Session]
+
+
+def session_facts(home: Home, session_id: str, *, most_children: int = 50) -> SessionFacts:
+    """Raises `UnknownSessionError`, which says where a session is that left the store."""
+    page = home.list_sessions(SessionFilter(ids=(session_id,)), limit=1, openings=True)
+    if not page.sessions:
+        home.resolve(session_id)  # it knows more
+        raise UnknownSessionError(f"There is no session {session_id!r} in this home.")
+    found = page.sessions[0]
+    children = home.list_sessions(SessionFilter(parent_id=found.id), limit=most_children)
+    return SessionFacts(
+        session=found,
+        opening=page.openings.get(found.id, ""),
+        cost=page.cost(found),
+        alive=None if found.ended else home.sign_of_life(found),
+        edits=home.need_store().edits,
+        children=children.sessions,
+    )
+
+
+def window(
+    home: Home,
+    session_id: str,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    around: int | None = None,
+    at_end: bool = False,
+    size: int,
+) -> Window:
+    """Messages after a number, before one, around one, at the end, or else the first ones."""
+    store = home.need_store()
+    if around is not None:
+        half = max(1, size // 2)
+        earlier = _backwards(
+            store.messages(session_id, before=around, limit=half + 1, newest_first=True)
+        )
+        later = [*store.messages(session_id, after=around - 1, limit=size - half + 1)]
+        return Window(
+            messages=[*earlier[-half:], *later[: size - half]],
+            earlier=len(earlier) > half,
+            later=len(later) > size - half,
+        )
+    if at_end or before is not None:
+        found = _backwards(
+            store.messages(session_id, before=before, limit=size + 1, newest_first=True)
+        )
+        return Window(messages=found[-size:], earlier=len(found) > size, later=before is not None)
+    # One more than is shown says whether there are more, and nothing behind it is read.
+    found = [*islice(store.messages(session_id, after=after or 0, limit=size + 1), size + 1)]
+    return Window(messages=found[:size], earlier=bool(after), later=len(found) > size)
+
+
+def _backwards(messages: Iterable[Message]) -> list[Message]:
+    return [*messages][::-1]

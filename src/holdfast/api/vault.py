@@ -1,0 +1,64 @@
+"""The vault of a home: second names of sessions, so that what their agent deletes is not lost."""
+
+from __future__ import annotations
+
+from holdfast.api.configure import SettingChange, plan_set
+from holdfast.api.session_view import SessionView
+from holdfast.errors import UsageError
+from holdfast.homes.options import HomeOptions
+from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+from holdfast.ports import Progress
+from holdfast.services.upkeep import has_vault
+from holdfast.value import replace
+
+
+class SessionVault(SessionView):
+    """What the vault of a home holds, and the switch of it."""
+
+    @property
+    def vault(self) -> VaultFigures | None:
+        """What the vault holds; None for a home whose sessions only Holdfast deletes."""
+        vault = self._place.home.vault
+        return None if vault is None else vault.figures()
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """What the agent of this home deletes by itself, as its own settings say; None when it
+        deletes no session."""
+        vault = self._place.home.vault
+        return None if vault is None else vault.sweep()
+
+    def refresh_vault(self, *, progress: Progress | None = None) -> VaultRefresh:
+        """Take new and changed sessions into the vault, and notice those that their agent deleted.
+
+        Nothing happens unless [vault] is on. Maintenance does it by itself. No session is removed.
+        Raises `BusyError` when another process changes the home.
+        """
+        home = self._place.home
+        if home.vault is None or not has_vault(home, self._place.settings):
+            return VaultRefresh()
+        with home.log.writing(self._place.command("refresh_vault")):
+            return home.vault.refresh(progress)
+
+    def plan_vault(self, on: bool) -> SettingChange:
+        """What turning the vault on or off would change in config.toml."""
+        if self._place.home.vault is None:
+            raise UsageError(
+                f"{self._place.root} has no vault: nobody but Holdfast deletes its sessions.",
+                hint="A vault is for homes of other agents: `holdfast vault` lists them.",
+            )
+        return plan_set(self._place, "vault.enabled", ["true" if on else "false"])
+
+    def turn_vault(self, on: bool, *, progress: Progress | None = None) -> VaultRefresh:
+        """Turn the vault on or off, and look after it at once. Turned off, it lets go of sessions
+        that their agent has, and keeps those that it holds alone."""
+        self.plan_vault(on).change.apply()
+
+        def turned(usual: HomeOptions) -> HomeOptions:
+            return replace(usual, vault=replace(usual.vault, enabled=on))
+
+        home = self._place.another(turned)
+        if home.vault is None:
+            return VaultRefresh()
+        with home.log.writing(self._place.command("turn_vault")):
+            return home.vault.refresh(progress)

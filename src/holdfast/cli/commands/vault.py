@@ -1,0 +1,165 @@
+"""`holdfast vault`: keep sessions that agents delete by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.edit_options import edit_options
+from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.homes import all_homes_option, failed_json, home_json, tell_unread
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
+from holdfast.cli.progress import progress
+from holdfast.model.text import format_bytes
+
+if TYPE_CHECKING:
+    from holdfast.api.home import Home
+    from holdfast.api.machine import UnreadHome
+    from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+
+    Row = tuple[str, str, VaultFigures, Sweep | None]
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="holdfast vault\nholdfast vault on --home claude-code",
+)
+@click.pass_context
+def vault(ctx: click.Context) -> int | None:
+    """Keep second names of sessions, so that what an agent deletes by itself is not lost.
+
+    Without a command, this is `vault status`.
+    """
+    return run_default(ctx, vault, "status") if ctx.invoked_subcommand is None else None
+
+
+@vault.command(cls=Command, example="holdfast vault status\nholdfast vault status --json")
+@click.pass_obj
+def status(invocation: Invocation) -> int:
+    """Show which agents delete sessions by themselves, and what their vaults hold.
+
+    A session that its agent still has costs nothing here: the vault has a second name of its files.
+    Only sessions that their agent deleted, and copies of what cannot have a second name, take
+    space.
+    """
+    from holdfast.api.home import Home
+
+    machine = invocation.several()
+    unread: Sequence[UnreadHome] = ()
+    if machine is None:
+        home = invocation.open_home()
+        found = [(home.kind, home.path, home.vault, home.sweep)]
+    else:
+        looked = machine.look(lambda place: (Home(place).vault, Home(place).sweep))
+        found = [(each.label, each.path, *told) for each, told in looked.seen]
+        unread = looked.unread
+    rows = [(label, str(path), held, swept) for label, path, held, swept in found if held]
+    if invocation.json:
+        print_json({"vaults": [_json(each) for each in rows], "failed": failed_json(unread)})
+    elif rows:
+        _show(rows, invocation)
+    else:
+        say("No home here has a vault: nobody but Holdfast deletes its sessions.")
+    return tell_unread(unread)
+
+
+def _json(row: Row) -> dict[str, Any]:
+    label, home, figures, sweep = row
+    swept = None if sweep is None else {"days": sweep.days, "setting": sweep.setting}
+    return {"agent": label, "home": home, **figures.to_json(), "deletes_after": swept}
+
+
+def _show(rows: list[Row], invocation: Invocation) -> None:
+    numbers = ("kept", "deleted", "on disk")
+    shown = table(
+        "home",
+        "vault",
+        "the agent deletes after",
+        *numbers,
+        right=numbers,
+        whole=("home",),
+        drops=("kept",),
+    )
+    for label, _, figures, sweep in rows:
+        shown.add_row(
+            name(label),
+            "on" if figures.enabled else "off",
+            "" if sweep is None else f"{sweep.days:g} days ({sweep.setting})",
+            f"{figures.sessions:,}",
+            f"{figures.alone:,}",
+            format_bytes(figures.bytes),
+        )
+    say(shown)
+    threatened = [each for each in rows if each[3] is not None and not each[2].enabled]
+    if threatened:
+        agents = ", ".join(label for label, *_ in threatened)
+        say(f"{agents}: sessions are deleted that nobody used for a while. To keep them:")
+        flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
+        suggest(f"holdfast {flag}vault on")
+    if any(figures.alone for _, _, figures, _ in rows):
+        say("To see the sessions that their agent deleted, and to bring one back:")
+        suggest(f"holdfast {invocation.home_flag}sessions list --vaulted")
+        suggest(f"holdfast {invocation.home_flag}sessions restore ID")
+
+
+@vault.command(
+    cls=Command, example="holdfast vault on --home claude-code\nholdfast vault on --all-homes"
+)
+@edit_options
+@click.pass_obj
+@all_homes_option()
+def on(invocation: Invocation, *, dry_run: bool) -> int:
+    """Turn the vault on, and give every session a second name at once.
+
+    Maintenance looks after it from then on. In config.toml this is `enabled` of [vault].
+    """
+    return _turn(invocation, dry_run=dry_run, to=True)
+
+
+@vault.command(cls=Command, example="holdfast vault off --home claude-code")
+@edit_options
+@click.pass_obj
+@all_homes_option()
+def off(invocation: Invocation, *, dry_run: bool) -> int:
+    """Turn the vault off. What its agent deleted already stays in it.
+
+    `holdfast sessions delete ID` removes such a session, and so does `retention_days` of [vault].
+    """
+    return _turn(invocation, dry_run=dry_run, to=False)
+
+
+def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
+    home = invocation.one_home()
+    if home.vault is None and invocation.several_homes:
+        note(f"note: {home.path} has no vault: nobody but Holdfast deletes its sessions.")
+        return 0
+    done: VaultRefresh | None = None
+    planned = home.plan_vault(to)
+    if not dry_run:
+        with progress("keeping second names") as shown:
+            done = home.turn_vault(to, progress=shown)
+    if invocation.json:
+        _print(invocation, home, to, done)
+        return 0
+    word = "on" if to else "off"
+    if done is None:
+        same = planned.changes_nothing
+        say(f"The vault is {word} already." if same else f"This would turn the vault {word}.")
+        nothing_changed()
+        return 0
+    say(f"The vault is {word}: {done.describe()}.")
+    for each in done.problems:
+        note(f"warning: {each.path} {each.reason}")
+    return 0
+
+
+def _print(invocation: Invocation, home: Home, to: bool, done: VaultRefresh | None) -> None:
+    report = None if done is None else done.to_json()
+    print_json(
+        {**home_json(invocation, home), "enabled": to, "applied": done is not None}
+        | {"report": report}
+    )

@@ -1,0 +1,133 @@
+"""Looks at what homes take on the disk, folder by folder, and at who writes there.
+
+Only looks: nothing is opened, and nothing that belongs to an agent is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from holdfast.homes import life
+from holdfast.model.alarm import Writer
+from holdfast.model.text import one_line
+from holdfast.policy.growing import Grown, Room, Sizes
+from holdfast.value import dataclass
+
+#: A file that was written within so many seconds may be growing.
+_LATELY = 120.0
+_BLOCK = 512
+_LONGEST = 80
+_WRITES = os.O_WRONLY | os.O_RDWR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tops:
+    """A home, the folders its agent writes to, and the programs of that agent."""
+
+    home: str
+    folders: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+
+
+class MachineEyes:
+    """The homes of a machine. `homes` may change from one look to the next."""
+
+    def __init__(
+        self,
+        homes: Sequence[Tops] = (),
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.homes = homes
+        self._clock = clock
+        self.monotonic = monotonic
+
+    def room(self) -> Room:
+        free: dict[int, int] = {}
+        for folder in self._folders():
+            with contextlib.suppress(OSError):
+                disk = _disk_of(folder)
+                if disk is not None and disk not in free:
+                    found = os.statvfs(folder)
+                    free[disk] = found.f_bfree * found.f_frsize
+        return Room(at=self.monotonic(), free=free)
+
+    def sizes(self, disks: Collection[int] = ()) -> Sizes:
+        """Of what lies on these disks. What cannot be read does not grow, as far as anybody can
+        tell."""
+        at, since = self.monotonic(), self._clock() - _LATELY
+        folders: dict[str, int] = {}
+        files: dict[str, int] = {}
+        waiting = [each for each in self._folders() if not disks or _disk_of(each) in disks]
+        while waiting:
+            folder = waiting.pop()
+            if folder in folders:
+                continue  # one home lies in another
+            held = 0
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for each in entries:
+                    if each.is_dir(follow_symlinks=False):
+                        waiting.append(each.path)
+                        continue
+                    with contextlib.suppress(OSError):
+                        status = each.stat(follow_symlinks=False)
+                        held += status.st_blocks * _BLOCK
+                        if status.st_mtime >= since:
+                            files[each.path] = status.st_blocks * _BLOCK
+            folders[folder] = held
+        return Sizes(at=at, folders=folders, files=files)
+
+    def home_of(self, path: str) -> str:
+        """The innermost home that a path lies in."""
+        within = [
+            (len(folder), each.home)
+            for each in self.homes
+            for folder in each.folders
+            if path == folder or path.startswith(f"{folder}{os.sep}")
+        ]
+        return max(within)[1] if within else path
+
+    def writers(self, grown: Grown) -> Sequence[Writer]:
+        """Who has it open to write to it. An agent that opens the file anew for each line is hardly
+        ever seen at it: then the processes of that agent are named, as probable."""
+        commands = life.commands()
+        open_by = [
+            number
+            for number, path, flags in life.opened_files(commands)
+            if flags & _WRITES and _is_meant(path, grown)
+        ]
+        if open_by:
+            return [_writer(number, commands) for number in sorted(set(open_by))]
+        home = self.home_of(grown.path)
+        programs = next((each.programs for each in self.homes if each.home == home), ())
+        return [
+            _writer(number, commands, sure=False)
+            for number, words in sorted(commands.items())
+            if life.is_one_of(words, programs)
+        ]
+
+    def _folders(self) -> Collection[str]:
+        return {folder: None for each in self.homes for folder in each.folders}
+
+
+def _disk_of(folder: str) -> int | None:
+    try:
+        return os.stat(folder).st_dev  # noqa: PTH116 - text all the way
+    except OSError:
+        return None
+
+
+def _is_meant(path: str, grown: Grown) -> bool:
+    return path == grown.path or (grown.folder and path.startswith(f"{grown.path}{os.sep}"))
+
+
+def _writer(number: int, commands: Mapping[int, Sequence[str]], *, sure: bool = True) -> Writer:
+    """A command line may hold a prompt, or a key: the first words say enough."""
+    words = [each for each in commands.get(number, ()) if each]
+    program = os.path.basename(words[0]) if words else "?"  # noqa: PTH119 - text all the way
+    script = next((os.path.basename(each) for each in words[1:2] if os.sep in each), "")  # noqa: PTH119
+    return Writer(pid=number, command=one_line(f"{program} {script}".strip())[:_LONGEST], sure=sure)

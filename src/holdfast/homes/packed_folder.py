@@ -1,0 +1,179 @@
+"""A folder as the files of a bundle, and back: `tree.json` says which file is what."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from holdfast.errors import DamageError, StorageError
+from holdfast.model.json_value import Reader
+from holdfast.parts.trees import below, is_folder
+from holdfast.parts.unit_record import RECORD
+from holdfast.stores import files
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.beside import owner
+from holdfast.stores.archive.bundle import SourceFile
+from holdfast.stores.files import (
+    RIGHTS,
+    give_to,
+    link_new,
+    make_private_dir,
+    sync_dir,
+    write_all,
+)
+from holdfast.value import dataclass
+
+_TREE = "tree.json"
+_NEW_RECORD = f"{RECORD}.new"
+_CHUNK = 1024 * 1024
+
+
+def packed(folder: Path) -> Sequence[SourceFile]:
+    """A folder of the trash or of the vault as files of a bundle. It gets a list of them."""
+    files.replace(folder / _TREE, json.dumps(_listed(folder)).encode("ascii"))
+    return [*_sources(folder)]
+
+
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    """Everything below a folder, folders before what they hold. Times to the nanosecond: a tar
+    rounds them. `same` is the place of the first name of a file that has several."""
+    listed: list[dict[str, Any]] = []
+    names: dict[tuple[int, int], int] = {}
+    for path in sorted(below(folder)):
+        if path.name == _TREE and path.parent == folder:
+            continue
+        status = path.lstat()
+        if not (stat.S_ISDIR(status.st_mode) or _can_be_packed(status)):
+            raise StorageError(f"{path.name} is no regular file; it cannot be archived")
+        number = len(listed)
+        first = number
+        if stat.S_ISREG(status.st_mode):
+            first = names.setdefault((status.st_dev, status.st_ino), number)
+        listed.append(
+            {
+                "path": str(path.relative_to(folder)),
+                "kind": "folder" if is_folder(path) else "link" if path.is_symlink() else "file",
+                "mode": stat.S_IMODE(status.st_mode),
+                "mtime_ns": status.st_mtime_ns,
+                "uid": status.st_uid,
+                "gid": status.st_gid,
+                "same": None if first == number else first,
+            }
+        )
+    return listed
+
+
+def _can_be_packed(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+
+
+def _sources(folder: Path) -> Iterator[SourceFile]:
+    yield _source(_TREE, folder / _TREE)
+    for number, each in enumerate(_listed(folder)):
+        if each["kind"] != "folder" and each["same"] is None:
+            yield _source(str(number), folder / each["path"])
+
+
+def _source(name: str, path: Path) -> SourceFile:
+    status = path.lstat()
+    link = str(path.readlink()) if stat.S_ISLNK(status.st_mode) else None
+    return SourceFile(name=name, status=status, open=lambda: files.open_file(path), link=link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    path: Path
+    kind: str
+    mode: int
+    mtime_ns: int
+    owner: tuple[int, int] | None
+    same: int | None
+
+
+def unpack(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
+    """Write what was `packed`. `tree.json` comes first, and names every other file. The record of
+    the folder comes last, so that a killed run starts again."""
+    nodes: list[_Node] = []
+    make_private_dir(folder)
+    for name, link, content in members:
+        short = name.removeprefix(bundle.FILES)
+        if short == name:
+            continue
+        if short == _TREE:
+            nodes = [_node(folder, each) for each in json.loads(content.read())]
+            for node in nodes:
+                if node.kind == "folder":
+                    make_private_dir(node.path)
+        elif short.isdecimal() and int(short) < len(nodes):
+            _write(nodes[int(short)], link, content)
+        else:
+            raise DamageError(f"{short!r} is not in the list of its bundle")
+    _finish(nodes)
+    (folder / _NEW_RECORD).rename(folder / RECORD)
+    sync_dir(folder)
+
+
+def _finish(nodes: Sequence[_Node]) -> None:
+    """What needs the files to be there: their other names, and the facts of folders."""
+    for node in nodes:
+        if node.same is not None:
+            _name_again(node, nodes)
+    for node in reversed(nodes):  # a folder after what it holds, which changes its time
+        if node.kind == "folder":
+            if node.owner is not None:
+                give_to(node.path, *node.owner)
+            node.path.chmod(node.mode)
+            os.utime(node.path, ns=(node.mtime_ns, node.mtime_ns))
+
+
+def _node(folder: Path, value: object) -> _Node:
+    read = Reader(value, "file of a bundle", DamageError)
+    relative = Path(read.text("path"))
+    if relative.is_absolute() or ".." in relative.parts:
+        raise DamageError(f"{relative} points outside its bundle")
+    if relative == Path(RECORD):
+        relative = Path(_NEW_RECORD)
+    return _Node(
+        path=folder / relative,
+        kind=read.text("kind"),
+        mode=read.whole("mode"),
+        mtime_ns=read.whole("mtime_ns"),
+        # Bundles of earlier versions know neither owners nor second names.
+        owner=(owner(read, "uid"), owner(read, "gid")) if "uid" in read else None,
+        same=read.whole("same") if "same" in read and read.value("same") is not None else None,
+    )
+
+
+def _name_again(node: _Node, nodes: Sequence[_Node]) -> None:
+    """Give a file another of its names."""
+    if node.same is None or node.same >= len(nodes) or nodes[node.same].kind != "file":
+        raise DamageError(f"{node.path.name} is a second name of nothing in its bundle")
+    first = nodes[node.same].path
+    if not link_new(first, node.path):
+        shutil.copy2(first, node.path)
+
+
+def _write(node: _Node, link: str | None, content: IO[bytes]) -> None:
+    times = (node.mtime_ns, node.mtime_ns)
+    if link is not None:
+        node.path.symlink_to(link)
+        if node.owner is not None:
+            give_to(node.path, *node.owner)
+        os.utime(node.path, ns=times, follow_symlinks=False)
+        return
+    fd = os.open(node.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        while piece := content.read(_CHUNK):
+            write_all(fd, piece)
+        if node.owner is not None:
+            give_to(fd, *node.owner)
+        os.fchmod(fd, node.mode & RIGHTS)
+        os.utime(fd, ns=times)
+        os.fsync(fd)
+    finally:
+        os.close(fd)

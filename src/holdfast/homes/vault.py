@@ -1,0 +1,180 @@
+"""The vault of a home: sessions that another agent may delete by itself, kept by second names.
+
+A second name protects from deletion, and costs nothing while the agent has the file too. It does
+not protect from a change in place: where an agent truncates or edits a file, every name of it shows
+that. So only what is appended to, or never changed, gets one; a document that can only be written
+again as a whole is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.homes.notes import Seen, Vaulted
+from holdfast.homes.options import VAULT
+from holdfast.homes.vault_names import COLD, Entry, Names
+from holdfast.model.arguments import file_stem
+from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
+from holdfast.model.part import FolderPart, Role, Unit, version_of_parts
+from holdfast.model.session import Message
+from holdfast.parts.trees import remove_tree, tree_stamp
+from holdfast.stores.files import Inode, allocated_below
+from holdfast.stores.sqlite.mirror import IDLE
+from holdfast.value import replace
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without it
+    from holdfast.homes.home import Ground
+    from holdfast.model.archive import ArchivedSession
+    from holdfast.stores.archive.archive import SessionArchive
+
+#: What the catalogue of the vault calls whoever put a bundle there: no operation of the log did.
+BY_THE_VAULT = "vault"
+
+
+class Vault:
+    """What is in the vault of one home: to list and to read it, and to let sessions go from it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._cold: SessionArchive | None = None
+        self.folder = ground.state / VAULT
+        self.names = Names(ground.state)
+
+    @property
+    def exists(self) -> bool:
+        return self.folder.is_dir() and not self.folder.is_symlink()
+
+    @property
+    def cold(self) -> SessionArchive:
+        """Where bundles lie: in a folder of the vault, or in an object store."""
+        if self._cold is None:
+            from holdfast.homes.archive import folder_archive  # noqa: PLC0415 - no list needs it
+
+            options = self._ground.options.vault.cold
+            if options.url:
+                from holdfast.homes.archive_objects import object_archive  # noqa: PLC0415 - an extra
+
+                self._cold = object_archive(self.folder, options)
+            else:
+                self._cold = folder_archive(self.folder / COLD)
+        return self._cold
+
+    def entries(self) -> Iterator[Entry]:
+        for stem in sorted(self.names.stems()):
+            if (entry := self.names.at(stem)) is not None:
+                yield entry
+
+    def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
+        """Sessions that the home does not have any more. `ids` are those that it has."""
+        if not self.exists:
+            return ()
+        gone = self.names.stems().difference(map(file_stem, ids))
+        return [entry for stem in sorted(gone) if (entry := self.names.at(stem)) is not None]
+
+    def seen(self, ids: Iterable[str]) -> Sequence[Seen]:
+        """The same as a look at the home would see them."""
+        return self.seen_as(self.alone(ids))
+
+    def seen_as(self, entries: Iterable[Entry]) -> Sequence[Seen]:
+        return [self._seen(entry) for entry in entries]
+
+    def _seen(self, entry: Entry) -> Seen:
+        session = entry.session
+        path = entry.folder / entry.transcript if entry.transcript else None
+        told = partial(self._told, entry) if entry.bundle else None
+        # Its agent cannot write to it any more.
+        ended = session.last_active_at if session.ended_at is None else session.ended_at
+        reason = session.end_reason or IDLE
+        held = replace(
+            session, vaulted=True, ended_at=ended, end_reason=reason, bytes=self.bytes_of(entry)
+        )
+        return Seen(
+            unit=Unit(
+                id=session.id,
+                active=session.last_active_at,
+                parts=(),
+                started=session.started_at,
+                source=session.source,
+                cwd=session.cwd or "",
+                title=session.title or "",
+                model=session.model or "",
+                transcript=path,
+            ),
+            version=entry.version,
+            bytes=held.bytes,
+            changed=session.last_active_at,
+            vaulted=Vaulted(session=held, told=told),
+        )
+
+    def _told(self, entry: Entry) -> Iterator[Message]:
+        from holdfast.homes.archive_reader import bundle_messages  # noqa: PLC0415 - as above
+
+        return bundle_messages(self.cold, entry.bundle, entry.session)
+
+    def bytes_of(self, entry: Entry) -> int:
+        """What the disk gets back when a session leaves the vault."""
+        return entry.bundle_bytes if entry.bundle else allocated_below(entry.folder)
+
+    def items(self, ids: Iterable[str]) -> Sequence[Item]:
+        """Sessions that only the vault has, as items of a plan; their age is the time since their
+        agent deleted them."""
+        return [self._item(entry) for entry in self.alone(ids)]
+
+    def _item(self, entry: Entry) -> Item:
+        session = entry.session
+        return Item(
+            kind=VAULTED_BUNDLE if entry.bundle else VAULTED,
+            id=entry.bundle or session.id,
+            source=session.source,
+            session=session.id,
+            bytes=self.bytes_of(entry),
+            last_active_at=entry.seen_at if entry.alone_since is None else entry.alone_since,
+            version=entry.bundle_sha256 or self._version(session.id),
+            pinned=session.pinned,
+        )
+
+    def part_of(self, session_id: str) -> FolderPart:
+        """All that the vault has of a session by names, as something that can be moved."""
+        return FolderPart(path=self.names.root / file_stem(session_id), role=Role.REFERENCE)
+
+    def _version(self, session_id: str) -> str:
+        part = self.part_of(session_id)
+        return version_of_parts((part,), (tree_stamp(part.path),))
+
+    def note(self, bundle: ArchivedSession) -> None:
+        """Note a bundle that nothing in the vault names: a killed run left it, or its session comes
+        back from the trash."""
+        session = bundle.session
+        Entry(
+            folder=self.names.next_folder(file_stem(session.id)),
+            session=session,
+            version=bundle.sha256,
+            seen_at=bundle.archived_at,
+            bundle=bundle.file,
+            bundle_sha256=bundle.sha256,
+            bundle_bytes=bundle.archive_bytes,
+        ).write()
+
+    def doubled(self) -> frozenset[Inode]:
+        return self.names.doubled() if self.exists else frozenset()
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Let sessions go that Holdfast itself takes out of the home: their space has to come back,
+        and the trash or the archive has them. Never raises: a name that stays behind is listed as
+        vaulted, where somebody sees it."""
+        if not self.exists:
+            return
+        for each in ids:
+            with contextlib.suppress(HoldfastError, OSError):
+                self.drop(file_stem(each))
+
+    def drop(self, stem: str) -> None:
+        """Remove all that the vault has of a session."""
+        entry = self.names.at(stem)
+        if entry is not None and entry.bundle:
+            self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
+        remove_tree(self.names.root / stem)

@@ -1,0 +1,177 @@
+"""What the vault holds of each session, and what it says about it. Reading alone is here.
+
+    <state>/vault/names/<session>/units-<n>/record.json   the parts of a session, as in the trash
+                                            <n>.<part>    their second names, or copies
+                                            vault.json    what the session was; written last
+    <state>/vault/cold/                                   bundles, as in the archive
+
+The folder with the highest number that has a `vault.json` counts; the others are what a killed run
+left. Where a session is in a bundle, its `vault.json` names that, and is all there is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.options import VAULT
+from holdfast.model.archive import session_from_json
+from holdfast.model.arguments import file_stem
+from holdfast.model.item import Problem
+from holdfast.model.json_value import Reader
+from holdfast.model.session import Session
+from holdfast.stores import files
+from holdfast.stores.files import Inode, entries_of, make_private_dir
+from holdfast.value import dataclass, field, replace
+
+NAMES = "names"
+COLD = "cold"
+ABOUT = "vault.json"
+_UNITS = "units-"
+_FORMAT = 1
+_LARGEST = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One session in the vault. `version` is the one that was seen last, at `seen_at`.
+
+    `transcript` is the path of its transcript in the folder, "" where it has none of its own. Since
+    `alone_since`, its agent does not have it any more; from then on `sums` are the checksums of its
+    files. `bundle` is the name of the bundle that it is in, if it is in one, with its checksum and
+    its size.
+    """
+
+    folder: Path
+    session: Session
+    version: str
+    seen_at: float
+    transcript: str = ""
+    alone_since: float | None = None
+    sums: Mapping[str, str] = field(default_factory=dict)
+    bundle: str = ""
+    bundle_sha256: str = ""
+    bundle_bytes: int = 0
+
+    @property
+    def number(self) -> int:
+        return int(self.folder.name.removeprefix(_UNITS))
+
+    @property
+    def stem(self) -> str:
+        """The name of its folder in the vault."""
+        return self.folder.parent.name
+
+    def write(self) -> None:
+        make_private_dir(self.folder)
+        said: dict[str, Any] = {
+            "format": _FORMAT,
+            "session": self.session.to_json(),
+            "counted": self.session.counted,
+            "version": self.version,
+            "seen_at": self.seen_at,
+            "transcript": self.transcript,
+            "alone_since": self.alone_since,
+            "sums": dict(self.sums),
+            "bundle": self.bundle,
+            "bundle_sha256": self.bundle_sha256,
+            "bundle_bytes": self.bundle_bytes,
+        }
+        files.replace(self.folder / ABOUT, json.dumps(said).encode("ascii"))
+
+    @classmethod
+    def read(cls, folder: Path) -> Entry:
+        """Raises `FileNotFoundError`, or `DamageError` for anything that was not written here."""
+        try:
+            said = json.loads(files.read_file(folder / ABOUT, _LARGEST))
+        except (ValueError, RecursionError) as error:
+            raise DamageError(f"{folder / ABOUT} is damaged: {error}") from None
+        read = Reader(said, "session in the vault", DamageError)
+        if read.whole("format") != _FORMAT:
+            raise DamageError(f"{folder / ABOUT} has a format that this version does not know.")
+        session = session_from_json(read.value("session"))
+        sums = read.value("sums")
+        since = read.value("alone_since")
+        transcript = read.text("transcript")
+        if Path(transcript).is_absolute() or ".." in Path(transcript).parts:
+            raise DamageError(f"{folder / ABOUT} names a transcript outside its folder")
+        return cls(
+            folder=folder,
+            session=replace(session, counted=read.flag("counted")),
+            version=read.text("version"),
+            seen_at=read.number("seen_at"),
+            transcript=transcript,
+            alone_since=None if since is None else read.number("alone_since"),
+            sums={str(k): str(v) for k, v in sums.items()} if isinstance(sums, dict) else {},
+            bundle=read.text("bundle"),
+            bundle_sha256=read.text("bundle_sha256"),
+            bundle_bytes=read.whole("bundle_bytes"),
+        )
+
+
+class Names:
+    """The folders of the vault, one for each session."""
+
+    def __init__(self, state: Path) -> None:
+        self.root = state / VAULT / NAMES
+
+    def stems(self) -> set[str]:
+        """Sessions, by the names of their folders. A link in place of the vault is not followed."""
+        if self.root.is_symlink() or self.root.parent.is_symlink():
+            return set()
+        return {each.name for each in entries_of(self.root) if each.is_dir(follow_symlinks=False)}
+
+    def find(self, session_id: str) -> Entry | None:
+        return self.at(file_stem(session_id))
+
+    def at(self, stem: str) -> Entry | None:
+        """What is held under a name; None when it cannot be read: `problems` says why."""
+        for folder in reversed(self.folders(stem)):
+            try:
+                return Entry.read(folder)
+            except (HoldfastError, OSError):
+                continue
+        return None
+
+    def folders(self, stem: str) -> Sequence[Path]:
+        """Whole ones and others, the oldest first."""
+        found = (each for each in entries_of(self.root / stem) if each.name.startswith(_UNITS))
+        numbered = ((each.name.removeprefix(_UNITS), each.path) for each in found)
+        return [Path(p) for _, p in sorted((int(n), p) for n, p in numbered if n.isdecimal())]
+
+    def next_folder(self, stem: str) -> Path:
+        taken = self.folders(stem)
+        number = int(taken[-1].name.removeprefix(_UNITS)) + 1 if taken else 0
+        return self.root / stem / f"{_UNITS}{number}"
+
+    def problems(self) -> Sequence[Problem]:
+        """Folders whose session cannot be told."""
+        found = []
+        for stem in sorted(self.stems()):
+            if self.at(stem) is None:
+                reason = "holds a session that cannot be read: its vault.json is missing or damaged"
+                found.append(Problem(path=str(self.root / stem), reason=reason))
+        return found
+
+    def doubled(self) -> frozenset[Inode]:
+        """The files of which the vault has a name beside the one that the agent has."""
+        return frozenset(
+            (status.st_dev, status.st_ino) for status in _statuses(self.root) if status.st_nlink > 1
+        )
+
+
+def _statuses(folder: Path) -> Iterator[os.stat_result]:
+    waiting: list[os.DirEntry[str] | Path] = [folder]
+    while waiting:
+        for each in entries_of(waiting.pop()):
+            if each.is_dir(follow_symlinks=False):
+                waiting.append(each)
+                continue
+            try:
+                yield each.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # it went while we looked

@@ -1,0 +1,407 @@
+"""Keeps the vault of a home in step with its agent: new sessions get second names, changed ones new
+ones, those that the agent deleted are sealed, and compressed when they have been gone for a while.
+
+Nothing of the agent is changed, and no session leaves the vault here but one that is in the home.
+Write-order rule: a folder gets its `vault.json` last, and the older folder goes after that; a
+bundle is proved and named before the files go that it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
+from holdfast.homes.archive_bundles import Packer
+from holdfast.homes.format_sessions import FormatSessions
+from holdfast.homes.home import Ground
+from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.notes import Seen
+from holdfast.homes.packed_folder import packed
+from holdfast.homes.second_names import name_again
+from holdfast.homes.sweeps import sweep_of
+from holdfast.homes.vault import BY_THE_VAULT, Vault
+from holdfast.homes.vault_names import ABOUT, Entry
+from holdfast.model.archive import ArchivedSession
+from holdfast.model.arguments import file_stem
+from holdfast.model.item import SESSION, Item, Problem
+from holdfast.model.operation import Removal
+from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Unit
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.session import Message, Session
+from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
+from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
+from holdfast.parts.units import Movers, by_container
+from holdfast.ports import Format, Progress
+from holdfast.spine.keeper import in_a_word
+from holdfast.stores.archive.codec import Codec
+from holdfast.stores.files import open_file, storage_errors, sync_dir
+from holdfast.value import replace
+
+_CHUNK = 1024 * 1024
+#: What of a folder in the vault is ours, and no part of the session.
+_OURS = (ABOUT, RECORD, "tree.json")
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
+_VANISHED = "it vanished while it was taken in"
+
+
+class HomeVault:
+    """The port `Vault` for a home that has a format."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        form: Format,
+        ground: Ground,
+        movers: Movers,
+        sessions: FormatSessions,
+        now: Callable[[], Sequence[Seen]],
+        look: Callable[[], Sequence[Seen]],
+    ) -> None:
+        """`now` says what there is, `look` says it with the parts of each session."""
+        self._vault = vault
+        self._format = form
+        self._ground = ground
+        self._movers = movers
+        self._sessions = sessions
+        self._now = now
+        self._look = look
+
+    # --- What it holds ----------------------------------------------------------------------------
+
+    def items(self) -> Sequence[Item]:
+        return self._vault.items(self._ids(self._now()))
+
+    def figures(self) -> VaultFigures:
+        place = str(self._vault.folder)
+        enabled = self._ground.options.vault.enabled
+        if not self._vault.exists:
+            return VaultFigures(enabled=enabled, place=place)
+        alone = self._vault.alone(self._ids(self._now()))
+        return VaultFigures(
+            enabled=enabled,
+            place=place,
+            sessions=len(self._vault.names.stems()),
+            alone=len(alone),
+            alone_bytes=sum(map(self._vault.bytes_of, alone)),
+            bytes=bytes_below(self._vault.folder, (), []),
+        )
+
+    def sweep(self) -> Sweep | None:
+        return sweep_of(self._format, self._ground.root)
+
+    def problems(self) -> Sequence[Problem]:
+        return self._vault.names.problems() if self._vault.exists else ()
+
+    def damage(self, progress: Progress) -> Sequence[Problem]:
+        """Bundles are compared with their checksums, and so are the files of sessions that were
+        found alone. What the agent has too is the agent's to change."""
+        found: list[Problem] = []
+        alone = self._vault.alone(self._ids(self._now()))
+        for number, entry in enumerate(alone):
+            progress.step("reading the vault", number, len(alone))
+            if entry.bundle:
+                why = self._vault.cold.why_not(entry.bundle, entry.bundle_sha256)
+                if why is not None:
+                    place = self._vault.cold.shown(entry.bundle)
+                    found.append(Problem(path=place, reason=why.replace("archived", "kept")))
+                continue
+            try:
+                check_sums(entry)
+            except (DamageError, OSError) as error:
+                found.append(Problem(path=entry.session.id, reason=in_a_word(error)))
+        return found
+
+    # --- Keeping it in step -----------------------------------------------------------------------
+
+    def refresh(self, progress: Progress | None = None) -> VaultRefresh:
+        """Only while this process alone may change the home."""
+        vault, options = self._vault, self._ground.options.vault
+        if self._format.facts.read_only or (not options.enabled and not vault.exists):
+            return VaultRefresh()
+        if vault.folder.is_symlink():
+            raise StorageError(
+                f"{vault.folder} is a link; Holdfast does not follow it out of the home.",
+                hint="Remove the link.",
+            )
+        with storage_errors(f"write to {vault.folder}"):
+            seen = self._now()
+            ids = self._ids(seen)
+            if not options.enabled:
+                return self._let_go(ids)
+            done: Counter[str] = Counter()
+            problems = self._take_in(seen, done, progress)
+            self._heal(ids)
+            problems += self._age(ids, done)
+        return VaultRefresh(problems=tuple(problems), **done)
+
+    @staticmethod
+    def _ids(seen: Iterable[Seen]) -> Collection[str]:
+        return {each.unit.id for each in seen}
+
+    def _let_go(self, ids: Collection[str]) -> VaultRefresh:
+        """It was turned off: what the agent has needs no second name. What it has not stays."""
+        here = self._vault.names.stems().intersection(map(file_stem, ids))
+        for stem in here:
+            self._vault.drop(stem)
+        return VaultRefresh(let_go=len(here))
+
+    def _take_in(
+        self, seen: Sequence[Seen], done: Counter[str], progress: Progress | None
+    ) -> list[Problem]:
+        problems: list[Problem] = []
+        if not any(self._is_stale(each) for each in seen):
+            return problems
+        whole = self._look()
+        self._sessions.show(whole)
+        for number, each in enumerate(whole):
+            if progress is not None:
+                progress.step("keeping second names", number, len(whole))
+                if progress.stop_requested():
+                    break
+            if not each.unit.parts or not self._is_stale(each):
+                continue
+            try:
+                done[self._keep(each)] += 1
+            except BusyError:
+                raise
+            except _UNREADABLE as error:
+                reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
+                problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
+        return problems
+
+    def _is_stale(self, seen: Seen) -> bool:
+        """Whether the vault does not have a session as it is. One that cannot be read now stays in
+        the vault as it was; one inside another is kept with that; what lies outside is not ours."""
+        if seen.inside or seen.outside or seen.unit.unread:
+            return False
+        entry = self._vault.names.find(seen.unit.id)
+        return entry is None or entry.version != seen.version or entry.alone_since is not None
+
+    def _keep(self, seen: Seen) -> str:
+        """Take a session in as it is. Returns how, as `VaultRefresh` calls it."""
+        names, stem = self._vault.names, file_stem(seen.unit.id)
+        before = names.at(stem)
+        folder = names.next_folder(stem)
+        unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
+        try:
+            transcript = self._stage(unit, folder)
+            if transcript:
+                entry = self._entry(seen, folder, self._sessions.described(seen))
+                entry = replace(entry, transcript=transcript)
+                entry.write()
+                made = "named"
+            else:
+                session, said = self._sessions.taken_out(unit.id)
+                bundle = self._pack(session, said, folder)
+                stub = self._entry(seen, names.next_folder(stem), session)
+                entry = _in_bundle(stub, bundle)
+                entry.write()
+                made = "copied"
+        except BaseException:
+            remove_tree(folder)
+            raise
+        self._drop_older(entry, before)
+        return made
+
+    def _entry(self, seen: Seen, folder: Path, session: Session) -> Entry:
+        at = self._ground.clock()
+        return Entry(folder=folder, session=session, version=seen.version, seen_at=at)
+
+    def _drop_older(self, entry: Entry, before: Entry | None) -> None:
+        for folder in self._vault.names.folders(entry.stem):
+            if folder != entry.folder:
+                (folder / ABOUT).unlink(missing_ok=True)
+                remove_tree(folder)
+        if before is not None and before.bundle and before.bundle != entry.bundle:
+            self._vault.cold.drop_in_time([before.bundle], BY_THE_VAULT)
+
+    def _stage(self, unit: Unit, folder: Path) -> str:
+        """Second names and copies of all parts, with their record: what a restore puts back from.
+        Returns where the transcript is in there, "" if it has none of its own."""
+        number = int(folder.name.rpartition("-")[2])
+        record = UnitRecord.of(number, unit, folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stamps: dict[int, str] = {}
+        others = []
+        for slot in record.slots:
+            if not isinstance(slot.part, FilePart | FolderPart):
+                others.append(slot)
+            elif os.path.lexists(slot.part.path):
+                name_again(slot.part.path, slot.copy)
+                stamps[slot.index] = tree_stamp(slot.copy)
+        for mover, group in by_container(self._movers, others):
+            sights = mover.look(group)
+            if any(sight.here is None for sight in sights):
+                raise StorageError(f"{group[0].part.place} cannot be read")
+            here = [slot for slot, sight in zip(group, sights, strict=True) if sight.here]
+            stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
+            if here:
+                mover.copy(here)
+        slots = tuple(
+            replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
+        )
+        kept = replace(record, slots=slots)
+        BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED).write()
+        sync_dir(folder)
+        return _transcript(unit, kept, folder)
+
+    # --- What the agent deleted -------------------------------------------------------------------
+
+    def _age(self, ids: Collection[str], done: Counter[str]) -> list[Problem]:
+        problems: list[Problem] = []
+        now, cold_after = self._ground.clock(), self._ground.options.vault.cold_after
+        for entry in self._vault.alone(ids):
+            try:
+                if entry.alone_since is None:
+                    entry = self._seal(entry, now)  # noqa: PLW2901 - the same, as it is now
+                    done["found_alone"] += 1
+                since = now if entry.alone_since is None else entry.alone_since
+                if not entry.bundle and entry.session.counted and now - since >= cold_after:
+                    self._compress(entry)
+                    done["compressed"] += 1
+            except BusyError:
+                raise
+            except (HoldfastError, OSError) as error:
+                problems.append(Problem(path=entry.session.id, reason=in_a_word(error)))
+        return problems
+
+    def _seal(self, entry: Entry, now: float) -> Entry:
+        """From now on nobody writes to it: count what is in it, and note its checksums."""
+        session = entry.session
+        if not entry.bundle:
+            session = self._counted(entry)
+        sealed = replace(
+            entry, session=session, alone_since=now, sums={} if entry.bundle else sums_of(entry)
+        )
+        sealed.write()
+        return sealed
+
+    def _counted(self, entry: Entry) -> Session:
+        try:
+            counts = Counts.of(self._said(entry))
+        except _UNREADABLE:
+            return replace(entry.session, counted=False)
+        return counts.of_session(entry.session)
+
+    def _said(self, entry: Entry) -> Iterator[Message]:
+        [seen] = self._vault.seen_as([entry])
+        return seen.messages(self._format, self._ground.root)
+
+    def _compress(self, entry: Entry) -> None:
+        check_sums(entry)
+        bundle = self._pack(entry.session, self._said(entry), entry.folder)
+        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem), transcript="")
+        cold = _in_bundle(stub, bundle)
+        cold.write()
+        self._drop_older(cold, None)
+
+    def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
+        cold = self._vault.cold
+        cold.make()
+        codec = Codec(self._ground.options.vault.cold.codec)
+        number = int(folder.name.rpartition("-")[2])
+        removal = Removal(operation=BY_THE_VAULT, number=number, item=_as_item(session))
+        packer = Packer(cold, codec, self._ground.clock)
+        made = packer.session(removal, session, said, files=packed(folder))
+        cold.catalogue.add([made])
+        return made
+
+    def _heal(self, ids: Collection[str]) -> None:
+        """Bundles that a killed run left without their note in the vault, or twice."""
+        if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
+            return
+        self._vault.cold.clear_unfinished()
+        for each in self._vault.cold.look().entries:
+            entry = self._vault.names.find(each.session.id)
+            if entry is None:
+                self._vault.note(each)
+            elif entry.bundle != each.file:
+                self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _kept(unit: Unit, root: Path) -> Iterator[Part]:
+    """Parts that bring a session back: no traces, which agents leave when they delete one; no
+    references of a repository, whose objects the vault does not have; nothing outside the home but
+    what makes the agent list the session."""
+    for part in unit.parts:
+        if part.role is Role.TRACE or isinstance(part, RefPart):
+            continue
+        is_tree = isinstance(part, FilePart | FolderPart)
+        if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
+            continue
+        yield part
+
+
+def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
+    path = unit.transcript
+    if path is None:
+        return ""
+    trees = [slot for slot in record.slots if isinstance(slot.part, FilePart | FolderPart)]
+    for slot in trees:
+        if path == slot.part.place:
+            return str(slot.copy.relative_to(folder))
+        if path.is_relative_to(slot.part.place):
+            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
+    if any(path.is_relative_to(part.place) for part in unit.parts):
+        raise StorageError(_VANISHED)
+    return ""
+
+
+def _in_bundle(entry: Entry, bundle: ArchivedSession) -> Entry:
+    return replace(
+        entry,
+        bundle=bundle.file,
+        bundle_sha256=bundle.sha256,
+        bundle_bytes=bundle.archive_bytes,
+    )
+
+
+def _as_item(session: Session) -> PlanItem:
+    return PlanItem(
+        kind=SESSION,
+        id=session.id,
+        source=session.source,
+        session=session.id,
+        bytes=session.bytes,
+        last_active_at=session.last_active_at,
+        version="",
+        action=Action.ARCHIVE,
+        reason="kept in the vault",
+    )
+
+
+def sums_of(entry: Entry) -> Mapping[str, str]:
+    """The checksums of the files of a session, by their place in its folder."""
+    found = {}
+    for path in sorted(below(entry.folder)):
+        if is_folder(path) or path.is_symlink() or path.name in _OURS:
+            continue
+        if stat.S_ISREG(path.lstat().st_mode):
+            found[str(path.relative_to(entry.folder))] = _sum(path)
+    return found
+
+
+def check_sums(entry: Entry) -> None:
+    """Raise `DamageError` unless the files of a session are what they were when it was sealed."""
+    for name, sha256 in entry.sums.items():
+        path = entry.folder / name
+        try:
+            same = _sum(path) == sha256
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise DamageError(f"{path} is not what its agent left: it was changed since")
+
+
+def _sum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open_file(path) as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,189 @@
+"""Metrics as Prometheus wants them. Labels are names of agents and of kinds, never ids or paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from holdfast import __version__
+from holdfast.api.metrics import AgentMetrics, MachineMetrics, MetricsSource
+from holdfast.model.figures import HomeFigures, Tally
+
+_DAY = 86_400.0
+_KINDS = {
+    "sessions": "session_bytes",
+    "checkpoints": "checkpoint_bytes",
+    "trash": "trash_bytes",
+    "vault": "vault_bytes",
+    "archive": "archive_bytes",
+    "leftovers": "leftover_bytes",
+    "other": "other_bytes",
+}
+_COUNTED = {
+    Tally.REFUSALS: ("holdfast_guard_refusals", "Calls of tools and models that a guard refused."),
+    Tally.HOOK_FAILURES: ("holdfast_hook_failures", "Hooks that could not do their work."),
+    Tally.ALARMS: ("holdfast_growth_alarms", "Times that a file grew faster than it may."),
+}
+
+
+class HoldfastCollector(Collector):
+    """Asked at each scrape. It reads what the last look left, and looks at nothing itself."""
+
+    def __init__(self, source: MetricsSource) -> None:
+        self._source = source
+
+    def collect(self) -> Iterator[Metric]:
+        yield from families(self._source.read())
+
+
+def registry_of(source: MetricsSource) -> CollectorRegistry:
+    """A registry of its own: figures of this process would say nothing about the machine."""
+    registry = CollectorRegistry()
+    registry.register(HoldfastCollector(source))
+    return registry
+
+
+def exposed(source: MetricsSource) -> bytes:
+    """All metrics as text."""
+    return generate_latest(registry_of(source))
+
+
+def families(known: MachineMetrics) -> Iterator[Metric]:
+    yield InfoMetricFamily("holdfast", "The release of Holdfast.", {"version": __version__})
+    yield _by_agent(
+        "holdfast_homes",
+        "Homes of an agent.",
+        ((each.agent, each.homes) for each in known.agents),
+    )
+    yield _by_agent(
+        "holdfast_homes_looked_at",
+        "Homes of an agent that maintenance or the watcher has looked at.",
+        ((each.agent, each.looked_at) for each in known.agents),
+    )
+    yield _alone(
+        "holdfast_homes_unreadable", "Places of homes that nobody can look into.", known.unreadable
+    )
+    seen = [(each, each.growth.latest) for each in known.agents if each.growth.latest is not None]
+    yield _bytes_by_kind(seen)
+    yield from _of_the_last_look(seen)
+    yield from _of_maintenance(seen, known.at)
+    yield _by_agent(
+        "holdfast_growth_bytes_per_day",
+        "How fast the homes of an agent grow, over up to 28 days.",
+        (
+            (each.agent, each.growth.bytes_per_day)
+            for each in known.agents
+            if each.growth.bytes_per_day is not None
+        ),
+    )
+    yield from _of_the_disk(known)
+    for what, (name, text) in _COUNTED.items():
+        # A counter that first appears with 1 has not increased, for Prometheus: all begin with 0.
+        counts = {each.agent: 0 for each in known.agents}
+        counts |= {each.agent: each.count for each in known.counts if each.what is what}
+        yield _counter(name, text, counts)
+
+
+def _bytes_by_kind(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Metric:
+    family = GaugeMetricFamily(
+        "holdfast_home_bytes",
+        "What the homes of an agent take on the disk.",
+        labels=("agent", "kind"),
+    )
+    for each, figures in seen:
+        for kind, field in _KINDS.items():
+            family.add_metric((each.agent, kind), getattr(figures, field))
+    return family
+
+
+def _of_the_last_look(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Iterator[Metric]:
+    found = list(seen)
+    yield _by_agent(
+        "holdfast_sessions",
+        "Sessions in the homes of an agent.",
+        ((each.agent, figures.sessions) for each, figures in found),
+    )
+    yield _by_agent(
+        "holdfast_reclaimable_bytes",
+        "What the policy would free now.",
+        ((each.agent, figures.reclaimable_bytes) for each, figures in found),
+    )
+
+
+def _of_maintenance(
+    seen: Iterable[tuple[AgentMetrics, HomeFigures]], now: float
+) -> Iterator[Metric]:
+    found = list(seen)
+    yield _by_agent(
+        "holdfast_figures_timestamp_seconds",
+        "When the figures were taken; of several homes, the oldest.",
+        ((each.agent, figures.at) for each, figures in found),
+    )
+    yield _by_agent(
+        "holdfast_figures_age_seconds",
+        "How old the figures are; of several homes, the oldest.",
+        ((each.agent, max(0.0, now - figures.at)) for each, figures in found),
+    )
+    done = [(each.agent, f.maintained_at) for each, f in found if f.maintained_at is not None]
+    yield _by_agent(
+        "holdfast_maintenance_timestamp_seconds",
+        "When maintenance last ended; of several homes, the oldest.",
+        done,
+    )
+    yield _by_agent(
+        "holdfast_maintenance_age_seconds",
+        "How long ago maintenance last ended; of several homes, the oldest.",
+        ((agent, max(0.0, now - at)) for agent, at in done),
+    )
+    yield _by_agent(
+        "holdfast_maintenance_success",
+        "1 if the last maintenance of all homes of an agent went well, else 0.",
+        (
+            (each.agent, int(figures.maintenance_ok))
+            for each, figures in found
+            if figures.maintenance_ok is not None
+        ),
+    )
+
+
+def _of_the_disk(known: MachineMetrics) -> Iterator[Metric]:
+    """Of the disk that is full first."""
+    free, full = known.together.disk_free, known.together.full_in_days
+    if free is not None:
+        yield _alone(
+            "holdfast_disk_free_bytes",
+            "What is free on the disk of the homes; of several, on the one that is full first.",
+            free,
+        )
+    if full is not None:
+        yield _alone(
+            "holdfast_disk_full_seconds",
+            "Time until that disk is full, if the homes go on growing as they do.",
+            full * _DAY,
+        )
+
+
+def _alone(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _by_agent(name: str, text: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=("agent",))
+    for agent, value in values:
+        family.add_metric((agent,), value)
+    return family
+
+
+def _counter(name: str, text: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=("agent",))
+    for agent, count in counts.items():
+        family.add_metric((agent,), count)
+    return family

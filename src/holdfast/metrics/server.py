@@ -1,0 +1,85 @@
+"""Metrics over HTTP, for a Prometheus that scrapes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from typing import Protocol
+
+from prometheus_client import start_http_server
+
+from holdfast.api.metrics import MetricsSource
+from holdfast.errors import UsageError
+from holdfast.metrics.exposition import registry_of
+from holdfast.value import dataclass
+
+#: So often it looks for new homes, in seconds. A scrape does not.
+_FIND_EVERY = 60.0
+_HIGHEST_PORT = 65_535
+_LOOPBACK = "127.0.0.1"
+
+
+class Stop(Protocol):
+    def stop_requested(self) -> bool: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/metrics"
+
+
+def address(text: str) -> Address:
+    """`127.0.0.1:9468`, `[::1]:9468`, or a port alone, which is that of this machine."""
+    host, _, port = text.rpartition(":")
+    inner = host.removeprefix("[").removesuffix("]")
+    if (
+        not port.isascii()
+        or not port.isdecimal()
+        or int(port) > _HIGHEST_PORT
+        or (":" in inner and not host.startswith("["))
+    ):
+        raise UsageError(
+            f"{text!r} is not an address to listen on.",
+            hint="Write an address and a port: 127.0.0.1:9468, or [::1]:9468.",
+        )
+    return Address(host=inner or _LOOPBACK, port=int(port))
+
+
+def serve(
+    source: MetricsSource, where: Address, stop: Stop, *, on_start: Callable[[Address], None]
+) -> None:
+    """Answer scrapes until `stop` is requested. Raises `UsageError` when nobody can listen
+    there."""
+    try:
+        server, thread = start_http_server(
+            where.port, addr=where.host, registry=registry_of(source)
+        )
+    except OSError as error:
+        raise UsageError(
+            f"Cannot listen on {where.host} port {where.port}: {error.strerror or error}",
+            hint="Another program may have the port: choose another one, or 0 for any.",
+        ) from error
+    try:
+        on_start(Address(host=where.host, port=server.server_port))
+        while not stop.stop_requested():
+            stop.sleep(_FIND_EVERY)
+            source.find_homes()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,148 @@
+"""A difference as git writes it, read into files, hunks and lines: for whoever shows it.
+
+The text of a line is safe to show. What is very long is cut, and the cut is counted: a page that
+opens a difference of a gigabyte must answer like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from holdfast.model.text import printable
+from holdfast.value import dataclass
+
+#: Lines of one file that are read, and characters of one line.
+MOST_LINES = 2_000
+LONGEST_LINE = 1_000
+_TAB = 4
+_HUNK = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_FACTS = (
+    b"old mode",
+    b"new mode",
+    b"new file mode",
+    b"deleted file mode",
+    b"similarity index",
+    b"rename from",
+    b"rename to",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchLine:
+    """One line. `old` and `new` are its numbers before and after; None where it is not there."""
+
+    text: str
+    old: int | None = None
+    new: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """It is "same", "added", "removed", or a "note" of git about the line before."""
+        if self.old is None and self.new is None:
+            return "note"
+        if self.old is None:
+            return "added"
+        return "removed" if self.new is None else "same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hunk:
+    """Lines that changed, with some around them. `heading` is where they are, as git saw it."""
+
+    heading: str
+    lines: tuple[PatchLine, ...]
+
+    def side_by_side(self) -> Iterator[tuple[PatchLine | None, PatchLine | None]]:
+        """Before and after in pairs: what was removed stands beside what was added for it."""
+        removed: list[PatchLine] = []
+        added: list[PatchLine] = []
+        for line in self.lines:
+            if line.kind == "removed":
+                removed.append(line)
+            elif line.kind == "added":
+                added.append(line)
+            elif line.kind == "same":
+                yield from zip_longest(removed, added)
+                removed, added = [], []
+                yield line, line
+        yield from zip_longest(removed, added)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePatch:
+    """What changed in one file. `facts` are changes of its mode or name. A `binary` file has no
+    hunks. `hidden` is how many lines were not read, because there are too many."""
+
+    facts: tuple[str, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+    binary: bool = False
+    hidden: int = 0
+
+
+def read_patch(lines: Iterable[bytes], *, most_lines: int = MOST_LINES) -> Sequence[FilePatch]:
+    """The files of a difference, in its order. `most_lines` bounds each of them."""
+    files: list[_Reading] = []
+    try:
+        for line in lines:
+            if line.startswith(b"diff --git"):
+                files.append(_Reading(most_lines))
+            elif files:
+                files[-1].take(line.rstrip(b"\n"))
+    finally:
+        # The temporary file behind it is closed now, and not when Python gets around to it.
+        if isinstance(lines, Generator):
+            lines.close()
+    return [each.done() for each in files]
+
+
+class _Reading:
+    """One file while its lines come in."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._facts: list[str] = []
+        self._hunks: list[tuple[str, list[PatchLine]]] = []
+        self._binary = False
+        self._hidden = 0
+        self._old = self._new = 0
+
+    def take(self, line: bytes) -> None:
+        found = _HUNK.match(line)
+        if found is not None:
+            self._old, self._new = int(found[1]), int(found[2])
+            self._hunks.append((_text(found[3]), []))
+        elif self._hunks:
+            self._take_content(line)
+        elif line.startswith((b"Binary files", b"GIT binary patch")):
+            self._binary = True
+        elif line.startswith(_FACTS):
+            self._facts.append(_text(line))
+
+    def _take_content(self, line: bytes) -> None:
+        mark = line[:1]
+        old = self._old if mark in (b"-", b" ", b"") else None
+        new = self._new if mark in (b"+", b" ", b"") else None
+        self._old += old is not None
+        self._new += new is not None
+        if self._most <= 0:
+            self._hidden += mark != b"\\"
+            return
+        self._most -= 1
+        self._hunks[-1][1].append(PatchLine(text=_text(line[1:]), old=old, new=new))
+
+    def done(self) -> FilePatch:
+        hunks = [Hunk(heading=heading, lines=tuple(lines)) for heading, lines in self._hunks]
+        return FilePatch(
+            facts=tuple(self._facts),
+            hunks=tuple(hunk for hunk in hunks if hunk.lines),
+            binary=self._binary,
+            hidden=self._hidden,
+        )
+
+
+def _text(line: bytes) -> str:
+    cut = line[: 4 * LONGEST_LINE].decode("utf-8", "surrogateescape").expandtabs(_TAB)
+    shown = printable(cut[:LONGEST_LINE])
+    return f"{shown} …" if len(line) > LONGEST_LINE else shown

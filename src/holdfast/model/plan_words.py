@@ -1,0 +1,139 @@
+"""Plans and reports in the words that the command and the page share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from holdfast.model.item import (
+    ARCHIVED,
+    ARCHIVED_FILES,
+    CHECKPOINT,
+    FILES,
+    LEFTOVER,
+    LEGACY,
+    PUSHED,
+    REQUEST_DUMP,
+    SESSION,
+    TRANSCRIPT,
+    TRASH,
+    VAULTED,
+    VAULTED_BUNDLE,
+)
+from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
+from holdfast.model.report import Outcome, Report
+from holdfast.model.text import format_bytes, format_count
+
+#: What a log takes that is worth a word, in bytes.
+_MUCH_LOG = 10_000
+K = TypeVar("K")
+
+_KIND_NAMES = {
+    SESSION: "sessions",
+    TRANSCRIPT: "transcripts",
+    REQUEST_DUMP: "request dumps",
+    TRASH: "trash",
+    ARCHIVED: "archived sessions",
+    ARCHIVED_FILES: "archived files",
+    FILES: "files of sessions",
+    CHECKPOINT: "checkpoints",
+    LEGACY: "older checkpoints",
+    LEFTOVER: "leftovers",
+    VAULTED: "vaulted sessions",
+    VAULTED_BUNDLE: "vaulted sessions",
+    PUSHED: "pushed checkpoints",
+}
+
+
+def kind_name(kind: str) -> str:
+    return _KIND_NAMES.get(kind, kind)
+
+
+def shown_name(item: PlanItem | Outcome) -> str:
+    """What people know an item by. The id of a copy in the trash begins with where it lies."""
+    operation, _, rest = item.id.partition("/")
+    known = rest.partition("/")[2]
+    if item.kind != TRASH or not known:
+        return item.id
+    return f"{known} (removed by operation {operation})"
+
+
+def amount(items: Sequence[PlanItem]) -> str:
+    """`412 items, 61.2 MB`."""
+    return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
+
+
+def for_good(items: Sequence[PlanItem]) -> str:
+    """How much of this cannot be undone, as a sentence; empty when all of it can."""
+    final = gone_for_good(items)
+    if not final:
+        return ""
+    if len(final) == len(items):
+        return "This cannot be undone."
+    return f"{amount(final)} of it cannot be undone."
+
+
+def gone_for_good(items: Sequence[PlanItem]) -> list[PlanItem]:
+    """What leaves for good. What goes into the archive with its session comes back with it."""
+    archived = {item.id for item in items if item.action is Action.ARCHIVE}
+    return [item for item in items if not item.undoable and item.goes_with not in archived]
+
+
+def what_undo_can(items: Sequence[PlanItem], undo: str) -> str:
+    """What can be undone and what cannot, as a sentence: for a question. `undo` is what brings it
+    back: a command, or a button."""
+    warning = for_good(items)
+    if not warning:
+        return f"{undo} can bring it all back until the trash is emptied."
+    if any(each.gone_by_cap for each in items):
+        warning += " A size cap does not use the trash."
+    if len(gone_for_good(items)) == len(items):
+        return warning
+    return f"{warning} {undo} can bring back the rest."
+
+
+def is_archiving(plan: Plan) -> bool:
+    return any(item.action is Action.ARCHIVE for item in plan.removals)
+
+
+def why_kept(item: PlanItem) -> str:
+    """The rule. What was only used lately is not in use any more as people understand it."""
+    if item.reason.startswith("in use: used "):
+        return "used within the last day"
+    if item.reason.startswith("in use: touched "):
+        return "touched lately (idle_hours)"
+    return item.rule
+
+
+def grouped(
+    items: Iterable[PlanItem], key: Callable[[PlanItem], K]
+) -> list[tuple[K, list[PlanItem]]]:
+    """Groups by key, the largest first."""
+    groups: dict[K, list[PlanItem]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return sorted(groups.items(), key=lambda pair: -sum(item.bytes for item in pair[1]))
+
+
+def shortfall_words(shortfall: Shortfall) -> str:
+    by_bytes = shortfall.cap.startswith("max_total_size")
+
+    def quantity(number: int) -> str:
+        return format_bytes(number) if by_bytes else format_count(number, "item")
+
+    held = ", ".join(f"{why} ({quantity(much)})" for why, much in shortfall.held_by.items())
+    return (
+        f"The cap {shortfall.cap} of {quantity(shortfall.limit)} cannot be met: "
+        f"{quantity(shortfall.remaining)} remain. What stays: {held}."
+    )
+
+
+def freed_words(reports: Iterable[Report], now: str = "") -> str:
+    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters."""
+    every = list(reports)
+    freed = sum(report.bytes_freed for report in every)
+    log = sum(report.log_bytes for report in every)
+    matters = freed and log >= max(_MUCH_LOG, freed // 10)
+    less = f", less {format_bytes(log)} for the log" if matters else ""
+    return f"{format_bytes(freed)}{now}{less}"

@@ -1,0 +1,82 @@
+"""What a look after the vault did, and what the vault holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.model.item import Problem
+from holdfast.model.json_value import fields_to_json
+from holdfast.model.text import format_count
+from holdfast.value import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultRefresh:
+    """What one look after the vault did, in sessions. `named` have got second names, `copied` were
+    copied because they are rows of a database, `found_alone` were deleted by their agent since the
+    last look, `compressed` of those went into bundles, `let_go` left the vault because it is off.
+    `problems` are sessions that could not be taken in, and why."""
+
+    named: int = 0
+    copied: int = 0
+    found_alone: int = 0
+    compressed: int = 0
+    let_go: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        problems = [{"path": each.path, "reason": each.reason} for each in self.problems]
+        return fields_to_json(self, without=("problems",)) | {"problems": problems}
+
+    def describe(self) -> str:
+        """`12 sessions kept, 3 of them as copies`."""
+        kept = self.named + self.copied
+        words = [f"{format_count(kept, 'session')} kept"] if kept else []
+        words += [f"{self.copied:,} of them as copies"] if self.copied else []
+        words += [f"{self.found_alone:,} deleted by the agent"] if self.found_alone else []
+        words += [f"{format_count(self.let_go, 'session')} let go"] if self.let_go else []
+        return ", ".join(words) or "nothing else had to be done"
+
+    @property
+    def changed(self) -> bool:
+        done = self.named, self.copied, self.found_alone, self.compressed, self.let_go
+        return any(done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultFigures:
+    """What a vault holds. Of its `sessions`, `alone` were deleted by their agent; those take
+    `alone_bytes`, and everything in the vault takes `bytes`. What has a second name takes none."""
+
+    enabled: bool
+    place: str
+    sessions: int = 0
+    alone: int = 0
+    alone_bytes: int = 0
+    bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return fields_to_json(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What an agent deletes by itself: sessions that were not used for so many `days`. `setting` is
+    what turns it off or changes it, in the agent's own words. With `by_file_time` the time of the
+    file counts, and not what is said in it."""
+
+    days: float
+    setting: str
+    by_file_time: bool = True
+
+
+#: Sessions that an agent will delete within this many days are worth a word.
+SOON = 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threat:
+    """Sessions that their agent will delete soon, while the vault is off."""
+
+    sweep: Sweep
+    sessions: int

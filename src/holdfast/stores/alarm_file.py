@@ -1,0 +1,80 @@
+"""The alarms of a home, in a small file. It is a report: lost or damaged, nothing else suffers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.model.alarm import Alarm, Writer
+from holdfast.model.json_value import NO_RECORD
+from holdfast.stores.files import make_private_dir, read_file
+from holdfast.stores.files import replace as write_file
+from holdfast.value import replace
+
+NAME = "alarms.json"
+_FORMAT = 1
+_LARGEST = 1_000_000
+#: How many are kept, and for how long, in seconds.
+_MOST, _LONGEST = 20, 7 * 86_400.0
+_log = logging.getLogger("holdfast")
+
+
+class AlarmFile:
+    """In the folder `operations` of a home's state."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / "operations" / NAME
+
+    def read(self) -> Sequence[Alarm]:
+        """Those that go on first, then the latest."""
+        try:
+            found = [_alarm(each) for each in json.loads(read_file(self._path, _LARGEST))["alarms"]]
+        except FileNotFoundError:
+            return ()
+        except (OSError, *NO_RECORD) as error:
+            _log.warning("%s cannot be read: %s", self._path, error)
+            return ()
+        return sorted(found, key=lambda each: (not each.active, -each.last_at))
+
+    def note(self, alarms: Iterable[Alarm], now: float) -> None:
+        """Add these; one about the same path takes the place of the one before. A disk that is full
+        does not keep the alarm from being told in other ways."""
+        known = {each.path: each for each in self.read()}
+        known |= {each.path: each for each in alarms}
+        kept = [each for each in known.values() if abs(now - each.last_at) < _LONGEST]
+        kept.sort(key=lambda each: (not each.active, -each.last_at))
+        document = {"format": _FORMAT, "alarms": [each.to_json() for each in kept[:_MOST]]}
+        try:
+            make_private_dir(self._path.parent)
+            write_file(self._path, json.dumps(document).encode())
+        except OSError as error:
+            _log.warning("%s cannot be written: %s", self._path, error.strerror or error)
+
+    def end_all(self, now: float) -> None:
+        """Nobody watches from here on, or the one that watched was killed: what grew may have
+        stopped."""
+        going_on = [each for each in self.read() if each.active]
+        if going_on:
+            self.note([replace(each, ended_at=now) for each in going_on], now)
+
+
+def _alarm(said: dict[str, Any]) -> Alarm:
+    writers = tuple(
+        Writer(pid=int(each["pid"]), command=str(each["command"]), sure=each["sure"] is True)
+        for each in said["writers"]
+    )
+    ended = said["ended_at"]
+    return Alarm(
+        home=str(said["home"]),
+        path=str(said["path"]),
+        folder=said["folder"] is True,
+        first_at=float(said["first_at"]),
+        last_at=float(said["last_at"]),
+        ended_at=None if ended is None else float(ended),
+        bytes=int(said["bytes"]),
+        bytes_per_minute=float(said["bytes_per_minute"]),
+        writers=writers,
+    )

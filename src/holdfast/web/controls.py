@@ -1,0 +1,303 @@
+"""The policy as controls: which settings a clean-up has, what they are now, what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from holdfast.api.cleanup import Cleanup, TrashUse, Trial
+from holdfast.config.kinds import Value, dotted
+from holdfast.config.settings import BY_TABLE
+from holdfast.errors import UsageError
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.config.settings import Settings
+
+#: What stands before a key that holds for one home only, where all are planned together.
+OF_HOME = ":"
+_TITLES = {
+    Cleanup.SESSIONS: "Old sessions",
+    Cleanup.SMALL: "Small sessions",
+    Cleanup.CHECKPOINTS: "Checkpoints",
+    Cleanup.ARCHIVE: "Archive",
+}
+_COMMANDS = {
+    Cleanup.SESSIONS: "sessions prune",
+    Cleanup.SMALL: "sessions gc",
+    Cleanup.CHECKPOINTS: "checkpoints prune",
+    Cleanup.ARCHIVE: "sessions prune --archived",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A control, declared: its key, its words, and how far its slider goes."""
+
+    key: str
+    label: str
+    unit: str
+    slider: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A control as it is shown. `usual` is what config.toml says, `value` what holds now; both as
+    a person types them. `kind` is "number", "text" or "flag"."""
+
+    name: str
+    label: str
+    unit: str
+    about: str
+    kind: str
+    usual: str
+    value: str
+    slider: int = 0
+    more: bool = False
+
+    @property
+    def changed(self) -> bool:
+        return self.value not in ("", self.usual)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Controls of one source, or of one home where all are planned together."""
+
+    name: str
+    label: str
+    controls: Sequence[Control]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an address or a form asks for. `home` is the slug of one home, "" for all."""
+
+    what: Cleanup
+    home: str
+    trash: TrashUse
+    typed: Mapping[str, str]
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.what]
+
+    @property
+    def command(self) -> str:
+        """What the log says of it."""
+        return _COMMANDS[self.what]
+
+    def trial(self, slug: str, settings: Settings) -> Trial:
+        """What to try in one home: what was typed and differs from its own settings."""
+        usual = {key: shown(value) for key, value, _ in settings.entries()}
+        wanted: dict[str, str] = {}
+        for name, text in self.typed.items():
+            of, mark, key = name.partition(OF_HOME)
+            if not mark and text != usual.get(name):
+                wanted.setdefault(name, text)
+            elif mark and of == slug:  # counts more than what is typed for all
+                wanted[key] = text
+        return Trial(what=self.what, changes=wanted, trash=self.trash)
+
+    def query(self, **other: str) -> str:
+        """The same as the end of an address."""
+        fields = {"home": self.home, "what": self.what.value, "trash": self.trash.value}
+        return urlencode({**fields, **self.typed, **other})
+
+    def fields(self) -> Mapping[str, str]:
+        """The same as the fields of a form."""
+        return {
+            "home": self.home,
+            "what": self.what.value,
+            "trash": self.trash.value,
+            **self.typed,
+        }
+
+
+def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
+    each = "project" if table == "checkpoints" else "source"
+    periods = ("hour", "day", "week", "month", *(("year",) if yearly else ()))
+    return (
+        Setting(key=f"{table}.keep_last", label="Keep the newest", unit=f"of each {each}"),
+        Setting(
+            key=f"{table}.keep_within", label="Keep what is within", unit="of the newest", more=True
+        ),
+        *(
+            Setting(
+                key=f"{table}.keep_{'dai' if period == 'day' else period}ly",
+                label=f"Keep one of each {period}",
+                unit=f"for so many {period}s",
+                more=True,
+            )
+            for period in periods
+        ),
+    )
+
+
+SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
+    Cleanup.SESSIONS: (
+        Setting(
+            key="sessions.retention_days",
+            label="Keep what was used within",
+            unit="days",
+            slider=365,
+        ),
+        Setting(key="sessions.max_total_size_mb", label="Cap on size", unit="MB"),
+        Setting(key="sessions.max_count", label="Cap on number", unit="sessions"),
+        *_keeps("sessions"),
+        Setting(
+            key="sessions.leftovers_retention_days",
+            label="Remove leftovers after",
+            unit="days",
+            more=True,
+        ),
+    ),
+    Cleanup.SMALL: (
+        Setting(
+            key="sessions.empty_hours",
+            label="Remove empty sessions after",
+            unit="hours",
+            slider=336,
+        ),
+        Setting(
+            key="sessions.trivial_days",
+            label="Remove trivial sessions after",
+            unit="days",
+            slider=90,
+        ),
+        Setting(key="sessions.trivial_max", label="Trivial is at most", unit="messages"),
+        Setting(key="sessions.keep_titled", label="Spare sessions with a title", unit=""),
+    ),
+    Cleanup.CHECKPOINTS: (
+        Setting(
+            key="checkpoints.retention_days",
+            label="Keep projects used within",
+            unit="days",
+            slider=90,
+        ),
+        Setting(key="checkpoints.max_snapshots", label="Cap on number", unit="of each project"),
+        Setting(key="checkpoints.max_total_size_mb", label="Cap on size", unit="MB"),
+        Setting(
+            key="checkpoints.delete_orphans", label="Remove those of deleted directories", unit=""
+        ),
+        *_keeps("checkpoints", yearly=False),
+    ),
+    Cleanup.ARCHIVE: (
+        Setting(
+            key="archive.retention_days",
+            label="Keep what was archived within",
+            unit="days",
+            slider=3_650,
+        ),
+        Setting(key="archive.max_total_size_mb", label="Cap on size", unit="MB"),
+    ),
+}
+#: What a source, or a home, may have of its own in the table of caps.
+_OF_ROW = ("retention_days", "max_total_size_mb", "max_count")
+
+
+def read_asked(fields: Mapping[str, Sequence[str]]) -> Asked:
+    """What the fields of an address or a form say. Only keys of that clean-up count."""
+    one = {name: values[-1].strip() for name, values in fields.items() if values}
+    try:
+        what = Cleanup(one.get("what") or Cleanup.SESSIONS)
+        trash = TrashUse(one.get("trash") or TrashUse.RULES)
+    except ValueError as error:
+        raise UsageError(f"This page cannot do that: {error}.") from None
+    known = {each.key for each in SETTINGS[what]}
+    typed = {
+        name: text
+        for name, text in one.items()
+        if text and (_plain(name) in known or _plain(name).startswith("sessions.source."))
+    }
+    return Asked(what=what, home=one.get("home", ""), trash=trash, typed=typed)
+
+
+def _plain(name: str) -> str:
+    return name.partition(OF_HOME)[2] or name
+
+
+def shown(value: Value | None) -> str:
+    """A value as a person types it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def controls(asked: Asked, homes: Sequence[Settings]) -> Sequence[Control]:
+    """The controls of one home, or of several: what these do not have in common is "", which leaves
+    each home its own."""
+    values = [{key: shown(value) for key, value, _ in each.entries()} for each in homes]
+
+    def common(key: str) -> str:
+        found = {each[key] for each in values}
+        return found.pop() if len(found) == 1 else ""
+
+    return [
+        _control(each, each.key, common(each.key), asked.typed) for each in SETTINGS[asked.what]
+    ]
+
+
+def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequence[Row]:
+    """The controls of each source of a home."""
+    if asked.what is not Cleanup.SESSIONS:
+        return ()
+    usual = {key: shown(value) for key, value, _ in settings.entries()}
+    own = {each.name for each in settings.own if each.table == "sessions"}
+    return [
+        Row(
+            name=source,
+            label=source,
+            controls=[
+                _control(
+                    each, (name := _of_source(source, each.key)), usual.get(name, ""), asked.typed
+                )
+                for each in SETTINGS[asked.what]
+                if each.key.rpartition(".")[2] in _OF_ROW
+            ],
+        )
+        for source in sorted({*sources, *own})
+    ]
+
+
+def of_homes(asked: Asked, homes: Sequence[tuple[str, str, Settings]]) -> Sequence[Row]:
+    """The controls of each home, where all are planned together: slug, label and settings."""
+    rows = []
+    for slug, label, settings in homes:
+        usual = {key: shown(value) for key, value, _ in settings.entries()}
+        found = [
+            _control(each, f"{slug}{OF_HOME}{each.key}", usual.get(each.key, ""), asked.typed)
+            for each in SETTINGS[asked.what]
+            if each.key.rpartition(".")[2] in _OF_ROW
+        ]
+        rows.append(Row(name=slug, label=label, controls=found))
+    return rows
+
+
+def _of_source(source: str, key: str) -> str:
+    return dotted(("sessions", "source", source, key.rpartition(".")[2]))
+
+
+def _control(setting: Setting, name: str, usual: str, typed: Mapping[str, str]) -> Control:
+    table, _, key = setting.key.rpartition(".")
+    declared = BY_TABLE[table][key]
+    kind = "flag" if isinstance(declared.default, bool) else "number"
+    if isinstance(declared.default, str):
+        kind = "text"
+    return Control(
+        name=name,
+        label=setting.label,
+        unit=setting.unit,
+        about=" ".join(declared.about),
+        kind=kind,
+        usual=usual,
+        value=typed.get(name, ""),
+        slider=setting.slider,
+        more=setting.more,
+    )

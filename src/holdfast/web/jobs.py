@@ -1,0 +1,130 @@
+"""Runs that outlive the request which started them: applied plans, undos, restores.
+
+A person who closes the tab has agreed to the run all the same, so it goes on. What it did is in the
+log like everything else; a job only shows its progress and its report, until newer ones push it
+out.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.checkpoints import RestoreReport
+    from holdfast.api.machine import AgentHome
+    from holdfast.api.plan import HomeReport
+    from holdfast.model.checkup import Repair
+    from holdfast.model.vault import VaultRefresh
+
+#: So many reports are kept; one of a large run has an outcome for each of its items.
+_KEPT = 8
+#: Seconds that a server waits for its jobs when it ends; each stops between two batches.
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a job did in one home."""
+
+    home: AgentHome
+    report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
+    error: HoldfastError | None = None
+
+
+class Job:
+    """One run. It is the `Progress` of what it calls."""
+
+    def __init__(self, title: str, back: str) -> None:
+        self.id = secrets.token_urlsafe(8)
+        self.title = title
+        #: Where a person goes on from its report.
+        self.back = back
+        self.label = "starting"
+        self.done = 0
+        self.total: int | None = None
+        self.results: Sequence[Done] = ()
+        self.error: HoldfastError | None = None
+        self.stopping = False
+        self._ended = threading.Event()
+
+    @property
+    def running(self) -> bool:
+        return not self._ended.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after at most so many seconds."""
+        return self._ended.wait(seconds)
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        self.label, self.done, self.total = label, done, total
+
+    def stop_requested(self) -> bool:
+        return self.stopping
+
+    def run(self, what: Callable[[Job], Sequence[Done]]) -> None:
+        COMMAND_FLAG.set("")  # hints name commands
+        try:
+            self.results = what(self)
+        except HoldfastError as error:
+            self.error = error
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self.error = as_error(error)
+        finally:
+            self._ended.set()
+
+
+def as_error(error: Exception) -> HoldfastError:
+    """An error that nobody expected, as a person reads it."""
+    return HoldfastError(
+        f"{type(error).__name__}: {error}",
+        hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. What was done "
+        "before is in the log.",
+    )
+
+
+class Jobs:
+    """The jobs of one server."""
+
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        """`ended` is called after each job: what pages have kept of the homes is old then."""
+        self._ended = ended
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, title: str, what: Callable[[Job], Sequence[Done]], *, back: str) -> Job:
+        """Run this in a thread of its own. Work in one home excludes itself by the lock of its
+        log, so two jobs may run at once."""
+        job = Job(title, back)
+        with self._lock:
+            self._jobs[job.id] = job
+            ended = [each.id for each in self._jobs.values() if not each.running]
+            for old in ended[: max(0, len(self._jobs) - _KEPT)]:
+                del self._jobs[old]
+        threading.Thread(target=self._run, args=(job, what), name="holdfast-job").start()
+        return job
+
+    def _run(self, job: Job, what: Callable[[Job], Sequence[Done]]) -> None:
+        def run(job: Job) -> Sequence[Done]:
+            try:
+                return what(job)
+            finally:
+                self._ended()
+
+        job.run(run)
+
+    def get(self, name: str) -> Job | None:
+        return self._jobs.get(name)
+
+    def close(self) -> None:
+        """Ask every job to stop, and wait until it has: the rest of its plan stays as it was."""
+        running = [each for each in self._jobs.values() if each.running]
+        for job in running:
+            job.stopping = True
+        for job in running:
+            job.wait(_PATIENCE)

@@ -1,0 +1,125 @@
+"""Jobs as pages: how far one is, what it did, and a way to stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.api.checkpoints import RestoreReport
+from holdfast.api.plan import HomeReport
+from holdfast.model.checkup import Repair
+from holdfast.model.vault import VaultRefresh
+from holdfast.value import dataclass
+from holdfast.web.plan_view import ReportView, view_report
+from holdfast.web.site import Screen, Site, UnknownPageError, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.errors import HoldfastError
+    from holdfast.model.checkpoint import NotCaptured
+    from holdfast.web.jobs import Done, Job
+
+#: Most jobs end before a person would notice that there was one.
+_QUICK = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What a restore of a checkpoint did."""
+
+    operation: str | None
+    written: Sequence[str]
+    deleted: Sequence[str]
+    left: Sequence[NotCaptured]
+    safety: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a job did in one home, as it is shown: one of these is there."""
+
+    slug: str
+    label: str
+    report: ReportView | None = None
+    restored: Restored | None = None
+    repair: Repair | None = None
+    vault: VaultRefresh | None = None
+    error: HoldfastError | None = None
+
+    @property
+    def operation(self) -> str | None:
+        """The operation that can be undone."""
+        if self.report is not None and self.report.can_undo:
+            return self.report.operation
+        return self.restored.operation if self.restored is not None else None
+
+
+async def started(site: Site, job: Job) -> Response:
+    """The answer to whoever started a job. An error that came at once is told at once."""
+    await asyncio.to_thread(job.wait, _QUICK)
+    if job.error is not None:
+        raise job.error
+    return site.see_other(f"/jobs/{job.id}")
+
+
+async def show(site: Site, request: Request) -> Response:
+    job = _job(site, request)
+    return site.page(
+        request,
+        "jobs/show.html",
+        title=job.title,
+        job=job,
+        results=[_result(site, each) for each in job.results],
+    )
+
+
+async def progress(site: Site, request: Request) -> Response:
+    """How far it is, for a script that asks again and again."""
+    job = _job(site, request)
+    return site.fragment("jobs/_progress.html", status=200 if job.running else 205, job=job)
+
+
+async def stop(site: Site, request: Request) -> Response:
+    """Stop between two batches. What is done stays done, and can be undone."""
+    job = _job(site, request)
+    job.stopping = True
+    return await started(site, job)
+
+
+def _job(site: Site, request: Request) -> Job:
+    job = site.jobs.get(request.path_params["job"])
+    if job is None:
+        raise UnknownPageError(
+            "This report is no longer kept.", hint="What was done is in the log: holdfast log"
+        )
+    return job
+
+
+def _result(site: Site, done: Done) -> Result:
+    slug, label, what = site.slug(done.home), done.home.label, done.report
+    if isinstance(what, HomeReport):
+        return Result(slug=slug, label=label, report=view_report(what.report, what.plan))
+    if isinstance(what, RestoreReport):
+        found = Restored(
+            operation=what.operation,
+            written=what.written,
+            deleted=what.deleted,
+            left=what.left,
+            safety=what.safety_checkpoint or "",
+        )
+        return Result(slug=slug, label=label, restored=found)
+    if isinstance(what, VaultRefresh):
+        return Result(slug=slug, label=label, vault=what)
+    return Result(slug=slug, label=label, repair=what, error=done.error)
+
+
+SCREEN = Screen(
+    routes=(
+        get("/jobs/{job}", show),
+        get("/jobs/{job}/progress", progress),
+        post("/jobs/{job}/stop", stop),
+    ),
+)

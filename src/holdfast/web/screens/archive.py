@@ -1,0 +1,143 @@
+"""Archive: the sessions that left their store as compressed bundles, and bringing them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from holdfast.api.archive import ArchivedSessions
+from holdfast.errors import UsageError
+from holdfast.model.archive import Holds
+from holdfast.model.session import SessionFilter
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.machine import Machine
+    from holdfast.web.jobs import Job
+
+_ON_A_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """One bundle. `files` says that only the files of a session are in it, and where that is."""
+
+    ref: str
+    id: str
+    label: str
+    title: str
+    source: str
+    messages: int
+    bytes: int
+    archive_bytes: int
+    last_active_at: float
+    archived_at: float
+    files: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    found: Sequence[Archived]
+    total: int
+    problems: Sequence[str]
+    unread: Sequence[tuple[str, str]]
+
+
+async def show(site: Site, request: Request) -> Response:
+    query = site.query(request)
+    title = query.one("title").strip()
+    offset = query.whole("offset")
+
+    def look(machine: Machine) -> Listed:
+        return _look(site, machine, title, offset)
+
+    listed = await site.work(look)
+
+    def address(start: int) -> str:
+        return f"/archive?{urlencode({'title': title, 'offset': start})}"
+
+    return site.page(
+        request,
+        "archive/list.html",
+        title="Archive",
+        listed=listed,
+        wanted=title,
+        offset=offset,
+        limit=_ON_A_PAGE,
+        address=address,
+    )
+
+
+def _look(site: Site, machine: Machine, title: str, offset: int) -> Listed:
+    wanted = SessionFilter(title=title) if title else None
+    page = machine.list_sessions(
+        wanted, archived=True, openings=True, limit=_ON_A_PAGE, offset=offset
+    )
+    problems = machine.look(lambda place: ArchivedSessions(place).problems()).seen
+    found = []
+    for each in page.found:
+        bundle, session = each.archived, each.session
+        if bundle is None:
+            continue
+        places = getattr(each.page, "places", {})
+        files = places.get(session.id, "gone") if bundle.holds is Holds.FILES else ""
+        found.append(
+            Archived(
+                ref=f"{site.slug(each.home)}:{session.id}",
+                id=session.id,
+                label=each.home.label,
+                title=session.title or each.opening,
+                source=session.source,
+                messages=session.message_count,
+                bytes=session.bytes,
+                archive_bytes=bundle.archive_bytes,
+                last_active_at=session.last_active_at,
+                archived_at=bundle.archived_at,
+                files=files,
+            )
+        )
+    return Listed(
+        found=found,
+        total=page.total,
+        problems=[
+            f"{home.label}: {each.path}: {each.reason}" for home, seen in problems for each in seen
+        ],
+        unread=[(str(each.path), each.error.message) for each in page.looked.unread],
+    )
+
+
+async def restore(site: Site, request: Request) -> Response:
+    """Bring sessions back, home by home. Nothing is lost by that, so nobody is asked."""
+    form = await site.form(request)
+    chosen: dict[str, list[str]] = {}
+    for each in form.many("session"):
+        slug, mark, name = each.partition(":")
+        if not mark or not name:
+            raise UsageError("This names no archived session. Nothing was done.")
+        chosen.setdefault(slug, []).append(name)
+    if not chosen:
+        raise UsageError("No session was chosen.", hint="Tick those that are to come back.")
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine("sessions restore") as machine:
+            homes = [(site.home_of(machine, slug), ids) for slug, ids in chosen.items()]
+            planned = [(home, machine.open(home).archive.plan_restore(ids)) for home, ids in homes]
+            return [Done(home=home, report=each.apply(progress=job)) for home, each in planned]
+
+    return await started(site, site.jobs.start("Restore from the archive", run, back="/archive"))
+
+
+SCREEN = Screen(
+    title="Archive",
+    path="/archive",
+    icon="archive",
+    order=80,
+    routes=(get("/archive", show), post("/archive/restore", restore)),
+)

@@ -1,0 +1,239 @@
+"""Clean up: a policy to try, the plan that it makes, and applying exactly that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from holdfast.api.cleanup import plan_trial
+from holdfast.api.home import Home
+from holdfast.api.plan import expect_same
+from holdfast.errors import UsageError
+from holdfast.model.operation import one_run
+from holdfast.value import dataclass
+from holdfast.web.controls import (
+    Asked,
+    Control,
+    Row,
+    controls,
+    of_homes,
+    of_sources,
+    read_asked,
+)
+from holdfast.web.jobs import Done
+from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.place import Place
+    from holdfast.api.plan import HomePlan
+    from holdfast.web.jobs import Job
+
+_AGREE = "agree:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """The controls beside a plan."""
+
+    controls: Sequence[Control]
+    rows: Sequence[Row]
+    homes: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The plan of each home that was asked for, and homes that cannot be read."""
+
+    plans: Sequence[tuple[str, str, PlanView]]
+    unread: Sequence[tuple[str, str]]
+
+    @property
+    def count(self) -> int:
+        return sum(plan.count for _, _, plan in self.plans)
+
+    @property
+    def bytes(self) -> int:
+        return sum(plan.bytes for _, _, plan in self.plans)
+
+    @property
+    def to_trash(self) -> int:
+        return sum(plan.to_trash for _, _, plan in self.plans)
+
+    @property
+    def for_good(self) -> int:
+        return sum(plan.for_good for _, _, plan in self.plans)
+
+    @property
+    def for_good_count(self) -> int:
+        return sum(plan.for_good_count for _, _, plan in self.plans)
+
+    @property
+    def steps(self) -> int:
+        return sum(not plan.does_nothing for _, _, plan in self.plans)
+
+
+async def show(site: Site, request: Request) -> Response:
+    """The controls, and the plan that they make."""
+    asked = _asked(request)
+
+    def look(machine: Machine) -> tuple[Panel, Planned | None, UsageError | None]:
+        panel = _panel(site, machine, asked)
+        try:
+            return panel, _plan(site, machine, asked), None
+        except UsageError as wrong:
+            return panel, None, wrong
+
+    panel, planned, error = await site.work(look)
+    return site.page(
+        request,
+        "cleanup/show.html",
+        status=200 if error is None else 400,
+        title="Clean up",
+        asked=asked,
+        panel=panel,
+        planned=planned,
+        error=error,
+    )
+
+
+async def plan(site: Site, request: Request) -> Response:
+    """The plan alone, for controls that were moved."""
+    asked = _asked(request)
+    try:
+        planned = await site.work(lambda machine: _plan(site, machine, asked))
+    except UsageError as error:
+        return site.fragment("cleanup/_wrong.html", status=400, error=error)
+    return site.fragment("cleanup/_plan.html", asked=asked, planned=planned)
+
+
+async def save(site: Site, request: Request) -> Response:
+    """The plan of one home as the file that `holdfast apply` takes."""
+    asked = _asked(request)
+    if not asked.home:
+        raise UsageError("A saved plan is for one home.", hint="Pick a home first.")
+
+    def saved(machine: Machine) -> bytes:
+        [(_, planned)] = _plans(site, machine, asked)
+        return planned.document()
+
+    body = await site.work(saved)
+    return Response(
+        body,
+        media_type="application/json",
+        headers={"Content-Disposition": 'attachment; filename="holdfast-plan.json"'},
+    )
+
+
+async def confirm(site: Site, request: Request) -> Response:
+    """What there is to know before anything goes."""
+    asked = _asked(request)
+    planned = await site.work(lambda machine: _plan(site, machine, asked))
+    return site.page(
+        request, "cleanup/confirm.html", title="Clean up", asked=asked, planned=planned
+    )
+
+
+async def apply(site: Site, request: Request) -> Response:
+    """Apply what was agreed to, in every home or in none."""
+    form = await site.form(request)
+    asked = read_asked(form.fields)
+    agreed = {
+        name.removeprefix(_AGREE): values[-1]
+        for name, values in form.fields.items()
+        if name.startswith(_AGREE)
+    }
+    knows = form.flag("for_good")
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine(asked.command) as machine:
+            plans = _plans(site, machine, asked)
+            for home, planned in plans:
+                expect_same(agreed.get(site.slug(home), ""), planned.fingerprint)
+            if not knows and any(view_plan(each).warning for _, each in plans):
+                raise UsageError(
+                    "Some of this cannot be undone, and you did not say that you know.",
+                    hint="Tick the box that says so. Nothing was done.",
+                )
+            with one_run(joint=len(plans) > 1):
+                return [
+                    Done(home=home, report=planned.apply(progress=job))
+                    for home, planned in plans
+                    if planned.plan.steps and not job.stopping
+                ]
+
+    job = site.jobs.start(f"Clean up: {asked.title.lower()}", run, back=f"/cleanup?{asked.query()}")
+    return await started(site, job)
+
+
+def _asked(request: Request) -> Asked:
+    return read_asked(Site.query(request).fields)
+
+
+def _homes(site: Site, machine: Machine, asked: Asked) -> Sequence[AgentHome]:
+    return [site.home_of(machine, asked.home)] if asked.home else machine.homes
+
+
+def _panel(site: Site, machine: Machine, asked: Asked) -> Panel:
+    homes = [(site.slug(each), each.label) for each in machine.homes]
+    if asked.home:
+        home = machine.open(site.home_of(machine, asked.home))
+        store = home.session_store
+        rows = of_sources(asked, home.settings, store.sources() if store is not None else ())
+        return Panel(controls=controls(asked, [home.settings]), rows=rows, homes=homes)
+    seen = machine.look(lambda place: place.settings).seen
+    rows = of_homes(asked, [(site.slug(home), home.label, found) for home, found in seen])
+    return Panel(controls=controls(asked, [found for _, found in seen]), rows=rows, homes=homes)
+
+
+def _plans(site: Site, machine: Machine, asked: Asked) -> Sequence[tuple[AgentHome, HomePlan]]:
+    """The plan of each home; one that cannot be read keeps nobody from the others."""
+    if asked.home:
+        home = site.home_of(machine, asked.home)
+        opened = machine.open(home)
+        return [(home, plan_trial(opened, asked.trial(asked.home, opened.settings)))]
+    return _looked(site, machine, asked)[0]
+
+
+def _looked(
+    site: Site, machine: Machine, asked: Asked
+) -> tuple[Sequence[tuple[AgentHome, HomePlan]], Sequence[tuple[str, str]]]:
+    slugs = {home.path: site.slug(home) for home in machine.homes}
+
+    def one(place: Place) -> HomePlan:
+        home = Home(place)
+        return plan_trial(home, asked.trial(slugs[home.path], home.settings))
+
+    looked = machine.look(one)
+    return looked.seen, [(str(each.path), each.error.message) for each in looked.unread]
+
+
+def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
+    unread: Sequence[tuple[str, str]] = ()
+    if asked.home:
+        plans = _plans(site, machine, asked)
+    else:
+        plans, unread = _looked(site, machine, asked)
+    views = [(site.slug(home), home.label, view_plan(each)) for home, each in plans]
+    return Planned(plans=sorted(views, key=lambda each: -each[2].bytes), unread=unread)
+
+
+SCREEN = Screen(
+    title="Clean up",
+    path="/cleanup",
+    icon="cleanup",
+    order=30,
+    routes=(
+        get("/cleanup", show),
+        get("/cleanup/plan", plan),
+        get("/cleanup/plan.json", save),
+        get("/cleanup/confirm", confirm),
+        post("/cleanup/apply", apply),
+    ),
+)

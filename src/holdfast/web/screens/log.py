@@ -1,0 +1,323 @@
+"""The log: what was done in every home, undone and done again from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from holdfast.api.archive import Log
+from holdfast.api.plan import expect_same
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.operation import Operation, OperationAction, in_words, one_run
+from holdfast.model.operation_words import did
+from holdfast.model.plan import EDITS
+from holdfast.model.plan_words import amount, kind_name, shown_name
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.plan_view import view_plan
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.home import Home, UndoPlan
+    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.redo import RedoPlan
+    from holdfast.api.values import Foreseen
+    from holdfast.model.plan import PlanItem
+    from holdfast.web.jobs import Job
+
+_ON_A_PAGE = 50
+_MOST_ITEMS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One operation of one home. `undoes` and `redoes` say whether that can be done now."""
+
+    label: str
+    slug: str
+    operation: Operation
+    did: str
+    can_undo: bool
+    can_redo: bool
+
+    @property
+    def path(self) -> str:
+        return f"/log/{quote(self.slug, safe='')}/{self.operation.id}"
+
+
+async def show(site: Site, request: Request) -> Response:
+    """The operations of all homes, the latest first."""
+    query = site.query(request)
+    chosen = query.one("home")
+    offset = query.whole("offset")
+
+    def look(machine: Machine) -> tuple[Sequence[Entry], Sequence[str], Sequence[tuple[str, str]]]:
+        looked = machine.look(lambda place: Log(place).read())
+        entries, damage = [], []
+        for home, view in looked.seen:
+            slug = site.slug(home)
+            if chosen and slug != chosen:
+                continue
+            damage += [f"{home.label}: {each.reason}" for each in view.problems]
+            waiting = {each.operation for each in view.undone}
+            entries += [_entry(home.label, slug, each, waiting) for each in view.operations]
+        entries.sort(key=lambda each: -each.operation.started_at)
+        homes = [(site.slug(each), each.label) for each in machine.homes]
+        return entries, damage, homes
+
+    entries, damage, homes = await site.read(look)
+
+    def address(start: int) -> str:
+        return f"/log?{urlencode({'home': chosen, 'offset': start})}"
+
+    return site.page(
+        request,
+        "log/list.html",
+        title="Log",
+        entries=entries[offset : offset + _ON_A_PAGE],
+        total=len(entries),
+        offset=offset,
+        limit=_ON_A_PAGE,
+        address=address,
+        damage=damage,
+        homes=homes,
+        chosen=chosen,
+    )
+
+
+def _entry(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
+    return Entry(
+        label=label,
+        slug=slug,
+        operation=operation,
+        did=did(operation),
+        can_undo=operation.to_undo and bool(operation.in_trash or _stays(operation)),
+        can_redo=operation.id in waiting,
+    )
+
+
+def _stays(operation: Operation) -> bool:
+    """Whether it did something that leaves no trash, and that undo takes back all the same."""
+    return operation.action is not OperationAction.UNDO and bool(
+        operation.removed_to_trash > operation.undone
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What undoing or redoing an operation would do, as it is shown before somebody agrees."""
+
+    verb: str
+    entry: Entry
+    command: str
+    agree: str
+    facts: Sequence[str]
+    items: Sequence[tuple[str, str, int]]
+    total: int
+    amount: str
+    projects: Sequence[Foreseen]
+    needs_asking: bool
+    for_good: str = ""
+
+
+async def undo_preview(site: Site, request: Request) -> Response:
+    return await _preview(site, request, "undo")
+
+
+async def redo_preview(site: Site, request: Request) -> Response:
+    return await _preview(site, request, "redo")
+
+
+async def one(site: Site, request: Request) -> Response:
+    """One operation: what it did, and the items that could come back."""
+
+    def look(machine: Machine) -> tuple[Entry, Again | None, HoldfastError | None]:
+        home, entry = _named(site, machine, request)
+        try:
+            if entry.can_redo:
+                return entry, _redo(home.plan_redo(entry.operation.id), entry), None
+            return entry, _undo(home.plan_undo(entry.operation.id), entry), None
+        except HoldfastError as error:
+            return entry, None, error
+
+    entry, again, error = await site.work(look)
+    return site.page(
+        request,
+        "log/one.html",
+        title=f"Operation {entry.operation.id}",
+        entry=entry,
+        again=again,
+        error=error,
+        sure=False,
+    )
+
+
+async def _preview(site: Site, request: Request, verb: str) -> Response:
+    return _asking(site, request, await _again(site, request, verb))
+
+
+async def _again(site: Site, request: Request, verb: str) -> Again:
+    def look(machine: Machine) -> Again:
+        home, entry = _named(site, machine, request)
+        if verb == "redo":
+            return _redo(home.plan_redo(entry.operation.id), entry)
+        return _undo(home.plan_undo(entry.operation.id), entry)
+
+    return await site.work(look)
+
+
+def _asking(site: Site, request: Request, again: Again) -> Response:
+    return site.page(
+        request,
+        "log/one.html",
+        title=f"{again.verb.capitalize()} operation {again.entry.operation.id}?",
+        entry=again.entry,
+        again=again,
+        error=None,
+        sure=True,
+    )
+
+
+async def undo(site: Site, request: Request) -> Response:
+    """Undo one operation. What the command would ask about is asked here too."""
+    return await _carry_out(site, request, "undo")
+
+
+async def redo(site: Site, request: Request) -> Response:
+    """Do an undone operation again; always after a look at it."""
+    return await _carry_out(site, request, "redo")
+
+
+async def _carry_out(site: Site, request: Request, verb: str) -> Response:
+    agreed = (await site.form(request)).one("agree")
+    slug, number = request.path_params["home"], request.path_params["operation"]
+    if not agreed:
+        again = await _again(site, request, verb)
+        if again.needs_asking:
+            return _asking(site, request, again)
+        agreed = again.agree
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine(verb) as machine:
+            home = site.home_of(machine, slug)
+            opened = machine.open(home)
+            planned = opened.plan_redo(number) if verb == "redo" else opened.plan_undo(number)
+            expect_same(agreed, planned.fingerprint)
+            return [Done(home=home, report=planned.apply(progress=job))]
+
+    job = site.jobs.start(f"{verb.capitalize()} operation {number}", run, back="/log")
+    return await started(site, job)
+
+
+async def undo_several(site: Site, request: Request) -> Response:
+    """Undo the operations that one run did in several homes."""
+    form = await site.form(request)
+    named = [each.rpartition(":") for each in form.many("operation")]
+    if not named or not all(slug and number for slug, _, number in named):
+        raise UsageError("No operation was named. Nothing was done.")
+
+    def run(job: Job) -> Sequence[Done]:
+        done: list[Done] = []
+        with site.machine("undo --all-homes") as machine, one_run():
+            for slug, _, number in named:
+                home = site.home_of(machine, slug)
+                try:
+                    done.append(
+                        Done(home=home, report=machine.open(home).undo(number, progress=job))
+                    )
+                except HoldfastError as error:  # the others can be undone all the same
+                    done.append(Done(home=home, error=error))
+        return done
+
+    return await started(site, site.jobs.start("Undo", run, back="/log"))
+
+
+def _named(site: Site, machine: Machine, request: Request) -> tuple[Home, Entry]:
+    slug = request.path_params["home"]
+    home: AgentHome = site.home_of(machine, slug)
+    opened = machine.open(home)
+    view = opened.log.read()
+    waiting = {each.operation for each in view.undone}
+    operation = opened.log.get(request.path_params["operation"])
+    return opened, _entry(home.label, slug, operation, waiting)
+
+
+def _undo(planned: UndoPlan, entry: Entry) -> Again:
+    target = planned.operation
+    items = [each.item for each in planned.removals if each.key not in planned.foreseen]
+    facts = []
+    if planned.since:
+        ran, latest = in_words([each.id for each in planned.since]), planned.since[0].command
+        last = "the last: " if len(planned.since) > 1 else ""
+        facts.append(f"Since then somebody ran {ran} ({last}{latest}).")
+    edits = sum(item.action in EDITS for item in items)
+    if edits:
+        facts.append(f"It takes back {edits:,} changes of names, pins or settings.")
+    stuck = [each.obstacle for each in planned.edited.values() if each.obstacle]
+    facts += [f"One of them cannot be taken back now: it {each}." for each in stuck[:3]]
+    final = target.removed_for_good
+    return Again(
+        verb="undo",
+        entry=entry,
+        command=planned.command,
+        agree=planned.fingerprint,
+        facts=facts,
+        items=[
+            (shown_name(each), kind_name(each.kind), each.bytes) for each in items[:_MOST_ITEMS]
+        ],
+        total=len(items),
+        amount=amount(items),
+        projects=list(planned.foreseen.values()),
+        needs_asking=planned.needs_asking,
+        for_good=f"{final:,} of it cannot come back: removed for good." if final else "",
+    )
+
+
+def _redo(planned: RedoPlan, entry: Entry) -> Again:
+    plan = planned.planned
+    view = view_plan(plan)
+    items = plan.plan.steps
+    return Again(
+        verb="redo",
+        entry=entry,
+        command=planned.command,
+        agree=planned.fingerprint,
+        facts=[
+            "What changed since it was undone stays as it is.",
+            *([view.undo] if view.undo else []),
+        ],
+        items=[
+            (shown_name(each), kind_name(each.kind), each.bytes) for each in items[:_MOST_ITEMS]
+        ],
+        total=len(items),
+        amount=amount(items),
+        projects=list(planned.foreseen.values()),
+        needs_asking=True,
+    )
+
+
+def _shown(items: Sequence[PlanItem]) -> Sequence[tuple[str, str, int]]:
+    few = items[:_MOST_ITEMS]
+    return [(shown_name(each), kind_name(each.kind), each.bytes) for each in few]
+
+
+SCREEN = Screen(
+    title="Log",
+    path="/log",
+    icon="log",
+    order=70,
+    routes=(
+        get("/log", show),
+        post("/log/undo", undo_several),
+        get("/log/{home}/{operation}", one),
+        get("/log/{home}/{operation}/undo", undo_preview),
+        post("/log/{home}/{operation}/undo", undo),
+        get("/log/{home}/{operation}/redo", redo_preview),
+        post("/log/{home}/{operation}/redo", redo),
+    ),
+)

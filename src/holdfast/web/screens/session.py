@@ -1,0 +1,177 @@
+"""One session: its facts, what was said, and what can be done with it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, cast
+
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from holdfast.api.reading import SessionFacts, Window, session_facts, window
+from holdfast.errors import UsageError
+from holdfast.model.plan import Action
+from holdfast.value import dataclass
+from holdfast.web.conversation import said
+from holdfast.web.site import Form, Screen, Site, get
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.machine import AgentHome, Machine
+
+#: Messages at once.
+_WINDOW = 60
+_FORMS = {"jsonl": "application/x-ndjson", "markdown": "text/markdown"}
+_ENDINGS = {"jsonl": "jsonl", "markdown": "md"}
+_IN_MEMORY = 1024**2
+_MOST_DIGITS = 18
+_PIECE = 64 * 1024
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a session somebody reads."""
+
+    id: str
+    after: int | None = None
+    before: int | None = None
+    around: int | None = None
+    at_end: bool = False
+
+    @classmethod
+    def of(cls, query: Form) -> Place:
+        if not (wanted := query.one("id")):
+            raise UsageError("The address names no session.")
+        return cls(
+            id=wanted,
+            after=_number(query.one("after")),
+            before=_number(query.one("before")),
+            around=_number(query.one("at")),
+            at_end=query.flag("end"),
+        )
+
+
+async def read(site: Site, request: Request) -> Response:
+    """The session, and a window of what was said."""
+    place, slug = Place.of(site.query(request)), request.path_params["home"]
+
+    def look(machine: Machine) -> tuple[AgentHome, SessionFacts, Window]:
+        home = site.home_of(machine, slug)
+        opened = machine.open(home)
+        facts = session_facts(opened, place.id)
+        return home, facts, _window(machine, home, place)
+
+    home, facts, shown = await site.read(look)
+    return site.page(
+        request,
+        "sessions/read.html",
+        title=facts.session.title or facts.opening or facts.session.id,
+        home=home,
+        slug=slug,
+        facts=facts,
+        session=facts.session,
+        place=place,
+        window=shown,
+        messages=[said(each) for each in shown.messages],
+        may_rename=Action.RENAME in facts.edits,
+        may_pin=Action.PIN in facts.edits,
+    )
+
+
+async def messages(site: Site, request: Request) -> Response:
+    """More of what was said, for the page that is open."""
+    place, slug = Place.of(site.query(request)), request.path_params["home"]
+    shown = await site.read(lambda machine: _window(machine, site.home_of(machine, slug), place))
+    return site.fragment(
+        "sessions/_messages.html",
+        slug=slug,
+        session_id=place.id,
+        place=place,
+        window=shown,
+        messages=[said(each) for each in shown.messages],
+    )
+
+
+async def message(site: Site, request: Request) -> Response:
+    """All of one long message, as plain text."""
+    query, slug = site.query(request), request.path_params["home"]
+    place, number = Place.of(query), _number(query.one("number")) or 0
+
+    def look(machine: Machine) -> Window:
+        home = machine.open(site.home_of(machine, slug))
+        return window(home, place.id, after=number - 1, size=1)
+
+    found = (await site.work(look)).messages
+    if not found or found[0].number != number:
+        raise UsageError("There is no such message in this session any more.")
+    whole = said(found[0], most=10**12)
+    return PlainTextResponse(
+        "\n\n".join(
+            f"{each.title}\n{each.text}" if each.title else each.text for each in whole.blocks
+        ).encode("utf-8", "replace")
+    )
+
+
+async def export(site: Site, request: Request) -> Response:
+    """The session as a file."""
+    query, slug = site.query(request), request.path_params["home"]
+    place, form = Place.of(query), query.one("form", "jsonl")
+    if form not in _FORMS:
+        raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
+
+    def write(machine: Machine) -> IO[bytes]:
+        # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
+        made = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it is sent
+        try:
+            home = machine.open(site.home_of(machine, slug))
+            home.export(cast("BinaryIO", made), [place.id], form=form, redact=query.flag("redact"))
+            made.seek(0)
+        except BaseException:
+            made.close()
+            raise
+        return cast("IO[bytes]", made)
+
+    name = f"{_NOT_IN_NAMES.sub('_', place.id)[:100]}.{_ENDINGS[form]}"
+    return StreamingResponse(
+        _pieces(await site.work(write)),
+        media_type=_FORMS[form],
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _window(machine: Machine, home: AgentHome, place: Place) -> Window:
+    return window(
+        machine.open(home),
+        place.id,
+        after=place.after,
+        before=place.before,
+        around=place.around,
+        at_end=place.at_end,
+        size=_WINDOW,
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+SCREEN = Screen(
+    routes=(
+        get("/sessions/{home}/read", read),
+        get("/sessions/{home}/messages", messages),
+        get("/sessions/{home}/message", message),
+        get("/sessions/{home}/export", export),
+    ),
+)

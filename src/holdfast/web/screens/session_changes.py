@@ -1,0 +1,167 @@
+"""What can be done with sessions: pin, rename, archive, delete.
+
+The form that names sessions is the same everywhere. Without the fingerprint of a plan it shows the
+plan; with one it does exactly that, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from holdfast.api.plan import expect_same
+from holdfast.errors import UsageError
+from holdfast.model.operation import one_run
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.plan_view import view_plan
+from holdfast.web.running import started
+from holdfast.web.site import Form, Screen, Site, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.home import Home
+    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.plan import HomePlan
+    from holdfast.web.jobs import Job
+
+_AGREE = "agree:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Sessions by the segment of their home."""
+
+    by_home: Sequence[tuple[str, Sequence[str]]]
+
+    @classmethod
+    def of(cls, form: Form) -> Named:
+        found: dict[str, list[str]] = {}
+        for each in form.many("s"):
+            slug, _, session = each.partition(":")
+            if not session:
+                raise UsageError("The form names a session without its home. Nothing was done.")
+            found.setdefault(slug, []).append(session)
+        if not found:
+            raise UsageError(
+                "No session was chosen. Nothing was done.", hint="Tick some in the list."
+            )
+        return cls(by_home=list(found.items()))
+
+    @property
+    def count(self) -> int:
+        return sum(len(ids) for _, ids in self.by_home)
+
+    @property
+    def address(self) -> str:
+        """Of the only one, else of the list."""
+        if self.count != 1:
+            return "/sessions"
+        [(slug, [session])] = self.by_home
+        query = urlencode({"id": session}, errors="surrogateescape")
+        return f"/sessions/{slug}/read?{query}"
+
+    @property
+    def fields(self) -> Sequence[str]:
+        return [f"{slug}:{each}" for slug, ids in self.by_home for each in ids]
+
+    def homes(self, site: Site, machine: Machine) -> Sequence[tuple[AgentHome, Sequence[str]]]:
+        return [(site.home_of(machine, slug), ids) for slug, ids in self.by_home]
+
+
+async def pin(site: Site, request: Request) -> Response:
+    form = await site.form(request)
+    named, pinned = Named.of(form), form.one("pinned", "yes") == "yes"
+
+    def change(machine: Machine) -> None:
+        for home, ids in named.homes(site, machine):
+            machine.open(home).pin_sessions(ids, pinned)
+
+    await site.change(f"sessions {'pin' if pinned else 'unpin'} (page)", change)
+    return site.see_other(named.address)
+
+
+async def rename(site: Site, request: Request) -> Response:
+    form = await site.form(request)
+    named, title = Named.of(form), form.one("title").strip()
+    if named.count != 1:
+        raise UsageError("One session is renamed at a time. Nothing was done.")
+
+    def change(machine: Machine) -> None:
+        [(home, [session])] = named.homes(site, machine)
+        machine.open(home).rename_session(session, title or None)
+
+    await site.change("sessions rename (page)", change)
+    return site.see_other(named.address)
+
+
+async def delete(site: Site, request: Request) -> Response:
+    return await _leave(site, request, "delete", lambda home, ids: home.plan_delete(ids))
+
+
+async def archive(site: Site, request: Request) -> Response:
+    return await _leave(site, request, "archive", lambda home, ids: home.plan_archive(ids))
+
+
+async def _leave(
+    site: Site, request: Request, what: str, plan: Callable[[Home, Sequence[str]], HomePlan]
+) -> Response:
+    """Show the plan, or carry out the one that was agreed to."""
+    form = await site.form(request)
+    named = Named.of(form)
+
+    def plans(machine: Machine) -> Sequence[tuple[AgentHome, HomePlan]]:
+        return [(home, plan(machine.open(home), ids)) for home, ids in named.homes(site, machine)]
+
+    agreed = {
+        name.removeprefix(_AGREE): values[-1]
+        for name, values in form.fields.items()
+        if name.startswith(_AGREE)
+    }
+    if not agreed:
+        shown = await site.work(
+            lambda machine: [
+                (site.slug(home), home.label, view_plan(each)) for home, each in plans(machine)
+            ]
+        )
+        return site.page(
+            request,
+            "sessions/leave.html",
+            title=f"{what.capitalize()} sessions",
+            what=what,
+            named=named,
+            plans=shown,
+            count=sum(each.count for _, _, each in shown),
+            bytes=sum(each.bytes for _, _, each in shown),
+            for_good=sum(each.for_good_count for _, _, each in shown),
+        )
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine(f"sessions {what} (page)") as machine:
+            made = plans(machine)
+            for home, each in made:
+                expect_same(agreed.get(site.slug(home), ""), each.fingerprint)
+            with one_run(joint=len(made) > 1):
+                done = [
+                    Done(home=home, report=each.apply(progress=job))
+                    for home, each in made
+                    if each.plan.steps and not job.stopping
+                ]
+        site.changed()
+        return done
+
+    job = site.jobs.start(f"{what.capitalize()} sessions", run, back="/sessions")
+    return await started(site, job)
+
+
+SCREEN = Screen(
+    routes=(
+        post("/sessions/pin", pin),
+        post("/sessions/rename", rename),
+        post("/sessions/archive", archive),
+        post("/sessions/delete", delete),
+    ),
+)

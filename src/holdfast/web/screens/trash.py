@@ -1,0 +1,146 @@
+"""Trash: what undo can still bring back, and emptying it for good."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from holdfast.api.archive import Log, Trash
+from holdfast.api.plan import expect_same
+from holdfast.errors import UsageError
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.machine import Machine
+    from holdfast.api.place import Place
+    from holdfast.model.operation import TrashEntry
+    from holdfast.web.jobs import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trashed:
+    """What one operation put into the trash of a home."""
+
+    operation: str
+    command: str
+    removed_at: float
+    expires_at: float
+    items: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeTrash:
+    slug: str
+    label: str
+    groups: Sequence[Trashed]
+
+    @property
+    def path(self) -> str:
+        return f"/trash/{quote(self.slug, safe='')}"
+
+    @property
+    def items(self) -> int:
+        return sum(each.items for each in self.groups)
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in self.groups)
+
+
+async def show(site: Site, request: Request) -> Response:
+    def look(machine: Machine) -> tuple[Sequence[HomeTrash], Sequence[tuple[str, str]]]:
+        looked = machine.look(_trashed)
+        homes = [
+            HomeTrash(slug=site.slug(home), label=home.label, groups=groups)
+            for home, groups in looked.seen
+            if groups
+        ]
+        return homes, [(str(each.path), each.error.message) for each in looked.unread]
+
+    homes, unread = await site.read(look)
+    return site.page(request, "trash/list.html", title="Trash", homes=homes, unread=unread)
+
+
+def _trashed(place: Place) -> Sequence[Trashed]:
+    """By operation, the oldest first, because that goes first."""
+    trash = Trash(place)
+    groups: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in trash.list():
+        groups[entry.removal.operation].append(entry)
+    if not groups:
+        return ()
+    commands = {each.id: each.command for each in Log(place).list()}
+    return [
+        Trashed(
+            operation=operation,
+            command=commands.get(operation, ""),
+            removed_at=entries[0].removed_at,
+            expires_at=trash.expires_at(entries[0]),
+            items=len(entries),
+            bytes=sum(entry.bytes for entry in entries),
+        )
+        for operation, entries in groups.items()
+    ]
+
+
+async def confirm(site: Site, request: Request) -> Response:
+    """What emptying would remove for good."""
+    operations = site.query(request).many("operation")
+
+    def look(machine: Machine) -> tuple[str, PlanView]:
+        home = site.home_of(machine, request.path_params["home"])
+        return home.label, view_plan(machine.open(home).trash.plan_empty(operations))
+
+    label, plan = await site.work(look)
+    return site.page(
+        request,
+        "trash/empty.html",
+        title="Trash",
+        slug=request.path_params["home"],
+        label=label,
+        plan=plan,
+        operations=operations,
+    )
+
+
+async def empty(site: Site, request: Request) -> Response:
+    form = await site.form(request)
+    operations, agreed = form.many("operation"), form.one("agree")
+    slug = request.path_params["home"]
+    if not form.flag("for_good"):
+        raise UsageError(
+            "Emptying the trash cannot be undone, and you did not say that you know.",
+            hint="Tick the box that says so. Nothing was done.",
+        )
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine("trash empty") as machine:
+            home = site.home_of(machine, slug)
+            planned = machine.open(home).trash.plan_empty(operations)
+            expect_same(agreed, planned.fingerprint)
+            return [Done(home=home, report=planned.apply(progress=job))]
+
+    return await started(site, site.jobs.start("Empty the trash", run, back="/trash"))
+
+
+SCREEN = Screen(
+    title="Trash",
+    path="/trash",
+    icon="trash",
+    order=60,
+    routes=(
+        get("/trash", show),
+        get("/trash/{home}/empty", confirm),
+        post("/trash/{home}/empty", empty),
+    ),
+)

@@ -1,0 +1,125 @@
+"""Clean up in the browser: the figures of the command, and what it would do to the home."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.inside import Inside
+from tests.cli.machine import Machine, entries
+from tests.web.client import Web
+from tests.web.forms import hidden
+
+
+def _saved(web: Web, query: str) -> dict[str, Any]:
+    """The plan that the page would save."""
+    document: dict[str, Any] = json.loads(web.ok(f"/cleanup/plan.json?home=holdfast&{query}").text)
+    plan: dict[str, Any] = document["plan"]
+    return plan
+
+
+def _same(mine: dict[str, Any], command: dict[str, Any]) -> None:
+    """To the byte: everything but the moment and the name of who asked."""
+    assert mine["items"] == command["items"]
+    assert (mine["bytes"], mine["shortfalls"]) == (command["bytes"], command["shortfalls"])
+
+
+@pytest.mark.parametrize(
+    ("query", "flags", "config"),
+    [
+        ("", (), ""),
+        ("sessions.retention_days=150", ("--older-than", "150d"), ""),
+        ("sessions.retention_days=0&sessions.keep_last=1", ("--keep-last", "1"), ""),
+        ("sessions.max_count=2&trash=never", ("--max-count", "2", "--now"), ""),
+        ("sessions.source.cron.retention_days=5", (), "[sessions.source.cron]\nretention_days=5"),
+    ],
+)
+def test_the_plan_is_that_of_the_command(
+    used: Machine, web: Web, query: str, flags: tuple[str, ...], config: str
+) -> None:
+    mine = _saved(web, query)
+    if config:
+        used.configure(config)
+    command = ("--home", "holdfast", "sessions", "prune", "--dry-run", *flags)
+    document: Any = Inside(used).json(*command)
+    _same(mine, document["plan"])
+    assert any(item["action"] == "remove" for item in mine["items"])
+
+
+def test_apply_and_undo_leave_the_home_as_the_command_does(used: Machine, web: Web) -> None:
+    before = {name: each for name, each in entries(used.sessions).items() if name != "."}
+    asks = web.ok("/cleanup/confirm?home=holdfast")
+    assert "Undo can bring it all back until the trash is emptied" in asks.words
+    done = web.post("/cleanup/apply", hidden(asks))
+    assert done.status == 303, done
+    report = web.ok(done.place)
+    assert "5 removed" in report.words
+    assert used.names() == {"session_20250101_000000_000005.json", "sessions.json"}
+    back = web.post("/log/holdfast/1/undo")
+    assert back.status == 303, back
+    assert "5 brought back" in web.ok(back.place).words
+    assert {name: each for name, each in entries(used.sessions).items() if name != "."} == before
+
+
+def test_a_plan_that_changed_since_is_said_and_nothing_is_done(used: Machine, web: Web) -> None:
+    """Two tabs: the second applies what the first has applied already."""
+    first = hidden(web.ok("/cleanup/confirm?home=holdfast"))
+    second = hidden(web.ok("/cleanup/confirm?home=holdfast"))
+    assert web.post("/cleanup/apply", first).status == 303
+    log = web.ok("/log").words
+    late = web.post("/cleanup/apply", second)
+    assert late.status == 409
+    assert "This changed since you looked at it. Nothing was done." in late.words
+    assert web.ok("/log").words == log
+
+
+def test_what_cannot_be_undone_needs_a_word_more(used: Machine, web: Web) -> None:
+    asks = web.ok("/cleanup/confirm?home=holdfast&trash=never")
+    assert "cannot be brought back" in asks.words
+    names = used.names()
+    refused = web.post("/cleanup/apply", hidden(asks))
+    assert refused.status == 400
+    assert used.names() == names
+    assert web.post("/cleanup/apply", {**hidden(asks), "for_good": "yes"}).status == 303
+    assert used.names() != names
+
+
+def test_all_homes_are_one_run_that_is_undone_together(used: Machine, tmp_path: Path) -> None:
+    """Each home gives what its own policy says, and one button brings all of it back."""
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
+    names = used.names()
+    with Web(used) as web:
+        asks = web.ok("/cleanup/confirm")
+        fields = hidden(asks)
+        assert sum(name.startswith("agree:") for name in fields) == 2
+        done = web.ok(web.post("/cleanup/apply", fields).place)
+        operations = re.findall(r'name="operation" value="([^"]*)"', done.text)
+        assert len(operations) == 2
+        assert used.names() != names
+        undone = web.ok(web.post("/log/undo", {"operation": operations}).place)
+        assert undone.words.count("5 brought back") == 2
+    assert used.names() == names == {each.name for each in (other / "sessions").iterdir()}
+
+
+def test_a_wrong_value_is_told_beside_the_controls(used: Machine, web: Web) -> None:
+    said = web.get("/cleanup/plan?home=holdfast&sessions.retention_days=-1")
+    assert said.status == 400
+    assert "sessions.retention_days: " in said.words
+    page = web.get("/cleanup?home=holdfast&sessions.retention_days=soon")
+    assert page.status == 400
+    assert "sessions.retention_days: " in page.words
+
+
+@pytest.mark.parametrize("what", ["sessions", "small", "checkpoints", "archive"])
+@pytest.mark.parametrize("home", ["", "holdfast"])
+def test_every_clean_up_has_its_page(used: Machine, web: Web, what: str, home: str) -> None:
+    answer = web.get(f"/cleanup?home={home}&what={what}")
+    assert answer.status == 200 or "no rule" in answer.words or "policy" in answer.words, answer
+    assert 'aria-label="The policy to try"' in answer.text
