@@ -283,7 +283,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
             findings = (shut,)
         else:
             home, settings = self._place.to_examine()
-            found = examine(home, progress=progress or Silent())
+            found = examine(home, now=self._place.clock(), progress=progress or Silent())
             findings = (settings, *found.findings)
         return Diagnosis(
             findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
