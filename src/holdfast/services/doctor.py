@@ -48,11 +48,11 @@ class Diagnosis:
         }
 
 
-def examine(home: Home, *, now: float, progress: Progress) -> Diagnosis:
-    return Diagnosis(findings=(*home.checkup().look(progress), *_stale(home, now)))
+def examine(home: Home, *, progress: Progress) -> Diagnosis:
+    return Diagnosis(findings=tuple(home.checkup().look(progress)))
 
 
-def _stale(home: Home, now: float) -> Iterator[Finding]:
+def neglected(home: Home, now: float) -> Iterator[Finding]:
     """Maintenance that used to run and does not any more is easy to miss: nothing fails."""
     latest = growth(home.figures.read(), now).latest
     if latest is not None and now - latest.at > _STALE:
@@ -62,8 +62,8 @@ def _stale(home: Home, now: float) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=f"nobody has looked after this home for {ago}, so the trend in `holdfast "
             "status` and the metrics are as old",
-            advice="`holdfast maintain` runs it now, and with `--install systemd` the system does "
-            "every day.",
+            advice="`holdfast maintain --force` runs maintenance now. How to have the system run it "
+            "every day is in the documentation, under Maintenance.",
         )
 
 
