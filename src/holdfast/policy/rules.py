@@ -59,15 +59,12 @@ class Rules:
 
     @property
     def empty(self) -> bool:
-        return self == _NO_RULES
+        return self == Rules()
 
     def buckets(self) -> Mapping[str, int]:
         """How many buckets of each calendar unit to keep, without those that are off."""
         counts = {name: int(getattr(self, f"keep_{name}")) for name in BUCKETS}
         return {name: count for name, count in counts.items() if count > 0}
-
-
-_NO_RULES = Rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
