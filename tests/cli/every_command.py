@@ -91,6 +91,7 @@ ENDLESS = {
     "mcp",
     "store copy",
     "fleet status",
+    "web",
 }
 
 COMMANDS = {
