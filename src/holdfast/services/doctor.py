@@ -62,8 +62,8 @@ def neglected(home: Home, now: float) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=f"nobody has looked after this home for {ago}, so the trend in `holdfast "
             "status` and the metrics are as old",
-            advice="`holdfast maintain --force` runs maintenance now. How to have the system run it "
-            "every day is in the documentation, under Maintenance.",
+            advice="`holdfast maintain --force` runs maintenance now. How to have the system run "
+            "it every day is in the documentation, under Maintenance.",
         )
 
 
