@@ -717,6 +717,7 @@ def test_an_interrupted_prune_says_so_and_the_next_one_finishes(many: Machine) -
     check_whole(many.home)
 
 
+@pytest.mark.deep  # crash/test_home_kill.py kills prunes in every run
 def test_a_killed_prune_is_settled_by_the_next_run(many: Machine) -> None:
     keep = shutil.copytree(many.home, many.root / "copy")
     process = subprocess.Popen(
