@@ -684,7 +684,7 @@ def _stored(machine: Machine) -> int:
 
 @pytest.fixture
 def many(machine: Machine) -> Machine:
-    lines = (a_line(f"s{n}", at=ago(100), messages=20, size=400) for n in range(1_500))
+    lines = (a_line(f"s{n}", at=ago(100), messages=5, size=400) for n in range(1_500))
     bring_in(machine.home, lines, now=time.time())
     bring_in(machine.home, [a_line("young", at=ago(1))], now=time.time())
     return machine
