@@ -122,3 +122,78 @@ def test_a_prune_without_room_for_undo_copies_says_so_once_and_takes_no_room(
     assert left == 300
     assert not trash
     assert taken < 200_000  # the log of the operation
+
+
+AT_ZERO = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+user = Path(sys.argv[1]) / "user"
+home = user / ".holdfast"
+home.mkdir(parents=True)
+(home / "config.toml").write_text("[guardian]\\nreserve_mb = 4\\n")
+store = SqliteSessionStore(home / "sessions.db")
+for number in range(200):
+    name = f"s{number:03}"
+    store.create(Session(id=name, source="cli", started_at=1.0, last_active_at=1.0))
+    texts = [os.urandom(600).hex() for _ in range(8)]
+    store.append(name, [Message(role="user", content=text) for text in texts], now=2.0)
+    store.end(name, "done", at=3.0)
+store.close()
+claude = user / ".claude" / "projects" / "-work"
+claude.mkdir(parents=True)
+for number in range(3):
+    line = {"type": "user", "sessionId": f"{number:08}-0000-4000-8000-000000000000", "cwd": "/work",
+            "version": "2.1.325", "timestamp": "2026-01-01T00:00:00.000Z", "uuid": str(number),
+            "message": {"role": "user", "content": "hello " * 200}}
+    path = claude / f"{line['sessionId']}.jsonl"
+    path.write_text(json.dumps(line) + "\\n")
+    os.utime(path, (time.time() - 9e6,) * 2)
+
+def holdfast(*words):
+    command = [sys.executable, "-m", "holdfast", *words]
+    env = {**os.environ, "HOME": str(user), "HOLDFAST_HOME": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+said = {"made": holdfast("maintain", "--all-homes", "--force")}
+held = os.stat(home / "reserve").st_blocks * 512
+filler = open(Path(sys.argv[1]) / "filler", "wb", buffering=0)
+for piece in (1 << 20, 4096, 1):
+    try:
+        while True:
+            filler.write(bytes(piece))
+    except OSError:
+        pass
+disk = os.statvfs(home)
+said["free"] = disk.f_bavail * disk.f_frsize
+for words in (["status"], ["sessions", "list"], ["--home", "holdfast", "sessions", "list"],
+              ["--home", "holdfast", "sessions", "prune", "--older-than", "1d", "--dry-run"]):
+    said[" ".join(words)] = holdfast(*words)
+said["prune"] = holdfast("--home", "holdfast", "sessions", "prune", "--older-than", "1d", "--now",
+                         "--yes")
+left = len(list(SqliteSessionStore(home / "sessions.db").find(SessionFilter())))
+said["log"] = holdfast("--home", "holdfast", "log")
+filler.close()
+(Path(sys.argv[1]) / "filler").unlink()
+said["again"] = holdfast("maintain", "--all-homes", "--force")
+again = os.stat(home / "reserve").st_blocks * 512
+print(json.dumps([said, held, left, again]))
+"""
+
+
+@pytest.mark.deep
+def test_with_nothing_free_it_still_shows_plans_and_prunes(tmp_path: Path) -> None:
+    printed = with_a_disk(tmp_path, AT_ZERO, megabytes=72)
+    said, held, left, again = json.loads(printed.splitlines()[-1])
+    free = said.pop("free")
+    assert free == 0
+    assert held >= 4_000_000
+    for words, (code, text) in said.items():
+        assert code == 0, (words, text)
+    assert left <= 1, "the newest may stay"
+    assert "set aside" in said["prune"][1]
+    assert "200" in said["log"][1]
+    assert again >= 4_000_000

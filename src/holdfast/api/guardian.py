@@ -20,11 +20,15 @@ from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
 from holdfast.model.alarm import Alarm
+from holdfast.model.figures import Tally
 from holdfast.model.rounds import LookedAfter, Round
+from holdfast.model.text import format_bytes
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
+from holdfast.stores.reserve import NAME as RESERVE
+from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -236,6 +240,8 @@ class _Watching:
             mine = [each for each in alarms if each.home == str(home)]
             if mine:
                 AlarmFile(state).note(mine, self._clock())
+                for _ in (each for each in mine if each.active and each.first_at == each.last_at):
+                    FileTallies(state).add(Tally.ALARMS)
 
     def _finish(self) -> None:
         """Let a round end between two batches. Nothing is known of growth from here on."""
@@ -274,9 +280,37 @@ def round_of(
             break
         if home.path in watched:
             done.append(_looked_after(machine, home, in_words, progress, clock, force=force))
-    made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate)
+    more: tuple[str, ...] = ()
+    if not progress.stop_requested():
+        more = (*_budget(machine, progress), *_reserve(machine))
+    made = Round(homes=tuple(done), alarm_rate=machine.guardian.alarm_rate, more=more)
     machine.close()
     return made
+
+
+def _reserve(machine: Machine) -> tuple[str, ...]:
+    size = format_bytes(machine.guardian.reserve_bytes)
+    return tuple(
+        f"set {size} aside for a full disk: {each / RESERVE}" for each in machine.set_aside()
+    )
+
+
+def _budget(machine: Machine, progress: Stop) -> tuple[str, ...]:
+    """Make room where the homes use up their budget; what was done, in lines for the log."""
+    try:
+        found = machine.keep_budget(progress=progress)
+    except (HoldfastError, OSError) as error:
+        return (f"the budget of all homes could not be kept: {error}",)
+    return tuple(
+        f"budget of all homes: {each.home}: "
+        + (
+            f"failed: {each.error}"
+            if each.report is None
+            else f"{each.report.removed:,} removed, {format_bytes(each.report.bytes_freed)} freed, "
+            f"{format_bytes(each.report.bytes_in_trash)} in the trash"
+        )
+        for each in found.homes
+    )
 
 
 def _looked_after(
@@ -297,6 +331,10 @@ def _looked_after(
         opened = machine.open(home)
         folders, programs = opened.written_to()
         result = opened.maintain(force=force, progress=progress)
+        if not result.ran:  # maintenance does both
+            with contextlib.suppress(BusyError):  # the next round comes in an hour
+                opened.refresh_vault(progress=progress)
+            opened.record_figures(progress=progress)
     except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
         result = failed(str(home.path), started_at, clock, error)
     return LookedAfter(

@@ -25,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
-from holdfast.homes.registry import kind_of
+from holdfast.homes.registry import kind_of, state_folder
 from holdfast.model.arguments import (
     MOST_NAMED,
     ambiguous,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from types import TracebackType
 
     from holdfast.api.arguments import Ids
+    from holdfast.api.budget import MachineBudget
     from holdfast.api.home import Home
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
@@ -321,6 +322,37 @@ class Machine:
             logging.getLogger("holdfast").log(logging.ERROR, message)
             return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all homes are meant, and not those of some agents or a single one."""
+        return self._agents is None and self._only is None
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock or system_clock
+
+    def set_aside(self) -> Sequence[Path]:
+        """See that `reserve_mb` are set aside on the disk of each home, for when it is full. The
+        folders in which that was done now."""
+        from holdfast.stores.reserve import set_aside  # noqa: PLC0415 - no list needs it
+
+        found = [state for home in self.homes if (state := _own_folder(home)) is not None]
+        return set_aside(found, self.guardian.reserve_bytes)
+
+    def plan_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """What would go so that all homes together fit the budget, `max_total_size_mb` in
+        [guardian]. Without one, nothing."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).plan()
+
+    def keep_budget(self, *, progress: Progress | None = None) -> MachineBudget:
+        """Make room so that all homes together fit the budget. What goes is in the log of its home;
+        what went to the trash comes back with `undo`."""
+        from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
+
+        return BudgetKeeper(self, progress).keep()
+
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast in any home while `maintain --watch` ran: what still does first, then
         the latest. Reads a small file of each home."""
@@ -371,6 +403,12 @@ class Machine:
 
         status = self.status(progress=progress)
         return overview(self, status, now=(self._clock or system_clock)())
+
+    def last_overview(self) -> MachineOverview | None:
+        """What was noted at the last look; None before the first. Looks at no session."""
+        from holdfast.api.overview import last_overview  # noqa: PLC0415 - as above
+
+        return last_overview(self)
 
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
@@ -679,6 +717,15 @@ def _agent_home(
         name=kind.name if is_usual else str(path),
         label=kind.name if is_usual else f"{kind.name}/{label or path.name}",
     )
+
+
+def _own_folder(home: AgentHome) -> Path | None:
+    """Where our own files are in a home. A link would lead out of it."""
+    try:
+        state = state_folder(home.path)
+    except (HoldfastError, OSError):
+        return None
+    return None if state != home.path and state.is_symlink() else state
 
 
 def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:

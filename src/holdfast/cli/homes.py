@@ -33,17 +33,23 @@ if TYPE_CHECKING:
     from holdfast.cli.removal import RemovalFlags
 
 _Function = Callable[..., Any]
+#: The exit code of what is done for all homes together, and what it adds to their document.
+Last = tuple[int, dict[str, Any]]
 #: The code of a home that has nothing to undo: no failure, if another one has.
 _NOTHING_LEFT = -1
 
 
 def all_homes_option(
-    first: Callable[..., int | None] | None = None, /, **alone: str
+    first: Callable[..., int | None] | None = None,
+    /,
+    *,
+    last: Callable[..., Last] | None = None,
+    **alone: str,
 ) -> Callable[[_Function], _Function]:
     """`--all-homes`: the command runs in every home, one after the other. What stands in `alone`,
     by the name of its parameter, cannot be combined with it. The function that is decorated takes
     the invocation first. So does `first`, which looks at all homes before; a code that it gives
-    ends the command."""
+    ends the command. `last` is about all homes together, after each of them."""
 
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -65,6 +71,7 @@ def all_homes_option(
                 machine.homes,
                 lambda child, _: function(child, *args, **given),
                 unread=machine.unread,
+                last=None if last is None else functools.partial(last, invocation, **given),
             )
 
         return click.option(
@@ -107,13 +114,16 @@ def each_home(
     command: Callable[[Invocation, AgentHome], int],
     *,
     unread: Sequence[UnreadHome] = (),
+    last: Callable[[], Last] | None = None,
 ) -> int:
     """Run a command in each of these homes. One that fails does not keep it from the others. The
-    exit code is the largest one. The log of each names the same run."""
+    exit code is the largest one. The log of each names the same run. `last` is not run after an
+    interrupt."""
     from holdfast.cli.show_plan import show_together
     from holdfast.model.operation import one_run
 
     documents: list[dict[str, Any]] = []
+    together: dict[str, Any] = {}
     codes: list[int] = []
     invocation.together = []
     with one_run():
@@ -131,8 +141,12 @@ def each_home(
                 _name_untouched([*homes])
                 codes.append(INTERRUPTED)
                 break
+        else:
+            if last is not None:
+                code, together = last()
+                codes.append(code)
     if invocation.json:
-        print_json({"homes": documents, "failed": failed_json(unread)})
+        print_json({"homes": documents, "failed": failed_json(unread), **together})
     elif codes:
         show_together(invocation.together)
     elif not unread:

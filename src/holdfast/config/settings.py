@@ -38,7 +38,7 @@ GUARD = "guard"
 PRICES = "prices"
 SOURCE = "source"
 #: The tables that, with the top of the file, decide what maintenance does.
-_UPKEEP = (SESSIONS, "checkpoints", "archive", "vault")
+_UPKEEP = (SESSIONS, "checkpoints", "archive", "vault", "guardian")
 _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 

@@ -134,6 +134,9 @@ class FormatSessions(ForeignSessions):
     def sources(self) -> Sequence[str]:
         return sorted({each.unit.source or "cli" for each in self._units().values()})
 
+    def folders(self) -> Mapping[str, str]:
+        return {each.unit.id: each.unit.cwd for each in self._units().values() if each.unit.cwd}
+
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self._wanted(wanted) if not each.vaulted]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))

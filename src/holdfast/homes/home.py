@@ -34,6 +34,7 @@ from holdfast.ports import (
 )
 from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
 
@@ -229,6 +230,7 @@ class Home:
             log=self.state / "operations",
             archive=self.ground.archive,
             checkpoints=self._contents.checkpoint_folders,
+            reserve=self.state / RESERVE,
             vault=self.state / VAULT,
         )
         return counted(

@@ -41,6 +41,7 @@ class Places:
     log: Path
     archive: Path
     checkpoints: Sequence[Path]
+    reserve: Path
     vault: Path
 
 
@@ -98,6 +99,7 @@ def counted(
         return sum(bytes_below(top, without, problems) for top in tops)
 
     log = below(places.log)
+    reserve = _file_bytes(places.reserve)
     older = [each for folder in places.checkpoints for each in _older_layouts(folder)]
     legacy = below(*older)
     checkpoints = below(*places.checkpoints, without=older) + legacy
@@ -138,12 +140,14 @@ def counted(
         + vault
         + checkpoints
         + log
+        + reserve
         + empty_database,
         checkpoint_bytes=checkpoints,
         legacy_bytes=legacy,
         archive_bytes=in_archive,
         vault_bytes=vault,
         log_bytes=log,
+        reserve_bytes=reserve,
         loose_trash_bytes=loose_trash,
         database_bytes=database,
         empty_database_bytes=empty_database,
@@ -192,7 +196,8 @@ def bytes_below(
 
 def _counted_by_themselves(places: Places, survey: Survey) -> list[Path]:
     database = [] if survey.database is None else _files_of(survey.database)
-    ours = [places.trash, places.log, places.archive, places.vault, *places.checkpoints]
+    stores = [places.archive, places.vault, *places.checkpoints]
+    ours = [places.trash, places.log, places.reserve, *stores]
     return [*ours, *database, *survey.counted]
 
 
@@ -233,8 +238,10 @@ def _files_of(database: Path) -> list[Path]:
 
 
 def _database_bytes(database: Path) -> int:
-    total = 0
-    for path in _files_of(database):
-        with suppress(FileNotFoundError):
-            total += allocated_bytes(path.lstat())
-    return total
+    return sum(map(_file_bytes, _files_of(database)))
+
+
+def _file_bytes(path: Path) -> int:
+    with suppress(FileNotFoundError):
+        return allocated_bytes(path.lstat())
+    return 0

@@ -77,6 +77,7 @@ class Step(StrEnum):
     GC = "gc"
     ARCHIVE = "archive"
     CHECKPOINTS = "checkpoints"
+    BUDGET = "budget"
     END = "end"
     LOG = "log"
     LOOK = "look"

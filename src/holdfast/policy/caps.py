@@ -17,6 +17,8 @@ from holdfast.policy.shared_bytes import SharedBytes
 
 MAX_COUNT = "max_count"
 MAX_BYTES = "max_total_size"
+#: The share of a budget. Its name begins as that of every cap on bytes does.
+KEEP_BYTES = f"{MAX_BYTES}, share of the budget"
 
 #: Of a shortfall: only the user says when these go.
 LEGACY_WAITS = "archives of an older layout: they stay until you clear them"
@@ -130,6 +132,14 @@ def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
     found = {**weighing.held_by(), _TRASH_WAITS: weighing.in_trash}
     held = {why: much for why, much in found.items() if much}
     return [Shortfall(cap=cap, limit=limit, remaining=remaining, held_by=held)]
+
+
+def unreached(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
+    """What holds the bytes that stay above a limit, the trash left out."""
+    if weighing.bytes <= limit:
+        return []
+    held = {why: much for why, much in weighing.held_by().items() if much}
+    return [Shortfall(cap=cap, limit=limit, remaining=weighing.bytes, held_by=held)]
 
 
 def _waves(trash: Iterable[Decision], members: Sequence[Decision]) -> Iterator[list[Decision]]:

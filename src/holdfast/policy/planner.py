@@ -29,7 +29,16 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Outlook, Plan, Shortfall
 from holdfast.model.text import format_count, format_duration
-from holdfast.policy.caps import MAX_BYTES, MAX_COUNT, Shared, Sum, cap_bytes, cap_count
+from holdfast.policy.caps import (
+    KEEP_BYTES,
+    MAX_BYTES,
+    MAX_COUNT,
+    Shared,
+    Sum,
+    cap_bytes,
+    cap_count,
+    unreached,
+)
 from holdfast.policy.decision import Decision, Delegates, kept_because
 from holdfast.policy.draft import (
     FILES_STAY,
@@ -220,17 +229,24 @@ class _Scope:
                 reason=f"over the cap of {format_count(caps.max_count, 'item')}",
                 take=partial(self._take, use_trash=use_trash),
             )
+        if caps.keep_bytes is not None:
+            kept = self._weighing(use_trash=True)
+            cap_bytes(f"{KEEP_BYTES}{label}", caps.keep_bytes, kept)
+            shortfalls += unreached(f"{KEEP_BYTES}{label}", caps.keep_bytes, kept)
         if caps.max_bytes is not None:
-            weighing = Sum(
-                self._members,
-                [each for each in self._draft.trash if self._is_of_source(each)],
-                self._remains(),
-                covers=self._covers,
-                delegates=self._delegates,
-                use_trash=bytes_use_trash,
-            )
+            weighing = self._weighing(use_trash=bytes_use_trash)
             shortfalls += cap_bytes(f"{MAX_BYTES}{label}", caps.max_bytes, weighing)
         return shortfalls
+
+    def _weighing(self, *, use_trash: bool) -> Sum:
+        return Sum(
+            self._members,
+            [each for each in self._draft.trash if self._is_of_source(each)],
+            self._remains(),
+            covers=self._covers,
+            delegates=self._delegates,
+            use_trash=use_trash,
+        )
 
     def _is_of_source(self, decision: Decision) -> bool:
         return self._source is None or decision.item.source == self._source

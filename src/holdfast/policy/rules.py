@@ -69,19 +69,21 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Upper limits on what stays. None means no limit."""
+    """Upper limits on what stays. None means no limit. `max_bytes` counts the trash, so what it
+    takes is gone at once. `keep_bytes` bounds what is not trash, and what it takes goes there."""
 
     max_bytes: int | None = None
     max_count: int | None = None
+    keep_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for cap in (self.max_bytes, self.max_count):
+        for cap in (self.max_bytes, self.max_count, self.keep_bytes):
             if cap is not None:
                 number(cap, "A cap")
 
     @property
     def empty(self) -> bool:
-        return self.max_bytes is None and self.max_count is None
+        return self.max_bytes is None and self.max_count is None and self.keep_bytes is None
 
 
 _NO_CAPS = Caps()

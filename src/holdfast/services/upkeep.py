@@ -16,6 +16,7 @@ from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy
 from holdfast.ports import Archive, Home, Progress
+from holdfast.services.budget import plan_home_budget, weigh
 from holdfast.services.plans import (
     archive_inventory,
     plan_home_endings,
@@ -61,6 +62,7 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
         Step.GC: settings.sessions.auto_gc,
         Step.ARCHIVE: not settings.archive_policy().empty,
         Step.CHECKPOINTS: home.has_checkpoints(),
+        Step.BUDGET: settings.guardian.max_home_bytes is not None,
         Step.END: _ends_abandoned(settings, home),
     }
     return tuple(step for step, is_wanted in wanted.items() if is_wanted)
@@ -223,6 +225,13 @@ def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None
     return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
+def _plan_budget(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
+    """After all other rules: a budget takes only what they left."""
+    weighed = weigh(home, settings, now=now, progress=progress)
+    made = plan_home_budget(weighed, now=now)
+    return StepPlan(step=Step.BUDGET, plan=made, inventory=weighed.sessions)
+
+
 def _plan_vault(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
     """What their agent deleted too long ago goes to the trash. What exceeds the cap of the vault
     goes for good. Second names are no items: they take nothing."""
@@ -274,5 +283,6 @@ _PLANNERS: Mapping[Step, _Planner] = {
     Step.GC: _plan_gc,
     Step.ARCHIVE: _plan_archive,
     Step.CHECKPOINTS: _plan_checkpoints,
+    Step.BUDGET: _plan_budget,
     Step.END: _plan_ends,
 }

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.frame import Choice, Command
-from holdfast.cli.homes import all_homes_option
+from holdfast.cli.homes import Last, all_homes_option
 from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
+from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
@@ -39,6 +40,7 @@ _TITLES = {
     Step.GC: "empty and trivial sessions",
     Step.ARCHIVE: "archive",
     Step.CHECKPOINTS: "checkpoints",
+    Step.BUDGET: "budget of the home",
     Step.END: "abandoned sessions",
     Step.LOG: "old log entries",
     Step.LOOK: "checking the result",
@@ -46,6 +48,24 @@ _TITLES = {
     Step.RECORD: "recording that it is done",
     Step.PROGRESS: "reporting progress",
 }
+
+
+def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
+    """After the homes by themselves: the budget that they share, if there is one."""
+    machine = invocation.machine
+    with (
+        progress("weighing all homes", stoppable=not dry_run) as shown,
+        log_to_stderr(debug=invocation.debug),
+    ):
+        plan = machine.plan_budget if dry_run else machine.keep_budget
+        found = plan(progress=shown)
+        if not dry_run:
+            machine.set_aside()
+    if found.limit is None:
+        return 0, {}
+    if not invocation.json:
+        show_budget(found)
+    return FAILED if found.failed else 0, {"budget": found.to_json()}
 
 
 @click.command(
@@ -75,7 +95,7 @@ _TITLES = {
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="With --install and --uninstall, do not ask.")
 @click.pass_obj
-@all_homes_option(watched="--watch")
+@all_homes_option(last=keep_budget, watched="--watch")
 def maintain(
     invocation: Invocation,
     *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
 
 from starlette.responses import Response
 
@@ -83,12 +82,15 @@ class Planned:
 async def show(site: Site, request: Request) -> Response:
     """The controls, and the plan that they make."""
     asked = _asked(request)
-    panel = await site.read(lambda machine: _panel(site, machine, asked))
-    planned, error = None, None
-    try:
-        planned = await site.work(lambda machine: _plan(site, machine, asked))
-    except UsageError as wrong:
-        error = wrong
+
+    def look(machine: Machine) -> tuple[Panel, Planned | None, UsageError | None]:
+        panel = _panel(site, machine, asked)
+        try:
+            return panel, _plan(site, machine, asked), None
+        except UsageError as wrong:
+            return panel, None, wrong
+
+    panel, planned, error = await site.work(look)
     return site.page(
         request,
         "cleanup/show.html",
@@ -171,7 +173,7 @@ async def apply(site: Site, request: Request) -> Response:
 
 
 def _asked(request: Request) -> Asked:
-    return read_asked(parse_qs(request.url.query, keep_blank_values=True))
+    return read_asked(Site.query(request).fields)
 
 
 def _homes(site: Site, machine: Machine, asked: Asked) -> Sequence[AgentHome]:

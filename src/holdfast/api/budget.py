@@ -1,0 +1,198 @@
+"""The budget of all homes of a machine together: what would go, and making room."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.maintenance import tell_unreached
+from holdfast.model.json_value import JsonValue
+from holdfast.model.operation import MAINTAIN, one_run
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report
+from holdfast.policy.sharing import Budget, Pot, is_high, is_over
+from holdfast.services.bounds import ROUNDS
+from holdfast.services.budget import Weighed, machine_shares, plan_shares, weigh
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.stores.files import storage_errors
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.ports import Progress
+
+_log = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeShare(JsonValue):
+    """One home: what counts of it, what goes, and the report once that was done. `error` says why
+    nothing was done here."""
+
+    home: str
+    bytes: int
+    plan: Plan
+    report: Report | None = None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "home": self.home,
+            "bytes": self.bytes,
+            "plan": self.plan.to_json(),
+            "report": None if self.report is None else self.report.to_json(),
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineBudget(JsonValue):
+    """All homes. `limit` is None without a budget. `homes` are those that have to give, `unread`
+    those that could not be weighed: they count as nothing, and give nothing."""
+
+    limit: int | None
+    bytes: int
+    homes: tuple[HomeShare, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        return any(each.error or (each.report and each.report.failed) for each in self.homes)
+
+    @property
+    def removed(self) -> int:
+        return sum(each.report.removed for each in self.homes if each.report is not None)
+
+
+class BudgetKeeper:
+    """Weighs the homes of a machine, and makes room where its budget, or that of a home, is used
+    up. `limit` comes from the configuration of Holdfast's own home."""
+
+    def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
+        self._machine = machine
+        self._progress = progress
+        guardian = machine.guardian
+        self._begun = False
+        self.budget: Budget | None = None
+        if guardian.max_bytes is not None and machine.is_whole:
+            self.budget = Budget.of(
+                guardian.max_bytes,
+                high_percent=guardian.high_percent,
+                low_percent=guardian.low_percent,
+            )
+
+    def plan(self) -> MachineBudget:
+        """What would go now. Changes nothing."""
+        if self.budget is None:
+            return MachineBudget(limit=None, bytes=0)
+        weighed, unread = self._weigh_all()
+        given = machine_shares(self.budget, list(weighed.values()))
+        now = self._machine.clock()
+        found = [
+            HomeShare(home=str(home.path), bytes=_bytes(each), plan=made)
+            for (home, each), mine in zip(weighed.items(), given, strict=True)
+            if (made := plan_shares(each, mine, now=now)).steps or made.shortfalls
+        ]
+        return self._result(list(weighed.values()), found, unread)
+
+    def keep(self) -> MachineBudget:
+        """Make room, home by home, the one that has to give most first. Each is weighed again
+        before something goes, and afterwards: nothing goes because of what was true earlier."""
+        if self.budget is None:
+            return MachineBudget(limit=None, bytes=0)
+        weighed, unread = self._weigh_all()
+        self._begun = is_high(self.budget, _pots(weighed))
+        if not is_over(self.budget, _pots(weighed)):
+            return self._result(list(weighed.values()), (), unread)
+        done: list[HomeShare] = []
+        with one_run():
+            for home in self._by_excess(weighed):
+                if self._progress is not None and self._progress.stop_requested():
+                    break
+                for _ in range(ROUNDS):  # what a plan frees is known for sure only afterwards
+                    found = self._give(home, weighed)
+                    done += [found] if found is not None else []
+                    if found is None or found.error or not is_over(self.budget, _pots(weighed)):
+                        break
+                    self._begun = is_high(self.budget, _pots(weighed))
+        return self._result(list(weighed.values()), done, unread)
+
+    def _give(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> HomeShare | None:
+        before = weighed[home]
+        empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
+        try:
+            with before.home.maintenance_gate.entered(MAINTAIN):
+                weighed[home] = self._weigh(home)
+                made = self._planned(home, weighed)
+                if not made.steps and not made.shortfalls:
+                    return None
+                clock = self._machine.clock
+                report = apply(made, before.home, clock=clock, progress=self._progress or Silent())
+                tell_unreached(before.home, before.settings, made.shortfalls, now=clock())
+                weighed[home] = self._weigh(home)
+        except BusyError as error:
+            return HomeShare(
+                home=str(home.path), bytes=_bytes(before), plan=empty, error=error.message
+            )
+        except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
+            _log.error("making room in %s failed: %s", home.path, error)
+            said = error.message if isinstance(error, HoldfastError) else str(error)
+            return HomeShare(home=str(home.path), bytes=_bytes(before), plan=empty, error=said)
+        return HomeShare(home=str(home.path), bytes=_bytes(before), plan=made, report=report)
+
+    def _planned(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> Plan:
+        homes = list(weighed)
+        given = machine_shares(self.budget, list(weighed.values()), begun=self._begun)
+        return plan_shares(weighed[home], given[homes.index(home)], now=self._machine.clock())
+
+    def _by_excess(self, weighed: dict[AgentHome, Weighed]) -> list[AgentHome]:
+        """What has to go of each pot decides; how much may go for good does not."""
+        given = machine_shares(self.budget, list(weighed.values()))
+        excess = {
+            home: sum(
+                max(0, pot.kept - share.kept) if share.kept is not None else 0
+                for pot, share in zip(each.pots, mine, strict=True)
+            )
+            for (home, each), mine in zip(weighed.items(), given, strict=True)
+            if any(share.gives for share in mine)
+        }
+        return sorted(excess, key=lambda home: -excess[home])
+
+    def _weigh_all(self) -> tuple[dict[AgentHome, Weighed], list[str]]:
+        weighed: dict[AgentHome, Weighed] = {}
+        unread: list[str] = [str(each.path) for each in self._machine.unread]
+        for home in self._machine.homes:
+            try:
+                weighed[home] = self._weigh(home)
+            except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
+                _log.warning("%s does not count against the budget: %s", home.path, error)
+                unread.append(str(home.path))
+        return weighed, unread
+
+    def _weigh(self, home: AgentHome) -> Weighed:
+        place = self._machine.place(home)
+        with storage_errors(f"read {home.path}"):
+            return weigh(
+                place.home, place.settings, now=self._machine.clock(), progress=self._progress
+            )
+
+    def _result(
+        self, weighed: Sequence[Weighed], homes: Sequence[HomeShare], unread: Sequence[str]
+    ) -> MachineBudget:
+        return MachineBudget(
+            limit=None if self.budget is None else self.budget.limit,
+            bytes=sum(map(_bytes, weighed)),
+            homes=tuple(homes),
+            unread=tuple(unread),
+        )
+
+
+def _pots(weighed: Mapping[AgentHome, Weighed]) -> list[Pot]:
+    return [pot for each in weighed.values() for pot in each.pots]
+
+
+def _bytes(weighed: Weighed) -> int:
+    return sum(each.bytes for each in weighed.pots)

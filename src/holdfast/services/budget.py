@@ -1,0 +1,141 @@
+"""Budgets of bytes: for one home, and for all homes of a machine. What goes is planned by the one
+planner, and removed as everything else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.config.settings import Settings
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.item import LEFTOVER, Inventory
+from holdfast.model.operation import MAINTAIN
+from holdfast.model.plan import Plan
+from holdfast.policy.planner import plan, plan_checkpoints
+from holdfast.policy.rules import Caps, Limits, Policy
+from holdfast.policy.sharing import Budget, Pot, Share, after, is_over, shares, tighter
+from holdfast.ports import Home, Progress
+from holdfast.services.plans import archive_inventory
+from holdfast.value import dataclass, replace
+
+#: What a pot without a share of its own may keep.
+_ALL = Share()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What counts of a home: its sessions with their files, trash and log; its archive, where that
+    is in the home; its checkpoints. Leftovers, and what else another agent keeps, do not."""
+
+    home: Home
+    settings: Settings
+    sessions: Inventory
+    archive: Inventory | None = None
+    checkpoints: CheckpointInventory | None = None
+
+    @property
+    def pots(self) -> tuple[Pot, Pot, Pot]:
+        """Those of the sessions, of the archive and of the checkpoints."""
+        of_checkpoints = 0 if self.checkpoints is None else self.checkpoints.bounded_bytes
+        return _pot(self.sessions), _pot(self.archive), Pot(kept=of_checkpoints)
+
+    @property
+    def budget(self) -> Budget | None:
+        return budget_of(self.settings, self.settings.guardian.max_home_bytes)
+
+    def own_shares(self) -> Sequence[Share]:
+        """What each pot may keep by the budget of the home alone."""
+        budget = self.budget
+        if budget is None or not is_over(budget, self.pots):
+            return (_ALL,) * 3
+        return shares(budget, self.pots)
+
+
+def budget_of(settings: Settings, limit: int | None) -> Budget | None:
+    marks = settings.guardian
+    if not limit:
+        return None
+    return Budget.of(limit, high_percent=marks.high_percent, low_percent=marks.low_percent)
+
+
+def weigh(
+    home: Home, settings: Settings, *, now: float, progress: Progress | None = None
+) -> Weighed:
+    """Look at everything that counts. A home that may only be read has nothing to give."""
+    sessions = home.scan(now, progress)
+    if sessions.read_only:
+        return Weighed(home=home, settings=settings, sessions=replace(sessions, items=(), trash=()))
+    here = sessions.archive_bytes > 0
+    has_checkpoints = home.has_checkpoints()
+    return Weighed(
+        home=home,
+        settings=settings,
+        sessions=sessions,
+        archive=archive_inventory(home) if here else None,
+        checkpoints=home.checkpoint_upkeep.scan(now) if has_checkpoints else None,
+    )
+
+
+def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Plan:
+    """What goes so that each pot keeps its share: one plan, so one operation and one undo."""
+    sessions, archive, checkpoints = given
+    plans: list[Plan] = []
+    if sessions.gives:
+        policy = _capped(weighed.settings.policy(), sessions)
+        plans.append(plan(policy, weighed.sessions, now, command=MAINTAIN))
+    if archive.gives and weighed.archive is not None:
+        policy = _capped(weighed.settings.archive_policy(), archive)
+        made = plan(policy, weighed.archive, now, command=MAINTAIN)
+        plans.append(_named(made, "the archive"))
+    if checkpoints.gives and weighed.checkpoints is not None:
+        most = checkpoints.bytes if checkpoints.kept is None else checkpoints.kept
+        bounded = replace(weighed.settings.checkpoint_policy().upkeep_only(), max_bytes=most)
+        plans.append(plan_checkpoints(bounded, weighed.checkpoints, now, command=MAINTAIN))
+    return Plan(
+        home=str(weighed.home.root),
+        command=MAINTAIN,
+        made_at=now,
+        items=tuple(item for each in plans for item in each.items),
+        shortfalls=tuple(each for made in plans for each in made.shortfalls),
+    )
+
+
+def plan_home_budget(weighed: Weighed, *, now: float) -> Plan:
+    """What goes because of the budget of the home alone."""
+    return plan_shares(weighed, weighed.own_shares(), now=now)
+
+
+def machine_shares(
+    budget: Budget | None, homes: Sequence[Weighed], *, begun: bool = False
+) -> list[Sequence[Share]]:
+    """What the pots of each home may keep: by its own budget, and by that of the machine. Once a
+    run has `begun` to make room, it goes on until the low mark is reached."""
+    own = [each.own_shares() for each in homes]
+    left = [
+        after(pot, share)
+        for each, given in zip(homes, own, strict=True)
+        for pot, share in zip(each.pots, given, strict=True)
+    ]
+    if budget is None or not (begun or is_over(budget, left)):
+        return own
+    of_all = iter(shares(budget, left, begun=begun))
+    return [[tighter(share, next(of_all)) for share in given] for given in own]
+
+
+def _pot(inventory: Inventory | None) -> Pot:
+    """As the caps of the planner count."""
+    if inventory is None:
+        return Pot(kept=0)
+    items = sum(each.capped_bytes for each in inventory.items if each.kind != LEFTOVER)
+    trash = sum(each.capped_bytes for each in inventory.trash)
+    return Pot(kept=items + sum(inventory.overhead.values()), trash=trash)
+
+
+def _capped(policy: Policy, share: Share) -> Policy:
+    """The caps of a share and no other rule. What is pinned stays as ever."""
+    caps = Caps(max_bytes=share.bytes, keep_bytes=share.kept)
+    return replace(policy, everywhere=Limits(caps=caps), by_source={}, leftovers={})
+
+
+def _named(made: Plan, what: str) -> Plan:
+    unreached = tuple(replace(each, cap=f"{each.cap} of {what}") for each in made.shortfalls)
+    return replace(made, shortfalls=unreached)

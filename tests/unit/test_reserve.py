@@ -1,0 +1,91 @@
+"""Room that is set aside for a full disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.api.machine import Machine
+from holdfast.model.figures import DiskRoom
+from holdfast.stores import reserve
+from holdfast.stores.operation_log import FileOperationLog
+from tests.contract.agent_homes import make_claude
+from tests.contract.maintained import a_home
+
+MB = 1_000_000
+SIZE = 2 * MB
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Says how much is free."""
+
+    def free(much: int) -> None:
+        monkeypatch.setattr(reserve, "disk_room", lambda _: DiskRoom(free=much, size=much))
+
+    free(1_000 * MB)
+    return free
+
+
+def held(state: Path) -> int:
+    return (state / reserve.NAME).stat().st_blocks * 512
+
+
+def test_homes_on_one_disk_share_it_and_whoever_needs_it_first_gives_it_back(
+    tmp_path: Path, room: Callable[[int], None]
+) -> None:
+    one, two, far = tmp_path / "one", tmp_path / "two", tmp_path / "linked"
+    far.symlink_to(tmp_path / "two")
+    assert reserve.set_aside([one, two], SIZE) == [one]
+    assert held(one) >= SIZE
+    assert (one / reserve.NAME).samefile(two / reserve.NAME)
+    assert reserve.set_aside([one, two], SIZE) == [], "it is there"
+    assert reserve.give_back_if_full(two) == 0, "there is room"
+    room(MB)
+    assert reserve.give_back_if_full(two) >= SIZE
+    assert held(one) == 0
+    assert reserve.give_back_if_full(two) == 0, "once"
+    assert reserve.set_aside([one, two], SIZE) == [], "not on a disk that is nearly full"
+    room(1_000 * MB)
+    assert reserve.set_aside([one, two], SIZE) == [one]
+    assert held(two) >= SIZE
+    assert reserve.set_aside([one, two], 0) == []
+    assert not (one / reserve.NAME).exists()
+    assert not (two / reserve.NAME).exists()
+
+
+def test_a_change_on_a_full_disk_gets_it_and_a_link_is_not_followed(
+    tmp_path: Path, room: Callable[[int], None]
+) -> None:
+    reserve.set_aside([tmp_path], SIZE)
+    room(0)
+    with FileOperationLog(tmp_path / "operations", tmp_path / "trash").writing("test"):
+        assert held(tmp_path) == 0
+    (tmp_path / reserve.NAME).unlink()
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"x" * 100)
+    (tmp_path / reserve.NAME).symlink_to(precious)
+    assert reserve.give_back_if_full(tmp_path) == 0
+    room(1_000 * MB)
+    assert reserve.set_aside([tmp_path], SIZE) == []
+    assert precious.read_bytes() == b"x" * 100
+
+
+def test_it_counts_against_no_cap(tmp_path: Path, room: Callable[[int], None]) -> None:
+    home = a_home(tmp_path / ".holdfast", "[guardian]\nreserve_mb = 2\n", sessions=1)
+    make_claude(tmp_path / ".claude")
+    machine = Machine(tmp_path, environ={})
+    [own] = [each for each in machine.homes if each.path == home]
+    before = machine.open(own).scan()
+    assert list(machine.set_aside()) == [home]
+    after = machine.open(own).scan()
+    assert sum(after.overhead.values()) == sum(before.overhead.values())
+    reserve.set_aside([home], 0)
+    (tmp_path / ".claude" / ".holdfast" / reserve.NAME).unlink()
+    reserve.set_aside([home], SIZE)
+    alone = machine.open(own).scan()
+    assert alone.reserve_bytes >= SIZE
+    assert sum(alone.overhead.values()) == sum(before.overhead.values())
+    assert alone.total_bytes == before.total_bytes + alone.reserve_bytes
