@@ -141,7 +141,8 @@ def test_what_went_before_an_error_comes_back_and_the_rest_stays(
     """The sessions of a bundle leave in several transactions, and the second one fails."""
     monkeypatch.setattr(session_mover, "AT_ONCE", 1)
     before = everything(home)
-    real, done = SqliteEngine.delete, []
+    real = SqliteEngine.delete
+    done: list[Found] = []
 
     def delete(engine: SqliteEngine, going: Sequence[Found]) -> None:
         if done:
