@@ -40,7 +40,8 @@ _OF_ONE_PATH = {
     *NO_WAY,
 }
 
-_TOOMANY_OPEN = (errno.EMFILE, errno.ENFILE)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 Blob = Callable[[str], bytes]
 
@@ -176,7 +177,7 @@ class RestoreRun:
                 for _ in pool.map(self._write_in_thread, some):
                     continue
         except OSError as error:
-            if error.errno not in _TOOMANY_OPEN:
+            if error.errno not in _TOO_MANY_OPEN:
                 raise
             # One thread needs few descriptors. Files that are done cost one look each.
             self._stopped = False
@@ -195,10 +196,13 @@ class RestoreRun:
                 with self._keeping(change.path):
                     self._tree.give_name(path_bytes(change.path), seen)
                     self.done.add(change.path)
-        except BaseException:
+        except BaseException as error:
             for change, _ in staged:
                 self._tree.clear(path_bytes(change.path))
-            raise
+            if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+                raise
+            # One at a time takes less room: each file gives back that of the one it replaces.
+            self._write_in_thread([each for each in changes if each.path not in self.done])
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
         """One portion, in a thread of its own. After an error that ends the run, none is begun."""

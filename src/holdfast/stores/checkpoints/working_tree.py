@@ -113,6 +113,11 @@ class WorkingTree:
         """Make everything durable that is on the file system of the project, whoever wrote it."""
         flush_disk(self._root)
 
+    def _flush_now(self, fd: int) -> None:
+        """What is mounted inside the project is not flushed with it."""
+        if self._flushes or os.fstat(fd).st_dev != os.fstat(self._root).st_dev:
+            os.fsync(fd)
+
     def flush(self) -> None:
         """Make the names in the directory of the last change durable."""
         self._leave()
@@ -194,8 +199,7 @@ class WorkingTree:
             else:
                 made = _write_file(temporary, fd, content, entry.permissions, owner)
                 with made as file:
-                    if self._flushes:
-                        os.fsync(file)
+                    self._flush_now(file)
 
     def give_name(self, path: bytes, over: PathState | None) -> None:
         """The second half of `put`. The file is on the disk by now."""
@@ -234,8 +238,7 @@ class WorkingTree:
         folder, name = _split(path)
         with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
-            if self._flushes:
-                os.fsync(fd)
+            self._flush_now(fd)
 
     def set_directory_mode(self, path: bytes, mode: int) -> None:
         if path:
@@ -308,8 +311,8 @@ class WorkingTree:
         fd, dirty = self._fd, self._dirty
         self._folder, self._fd, self._dirty = b"", self._root, False
         try:
-            if dirty and self._flushes:
-                os.fsync(fd)
+            if dirty:
+                self._flush_now(fd)
         finally:
             if fd != self._root:
                 os.close(fd)
