@@ -55,7 +55,7 @@ def test_the_page_comes_with_the_last_figures_before_any_scan(machine: Machine, 
     kept = FiguresFile(machine.user / ".claude/.holdfast")
     for days in (3, 2, 1):
         kept.add(HomeFigures(at=now - days * DAY, bytes=(9 - days) * 10**9, sessions=41))
-    with mock.patch.object(web.site.desk, "begin", lambda _: Future()):
+    with mock.patch.object(web.site.desk, "begin", return_value=Future()):
         first = web.ok("/")
     assert "8.0 GB" in first.words
     assert "41" in first.words
