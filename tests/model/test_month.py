@@ -78,7 +78,7 @@ class Month:
                         self.open[home].discard(each)
                 for number in range(self.chance.randrange(1, 2 + rank)):
                     session = store.create(source="cli", id=f"{int(self.now)}-{rank}-{number}")
-                    size = self.chance.randrange(1_000, 12_000 * (rank + 1))
+                    size = self.chance.randrange(500, 1_000 + 13_000 * rank)
                     text = self.chance.randbytes(size).hex()
                     store.append(session.id, holdfast.Message(role="user", content=text))
                     self.made[home][session.id] = self.now
@@ -104,12 +104,16 @@ class Month:
 
     def judge(self) -> int:
         """What is there is what must be; how many bytes the homes take."""
-        machine = Machine(self.user, environ={}, clock=self.clock)
-        plan = machine.plan_budget()
+        with Machine(self.user, environ={}, clock=self.clock) as machine:
+            plan = machine.plan_budget()
         assert plan.limit is not None
         held = [s for each in plan.homes for s in each.plan.shortfalls]
         # These homes are so small that free pages of a database and journals are a share of them.
-        assert plan.bytes <= plan.limit + NOISE or held, "within the budget, or a reason"
+        assert plan.bytes <= plan.limit + NOISE or held, (
+            "within the budget, or a reason",
+            plan.bytes,
+            [(each.home, each.plan.bytes, len(each.plan.removals)) for each in plan.homes],
+        )
         for home in self.homes:
             with holdfast.open(home, clock=self.clock) as opened:
                 there = {each.id for each in opened.sessions.find()}
