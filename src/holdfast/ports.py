@@ -380,6 +380,9 @@ class SessionStore(Protocol):
 
     def sources(self) -> Sequence[str]: ...
 
+    def folders(self) -> Mapping[str, str]:
+        """The working directory of each session that has one, by id."""
+
     @property
     def deletes_every_delegate(self) -> bool:
         """Whether deleting a session deletes all its delegates, or only small ones."""

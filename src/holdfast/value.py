@@ -325,13 +325,21 @@ def _setstate(self: Any, state: Sequence[Any]) -> None:
 
 
 class _FromStandard:
-    """What the standard decorator would have put on a class, made on first use."""
+    """What the standard decorator would have put on a class, made on first use: `asdict` of one
+    value asks for it several times."""
 
     def __init__(self, choose: Callable[[Any], Any]) -> None:
         self._choose = choose
 
     def __get__(self, value: object, cls: type) -> Any:
-        return self._choose(_standard(cls))
+        made = cls.__dict__.get(_STANDARD)
+        if made is None:
+            made = _standard(cls)
+            type.__setattr__(cls, _STANDARD, made)
+        return self._choose(made)
+
+
+_STANDARD = "__value_standard__"
 
 
 def _standard(cls: Any) -> Any:

@@ -91,6 +91,8 @@ ENDLESS = {
     "mcp",
     "store copy",
     "fleet status",
+    "fleet forget",
+    "web",
 }
 
 COMMANDS = {

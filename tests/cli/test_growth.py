@@ -9,6 +9,7 @@ import pytest
 from holdfast.cli import show_growth
 from holdfast.model.alarm import Alarm, Writer
 from holdfast.model.figures import Growth, HomeFigures, Point
+from holdfast.model.growth_words import growth_words
 from holdfast.policy.remedy import Freeable, Remedy
 from holdfast.policy.rules import DAY
 from holdfast.stores.alarm_file import AlarmFile
@@ -40,7 +41,7 @@ def test_status_shows_the_trend_once_it_is_known(used: Machine) -> None:
 def test_a_disk_that_fills_up_says_when_and_from_how_many_days() -> None:
     points = tuple(Point(at=n * DAY, bytes=n * 100 * MB) for n in range(15))
     grown = Growth(points=points, bytes_per_day=1e8, over_days=14.0, full_in_days=30.5)
-    assert show_growth.growth_words(grown) == (
+    assert growth_words(grown) == (
         "+1.4 GB in 14 days; at 100.0 MB a day the disk is full in 30 days"
     )
 

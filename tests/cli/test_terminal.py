@@ -69,7 +69,9 @@ def test_no_command_shows_anything_harmful(world: World, path: str, args: str) -
             == 0
         )
     said = say("--home", str(world.home), *path.split(), *words)
-    assert said.code in (0, 1, 5) or path == "checkpoints import", said
+    # These two are for homes of other agents.
+    refused = ("checkpoints import", "vault on", "vault off")
+    assert said.code in (0, 1, 5) or path in refused, said
     check(said)
 
 

@@ -196,6 +196,10 @@ def test_keywords_are_a_filter(reader: SessionReader) -> None:
     assert set(reader.sources()) == {each.source for each in reader.find()}
 
 
+def test_folders_are_those_of_the_sessions(store: SessionStore, reader: SessionReader) -> None:
+    assert store.folders() == {each.id: each.cwd for each in reader.find() if each.cwd}
+
+
 def test_a_mistyped_keyword_gets_the_nearest(reader: SessionReader) -> None:
     with pytest.raises(UsageError, match="'sorce' is not a filter") as caught:
         reader.find(sorce="cli")  # type: ignore[call-arg]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import Home
-from holdfast.homes.vault import Vault
+from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
-from tests.contract import factory
+from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
 
-_turns = Turns(AGENTS, share=5)
+_turns = Turns(AGENTS, share=2)
 
 
 def over_agents(function: Any) -> Any:
@@ -32,14 +35,10 @@ class Bench:
         self.sample = sample
         self.root = root
         self.now = sample.now
-        state = root / sample.state
-        state.mkdir(exist_ok=True)
-        (state / "config.toml").write_text("[vault]\nenabled = true\n")
+        swept.turn_on(sample, root)
         self.home = self.opened()
 
     def opened(self) -> Home:
-        import holdfast
-
         return holdfast.open(self.root, clock=lambda: self.now)
 
     def again(self) -> Home:
@@ -50,8 +49,7 @@ class Bench:
 
     def going(self) -> list[str]:
         """Sessions that nobody uses."""
-        removals = self.sample.plan(self.home).removals
-        return [each.id for each in removals if each.kind == self.sample.kind]
+        return swept.idle(self.sample, self.home)
 
 
 @pytest.fixture(scope="session")
@@ -68,21 +66,8 @@ def bench(request: pytest.FixtureRequest, templates: Templates, tmp_path: Path) 
         made.home.close()
 
 
-@contextmanager
-def as_the_agent() -> Iterator[None]:
-    """What is removed inside is removed as an agent would: the vault is told nothing of it."""
-    told = Vault.forget
-    Vault.forget = lambda *_: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        Vault.forget = told  # type: ignore[method-assign]
-
-
 def agent_deletes(bench: Bench, ids: list[str]) -> None:
-    with as_the_agent():
-        report = bench.home.delete(ids, use_trash=False)
-    assert {each.result for each in report.outcomes if each.kind == "session"} == {Result.REMOVED}
+    swept.sweep(bench.home, ids)
     bench.again()
 
 
@@ -118,4 +103,137 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
         assert said(home, each) == before[each][1]
     names = home.path / bench.sample.state / "vault" / "names"
     assert not {each.name for each in names.iterdir()} & set(going)
-    assert home.refresh_vault().named + home.refresh_vault().copied <= len(before) + 5
+    done = home.refresh_vault()
+    assert done.named + done.copied == len(going)  # those that came back have second names again
+
+
+def files_below(folder: Path) -> int:
+    """What the disk says: each file once, however many names it has."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_dir():
+            status = path.lstat()
+            found[status.st_ino] = status.st_blocks * 512
+    return sum(found.values())
+
+
+@over_agents
+def test_no_byte_counts_twice_and_what_holdfast_prunes_is_not_kept(bench: Bench) -> None:
+    home = bench.home
+    before = {each.id: each.bytes for each in home.scan().items}
+    home.refresh_vault()
+    home = bench.again()
+    assert {each.id: each.bytes for each in home.scan().items} == before
+    inventory = home.status().inventory
+    assert inventory.total_bytes == files_below(bench.root)
+    assert bench.sample.plan(home).apply().removed
+    home = bench.again()
+    assert not home.sessions.find(vaulted=True)
+    assert home.status().inventory.total_bytes == files_below(bench.root)
+    home.trash.empty()
+    assert not home.sessions.find(vaulted=True)
+    assert home.status().inventory.total_bytes == files_below(bench.root)
+
+
+@pytest.mark.parametrize(
+    "bench", ["claude-code", pytest.param("opencode", marks=pytest.mark.deep)], indirect=True
+)
+def test_the_vault_has_its_own_age_and_cap_through_plan_trash_and_undo(bench: Bench) -> None:
+    day, going = 86_400.0, bench.going()
+    swept.turn_on(bench.sample, bench.root, "cold_days = 0\nretention_days = 10\n")
+    home = bench.again()
+    home.refresh_vault()
+    agent_deletes(bench, going)
+    bench.home.refresh_vault()
+    bench.now += 5 * day
+    home = bench.again()
+    home.maintain(force=True)
+    assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)
+    bench.now += 6 * day
+    home = bench.again()
+    result = home.maintain(force=True)
+    assert not result.errors
+    assert not home.sessions.find(vaulted=True)
+    [operation] = [each for each in home.log.list() if each.removed and each.in_trash]
+    assert operation.command == "maintain"
+    assert home.undo(operation).brought_back == len(going)
+    home = bench.again()
+    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    swept.turn_on(bench.sample, bench.root, "cold_days = 0\nmax_total_size_mb = 1\n")
+    home = bench.again()
+    kept = home.plan_maintain()
+    assert not [each for plan in kept for each in plan.plan.removals if "vault" in each.kind]
+    assert home.restore_sessions(going).brought_back == len(going)
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_a_vaulted_session_is_deleted_exported_and_not_archived(bench: Bench) -> None:
+    home, going = bench.home, bench.going()
+    home.refresh_vault()
+    agent_deletes(bench, going)
+    home = bench.home
+    with pytest.raises(UsageError, match="in the vault alone"):
+        home.archive_sessions(going[0])
+    out = io.BytesIO()
+    home.export(out, going)
+    assert len(out.getvalue().splitlines()) == len(going)
+    gone = home.delete(going)
+    assert gone.removed == len(going)
+    assert not bench.again().sessions.find(vaulted=True)
+    assert bench.home.undo(gone.operation).brought_back == len(going)
+    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == set(going)
+    assert bench.home.delete(going, use_trash=False).removed == len(going)
+    assert not list((bench.root / bench.sample.state / "vault" / "names").iterdir())[4:]
+    with pytest.raises(UnknownSessionError):
+        bench.again().restore_sessions(going[0])
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_the_vault_that_is_off_lets_go_of_what_the_agent_has(bench: Bench) -> None:
+    home, going = bench.home, bench.going()
+    home.refresh_vault()
+    agent_deletes(bench, going[:1])
+    done = bench.home.turn_vault(False)
+    home = bench.again()
+    assert done.let_go == len(home.sessions.find(vaulted=False, roots=True))
+    assert [each.id for each in home.sessions.find(vaulted=True)] == going[:1]
+    assert home.vault is not None
+    assert (home.vault.enabled, home.vault.sessions, home.vault.alone) == (False, 1, 1)
+    assert home.restore_sessions(going[:1]).brought_back == 1
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_bad_days_of_the_vault(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a second name is impossible there is a copy; what was changed since is not restored; a
+    link in place of the vault is not followed."""
+    home, going = bench.home, bench.going()
+    monkeypatch.setattr(os, "link", _no_links)
+    home.refresh_vault()
+    monkeypatch.undo()
+    assert not home.path.joinpath(".holdfast/vault").is_symlink()
+    state = bench.root / bench.sample.state
+    first, second = going[:2]
+    copies = [path for path in (state / "vault/names" / first).rglob("*.0") if path.is_file()]
+    assert copies
+    assert all(path.stat().st_nlink == 1 for path in copies)
+    agent_deletes(bench, going)
+    bench.home.refresh_vault()
+    bench.again()
+    # Somebody edits a sealed file.
+    with copies[0].open("ab") as file:
+        file.write(b"more")
+    found = [each for each in bench.home.doctor().findings if each.check == "vault"]
+    assert found[0].severity.value == "damage"
+    [outcome] = bench.home.restore_sessions(first).outcomes
+    assert (outcome.result, "changed since" in outcome.reason) == (Result.DAMAGED, True)
+    assert bench.again().restore_sessions(second).brought_back == 1
+    elsewhere = bench.root.parent / "elsewhere"
+    (state / "vault").rename(elsewhere)
+    (state / "vault").symlink_to(elsewhere)
+    with pytest.raises(StorageError, match="is a link"):
+        bench.again().refresh_vault()
+    assert not bench.home.sessions.find(vaulted=True)
+
+
+def _no_links(*_: object, **__: object) -> None:
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

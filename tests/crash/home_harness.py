@@ -24,7 +24,9 @@ from holdfast.services.endings import end_abandoned
 from holdfast.spine.settle import settle
 from tests import postgres
 from tests.contract import factory
+from tests.contract import swept as vaults
 from tests.contract.factory import (
+    AGENTS,
     HOMES,
     SESSION_HOMES,
     SETTING_UP,
@@ -76,6 +78,37 @@ def edit(sample: Sample, home: Home) -> None:
         home.pin_sessions(names)
     else:
         home.rename_session(names[0], "another title")
+
+
+def vault_on(sample: Sample, home: Home) -> None:
+    vaults.turn_on(sample, home.path)
+
+
+def vault_cold(sample: Sample, home: Home) -> None:
+    """What is alone is compressed at once."""
+    vaults.turn_on(sample, home.path, "cold_days = 0\n")
+
+
+def refresh_vault(sample: Sample, home: Home) -> None:
+    home.refresh_vault()
+
+
+def touch(sample: Sample, home: Home) -> None:
+    """A session goes on."""
+    if sample.touch is not None:
+        sample.touch(home, vaults.idle(sample, home)[0])
+
+
+def swept(sample: Sample, home: Home) -> None:
+    vaults.sweep(home, vaults.idle(sample, home))
+
+
+def restore_vaulted(sample: Sample, home: Home) -> None:
+    home.restore_sessions([each.id for each in home.sessions.find(vaulted=True)])
+
+
+def delete_vaulted(sample: Sample, home: Home) -> None:
+    home.delete([each.id for each in home.sessions.find(vaulted=True)])
 
 
 def settle_only(sample: Sample, home: Home) -> None:
@@ -131,6 +164,42 @@ def only_the_trash_went(sample: Sample, home: Home, original: Look) -> None:
     assert not factory.trash(sample, home)
 
 
+def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None:
+    """Whatever the agent deletes now, or has deleted, comes back with every word."""
+    for operation in home.log.list():
+        if operation.in_trash:  # what was deleted from the vault
+            report = home.undo(operation)
+            brought = {each.result for each in report.outcomes}
+            assert brought == {Result.BROUGHT_BACK}, report.outcomes
+    assert not home.refresh_vault().problems
+    assert not home.refresh_vault().changed
+    idle = vaults.idle(sample, home)
+    if idle:
+        vaults.sweep(home, idle)
+    if home.sessions.find(vaulted=True):
+        report = home.restore_sessions([each.id for each in home.sessions.find(vaulted=True)])
+        assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
+    home.close()
+    assert _said(sample, home) == _SAID
+    lost = {name for name in original if name not in factory.words(sample, home)}
+    assert not lost
+    assert not home.sessions.find(vaulted=True)
+
+
+#: What was said in the home before anything was done to it, by session.
+_SAID: dict[str, list[object]] = {}
+
+
+def _said(sample: Sample, home: Home) -> dict[str, list[object]]:
+    return {each.id: list(home.sessions.messages(each)) for each in home.sessions.find()}
+
+
+def nothing_is_vaulted(sample: Sample, home: Home, original: Look) -> None:
+    """What Holdfast itself took out left no second name, and comes back by undo alone."""
+    assert not home.sessions.find(vaulted=True)
+    everything_returns(sample, home, original)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     killed: Action
@@ -154,6 +223,48 @@ SESSIONS = {
     "redo-archive": Scenario(killed=redo, before=(archive, undo)),
     "restore": Scenario(killed=restore, before=(archive,)),
 }
+#: For the homes of agents that delete sessions by themselves.
+VAULT = {
+    "vault-refresh": Scenario(
+        killed=refresh_vault, verify=the_vault_gives_all_back, before=(vault_on,)
+    ),
+    "vault-again": Scenario(
+        killed=refresh_vault,
+        verify=the_vault_gives_all_back,
+        before=(vault_on, refresh_vault, touch),
+    ),
+    "vault-alone": Scenario(
+        killed=refresh_vault,
+        verify=the_vault_gives_all_back,
+        before=(vault_cold, refresh_vault, swept),
+    ),
+    "vault-restore": Scenario(
+        killed=restore_vaulted,
+        verify=the_vault_gives_all_back,
+        before=(vault_on, refresh_vault, swept),
+    ),
+    "vault-restore-cold": Scenario(
+        killed=restore_vaulted,
+        verify=the_vault_gives_all_back,
+        before=(vault_cold, refresh_vault, swept, refresh_vault),
+    ),
+    "vault-delete": Scenario(
+        killed=delete_vaulted,
+        verify=the_vault_gives_all_back,
+        before=(vault_on, refresh_vault, swept),
+    ),
+    "vault-delete-cold": Scenario(
+        killed=delete_vaulted,
+        verify=the_vault_gives_all_back,
+        before=(vault_cold, refresh_vault, swept, refresh_vault),
+    ),
+    "vault-prune": Scenario(
+        killed=prune, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
+    ),
+    "vault-archive": Scenario(
+        killed=archive, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
+    ),
+}
 #: For homes in which a session can be ended for an agent that is gone.
 ENDINGS = {"end": Scenario(killed=end), "reopen": Scenario(killed=undo, before=(end,))}
 #: For sessions too; `make test` kills only one home in these.
@@ -162,7 +273,7 @@ EDITS = {
     "undo-edit": Scenario(killed=undo, before=(edit,)),
     "redo-edit": Scenario(killed=redo, before=(edit, undo)),
 }
-SCENARIOS = ALWAYS | SESSIONS | ENDINGS | EDITS
+SCENARIOS = ALWAYS | SESSIONS | ENDINGS | EDITS | VAULT
 
 
 def cases() -> Iterator[tuple[str, str]]:
@@ -175,6 +286,8 @@ def cases() -> Iterator[tuple[str, str]]:
             yield from ((name, each) for each in SESSIONS | EDITS)
         if sample.ends:
             yield from ((name, each) for each in ENDINGS)
+        if name in AGENTS:
+            yield from ((name, each) for each in VAULT)
 
 
 # --- The kills ------------------------------------------------------------------------------------
@@ -190,15 +303,21 @@ class Bench:
         self._scenario = scenario
         with self.sample.open(self.root) as home:
             self.original = factory.words(self.sample, home)
-            for action in scenario.before:
-                action(self.sample, home)
+            if name in AGENTS:
+                _SAID.clear()
+                _SAID.update(_said(self.sample, home))
+        for action in scenario.before:
+            self.run(action)(self.root)
+        if touch in scenario.before:
+            with self.sample.open(self.root) as home:
+                _SAID.update(_said(self.sample, home))
         address = factory.address_of(self.root) if self.sample.elsewhere else None
         self._saved = None if address is None else postgres.Saved(address)
         self.root.rename(self._template)
 
     def fresh(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        shutil.copytree(self._template, self.root, symlinks=True)
+        _copy(self._template, self.root)
         if self._saved is not None:
             self._saved.restore()
 
@@ -224,6 +343,21 @@ class Bench:
             assert not view.problems
             assert all(each.finished_at is not None for each in view.operations)
             self._scenario.verify(self.sample, home, self.original)
+
+
+def _copy(template: Path, root: Path) -> None:
+    """With the second names that files have: those of the vault are such."""
+    names: dict[int, str] = {}
+
+    def copy(source: str, target: str) -> None:
+        status = Path(source).lstat()
+        first = names.setdefault(status.st_ino, target)
+        if first == target:
+            shutil.copy2(source, target, follow_symlinks=False)
+        else:
+            Path(target).hardlink_to(first)
+
+    shutil.copytree(template, root, symlinks=True, copy_function=copy)
 
 
 def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) -> None:

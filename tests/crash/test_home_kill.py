@@ -10,13 +10,14 @@ import pytest
 from tests.contract.factory import AGENTS, ELSEWHERE
 from tests.contract.turns import Turns
 from tests.crash.child import harness
-from tests.crash.home_harness import EDITS, SCENARIOS, cases
+from tests.crash.home_harness import EDITS, SCENARIOS, VAULT, cases
 
 #: Kills of each case. `make test` spreads a few over the run, `make test-deep` takes every call, or
 #: a thousand. Of the agents' homes, which share their movers, it takes every call of one that has
 #: files and of one that has rows, and spreads some over each of the others.
 FEW, SOME, MANY = "2", "40", "1000"
 _EVERY_CALL = {"claude-code", "opencode"}
+_VAULT_QUICK = ("vault-alone", "vault-restore", "vault-prune")
 
 
 def _spread(name: str) -> bool:
@@ -26,11 +27,17 @@ def _spread(name: str) -> bool:
 def _quick() -> Iterator[tuple[str, str]]:
     """Each scenario kills some of the agents' homes, which share one mover, and all others."""
     turns = Turns([*AGENTS, "marmot"], share=2)
+    vaults = Turns(AGENTS, share=1)
     for scenario in SCENARIOS:
         # What needs a server is killed in the long tests, and in test_postgres_kill.py.
         names = [name for name, each in cases() if each == scenario and name not in ELSEWHERE]
         if scenario in EDITS:
             yield names[0], scenario
+            continue
+        if scenario in VAULT:
+            # What the vault does, it does through the movers of all others.
+            if scenario in _VAULT_QUICK:
+                yield vaults.take(names).pop(), scenario
             continue
         quick = turns.take(names)
         yield from ((name, scenario) for name in names if name in quick)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_a_command_line_in_a_hint_works_on_the_same_home() -> None:
         COMMAND_FLAG.reset(voice)
 
 
+@cache
 def _hints() -> list[tuple[str, str]]:
     """Every text below the command that is handed over as a hint or as advice, and every other one
     that names a command. Whoever sees the page, or asks an agent at the MCP server, can type it."""
@@ -76,17 +78,17 @@ def _hints() -> list[tuple[str, str]]:
     for path in SOURCE.rglob("*.py"):
         if {"cli", "mcp", "web"} & {*path.relative_to(SOURCE).parts}:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         docstrings = {
-            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+            id(node.value) for node in nodes if isinstance(node, ast.Expr)
         }  # these speak to whoever reads the source
         hints = {
             id(each)
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.keyword) and node.arg in ("hint", "advice")
             for each in ast.walk(node.value)
         }
-        for each in ast.walk(tree):
+        for each in nodes:
             if not isinstance(each, ast.Constant) or not isinstance(each.value, str):
                 continue
             is_text = id(each) in hints or _COMMAND.search(each.value)

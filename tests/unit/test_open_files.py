@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes import life
 from holdfast.stores import open_files
 
 
@@ -42,6 +43,23 @@ def test_a_held_file_is_seen(held: Path, how: str) -> None:
     if how == "_leased" and sys.platform != "linux":
         pytest.skip("leases are Linux's")
     assert "open in" in str(probe(held, how))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_file_that_its_holder_closes_while_we_look_hides_no_other(
+    held: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readlink = os.readlink
+
+    def closed(path: str) -> str:
+        if str(path).endswith("/fd/0"):
+            raise FileNotFoundError(path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", closed)
+    [words] = life.holders_of(held).values()
+    assert words[0] == sys.executable
+    assert "held is open" in life.opened_below([held.parent])[str(held)]
 
 
 def test_a_closed_file_is_free(tmp_path: Path) -> None:

@@ -193,6 +193,21 @@ def test_the_signature_of_a_class_is_known_before_its_first_object() -> None:
     assert Fresh(one=1) == Fresh(one=1, two=2)
 
 
+def test_what_the_standard_library_asks_for_is_made_once_for_each_class() -> None:
+    @value.dataclass(frozen=True, slots=True)
+    class Base:
+        one: int = 1
+
+    @value.dataclass(frozen=True, slots=True)
+    class Below(Base):
+        two: int = 2
+
+    first = [dataclasses.fields(each) for each in (Base, Below)]
+    again = [dataclasses.fields(each) for each in (Base, Below)]
+    assert [[each.name for each in fields] for fields in again] == [["one"], ["one", "two"]]
+    assert [[*map(id, each)] for each in first] == [[*map(id, each)] for each in again]
+
+
 def test_defining_values_needs_neither_dataclasses_nor_inspect() -> None:
     look = (
         "import sys; import holdfast.model.session, holdfast.model.plan;"

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.demo_home import MEMORABLE_ID  # noqa: F401 - what tests read
+from holdfast import open as open_home
+from holdfast.cli.demo_home import MEMORABLE_ID
+from holdfast.model.figures import HomeFigures
+from holdfast.stores.figures_file import FiguresFile
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
 
@@ -56,14 +60,24 @@ def settled(machine: Machine, *, sessions: int = 60) -> Machine:
     chance = random.Random(7)
     for number in range(sessions):
         _claude(machine.user, chance, number)
+    _grown(machine.user / ".claude/.holdfast", chance)
     return machine
+
+
+def _grown(state: Path, chance: random.Random) -> None:
+    """Four weeks in which it became more and more."""
+    kept, size, now = FiguresFile(state), 1_100_000, time.time()
+    for days in range(28, 0, -1):
+        size += chance.randint(20_000, 190_000)
+        at = now - days * _DAY
+        kept.add(HomeFigures(at=at, bytes=size, session_bytes=size, disk_free=80_000_000_000))
 
 
 def _claude(user: Path, chance: random.Random, number: int) -> None:
     project = _PROJECTS[min(int(chance.expovariate(0.7)), len(_PROJECTS) - 1)]
     folder = f"/home/ada/src/{project}"
     days = 0.05 + 180 * chance.random() ** 2
-    began = datetime.now(UTC).timestamp() - days * _DAY
+    began = time.time() - days * _DAY
     name = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     path = user / ".claude/projects" / folder.replace("/", "-") / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,3 +149,22 @@ def _spoken(chance: random.Random, content: Sequence[dict[str, Any]]) -> dict[st
 def _output(chance: random.Random) -> str:
     lines = [f"tests/storage/test_write.py::test_{n} PASSED" for n in range(chance.randint(3, 60))]
     return "\n".join([*lines, f"{len(lines)} passed in 1.2 s"])
+
+
+def with_project(machine: Machine) -> Path:
+    """A project in which an agent worked step by step, with a checkpoint before each step; changed
+    since the last one."""
+    place = machine.user / "src" / "shop-backend"
+    place.mkdir(parents=True)
+    parts = [f"def handler_{n}(request):\n    return respond({n})\n\n\n" for n in range(40)]
+    steps = ("Bash: pytest -q", "Edit: queue.py", "Write: docs/plan.md", "Bash: rm -rf build")
+    with open_home(machine.home, create=True) as home:
+        for number, step in enumerate(steps):
+            text = "".join(parts[: 12 + number * 3])
+            (place / "queue.py").write_text(text.replace("respond(3)", f"answer({number})"))
+            (place / f"step{number}.py").write_text(f"STEP = {number}\n")
+            home.checkpoints.take(place, reason=f"before {step}", session=MEMORABLE_ID)
+    (place / "queue.py").write_text("".join(parts[:16]).replace("request", "asked"))
+    (place / "step0.py").unlink()
+    (place / "logo.png").write_bytes(bytes(range(256)))
+    return place

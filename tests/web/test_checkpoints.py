@@ -145,3 +145,30 @@ def test_what_is_not_there_is_not_found(machine: Machine, shown: Web, rest: str)
     assert shown.get(f"{place}/{'f' * 40}{rest}").status == 404
     assert shown.get(f"/checkpoints/holdfast/nobody/{'f' * 40}{rest}").status == 404
     assert shown.get(f"/checkpoints/nobody/x/{'f' * 40}{rest}").status == 404
+
+
+@pytest.mark.parametrize("path", ["..%252Fother", "%252Fetc%252Fpasswd", "%2500", "a%250Ab"])
+def test_no_path_leads_out_of_the_project(machine: Machine, shown: Web, path: str) -> None:
+    outside = machine.user / "other"
+    outside.write_text("mine")
+    _, [newest, _] = _addresses(machine)
+    assert shown.get(f"{newest}?path={path}").status == 200  # shows another file
+    asks = shown.get(f"{newest}/restore?path={path}")
+    assert asks.status in (200, 400), asks
+    assert shown.post(f"{newest}/restore", {"path": path, "agree": "x"}).status in (400, 409)
+    assert outside.read_text() == "mine"
+
+
+def test_addresses_that_nobody_would_type(machine: Machine, shown: Web) -> None:
+    place, [newest, _] = _addresses(machine)
+    for query in ("offset=-1", f"offset={'9' * 5000}", "offset=%E0%A5%A7", "offset=x"):
+        shown.ok(f"{place}?{query}")
+        shown.ok(f"/log?{query}")
+        shown.ok(f"/archive?{query}")
+    shown.ok(f"{newest}?against=%00&view=%00&path=%FF")
+    shown.ok("/usage?days=-1&home=%00")
+    assert shown.get("/cleanup?what=everything").status == 400
+    assert shown.get("/cleanup?home=nobody").status == 404
+    assert shown.get("/jobs/none").status == 404
+    assert shown.get("/log/holdfast/999/undo").status in (400, 409)
+    assert shown.post("/log/undo", {"operation": "x"}).status == 400

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from holdfast import open as open_home
 from holdfast.model.session import Message, Tokens
+from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.web.client import Web
 from tests.web.forms import hidden
 
-_SCREENS = ("/cleanup", "/checkpoints", "/usage", "/trash", "/log", "/archive", "/doctor")
+_SCREENS = (
+    "/cleanup",
+    "/checkpoints",
+    "/usage",
+    "/trash",
+    "/log",
+    "/archive",
+    "/vault",
+    "/doctor",
+)
 
 
 @pytest.mark.parametrize("path", [*_SCREENS, "/configuration"])
@@ -164,3 +176,21 @@ def test_a_check_up_says_what_the_command_says(pruned: Machine) -> None:
         page = web.ok("/doctor/holdfast")
     assert "configuration" in page.words
     assert "fine" in page.words
+
+
+def test_a_vault_keeps_what_its_agent_deletes(machine: Machine) -> None:
+    settle(machine, "claude-code")
+    with Web(machine) as web:
+        assert "off" in web.ok("/vault").words
+        done = web.post("/vault/claude-code", {"on": "yes"})
+        assert done.status == 303, done
+        assert re.search(r"\d+ sessions? kept", web.ok(done.place).words)
+        gone = next((machine.user / ".claude" / "projects").rglob("*.jsonl"))
+        content, name = gone.read_bytes(), gone.stem
+        gone.unlink()
+        with open_home(machine.user / ".claude") as home:
+            home.refresh_vault()
+        assert name in web.ok("/vault").words
+        back = web.post("/archive/restore", {"session": f"claude-code:{name}"})
+        assert back.status == 303, back
+        assert gone.read_bytes() == content

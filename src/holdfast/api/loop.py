@@ -109,14 +109,30 @@ class Loop:
         """What Holdfast says to an event. With `closed`, no tool runs while the configuration is
         wrong."""
         rules, wrong = self._rules_now(closed=closed)
+        decision = Decision()
         try:
             if event.moment is Moment.PROMPT:
-                return self._prompt(event, rules, wrong)
-            if event.moment is Moment.BEFORE_TOOL:
-                return self._before_tool(event, rules, wrong)
+                decision = self._prompt(event, rules, wrong)
+            elif event.moment is Moment.BEFORE_TOOL:
+                decision = self._before_tool(event, rules, wrong)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's setting decides
-            return _on_failure(_words(error), blocks=rules.blocks_on_failure)
-        return Decision()
+            decision = _on_failure(_words(error), blocks=rules.blocks_on_failure)
+        if decision.undecided:
+            self.count_failure(event.agent)
+        elif not decision.passes:
+            self._count("refusals", event.agent)
+        return decision
+
+    def count_failure(self, agent: str) -> None:
+        """Count a hook of an agent that could not do its work. Never raises."""
+        self._count("hook_failures", agent)
+
+    def _count(self, what: str, agent: str) -> None:
+        # Imported here: a hook has something to count once in a long while.
+        from holdfast.model.figures import Tally  # noqa: PLC0415
+        from holdfast.stores.tally import FileTallies  # noqa: PLC0415
+
+        FileTallies(self._place.state).add(Tally(what), agent)
 
     def lacks_prices(self, agent: str) -> bool:
         """Whether a budget on cost can never be checked."""
@@ -363,8 +379,10 @@ class Loop:
         if not missed:
             return decision
         said = _on_failure(missed, blocks=rules.blocks_on_failure and not on_purpose)
-        if said.passes and known:
-            return decision  # once is enough
+        if said.passes and known:  # to say it once is enough
+            if not on_purpose and not decision.undecided:
+                self.count_failure(event.agent)
+            return decision
         notice = "\n".join(filter(None, (decision.notice, said.notice)))
         undecided = "" if on_purpose else said.undecided
         return replace(said, advice=decision.advice, notice=notice, undecided=undecided)

@@ -404,6 +404,12 @@ class Machine:
         status = self.status(progress=progress)
         return overview(self, status, now=(self._clock or system_clock)())
 
+    def last_overview(self) -> MachineOverview | None:
+        """What was noted at the last look; None before the first. Looks at no session."""
+        from holdfast.api.overview import last_overview  # noqa: PLC0415 - as above
+
+        return last_overview(self)
+
     def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
         """What the sessions and files of each home add up to."""
         return self._ask(lambda home: home.stats(progress=progress))

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
+from holdfast.model.alarm import Alarm
+from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.item import LEFTOVER, SESSION, Item
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
+from holdfast.model.usage import Share
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.api.values import HomeStatus
 
 _MOST_ALIVE = 20
+_MOST_PROJECTS = 12
 _MOST_OPERATIONS = 8
 
 
@@ -44,10 +48,14 @@ class HomeOverview:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOverview:
     """All homes, the largest first. `alive` are sessions in use, `operations` what was done last,
-    the latest first. `at` is when this was seen."""
+    the latest first. `projects` are the directories that sessions worked in, with what those take,
+    the largest first; without a name, those that worked in none. `at` is when this was seen."""
 
     at: float
     homes: Sequence[HomeOverview]
+    projects: Sequence[Share]
+    growth: Growth
+    alarms: Sequence[Alarm]
     unread: Sequence[UnreadHome]
     alive: Sequence[tuple[FoundSession, str]]
     operations: Sequence[tuple[AgentHome, Operation]]
@@ -83,9 +91,53 @@ def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineO
     return MachineOverview(
         at=now,
         homes=sorted(homes, key=lambda each: -each.bytes),
+        projects=_projects(machine, status),
+        growth=machine.growth().together,
+        alarms=[each for each in machine.alarms() if each.active],
         unread=status.unread,
         alive=_alive(machine, status),
         operations=_operations(machine),
+    )
+
+
+def last_overview(machine: Machine) -> MachineOverview | None:
+    """What was noted of each home at its last look, without a new one; None before the first. What
+    is alive now is not known then."""
+    growth = machine.growth()
+    noted = [(home, each.latest) for home, each in growth.seen if each.latest is not None]
+    if not noted:
+        return None
+    homes = [_noted(home, each) for home, each in noted]
+    return MachineOverview(
+        at=min(each.at for _, each in noted),
+        homes=sorted(homes, key=lambda each: -each.bytes),
+        projects=(),
+        growth=growth.together,
+        alarms=[each for each in machine.alarms() if each.active],
+        unread=growth.unread,
+        alive=(),
+        operations=_operations(machine),
+    )
+
+
+def _noted(home: AgentHome, figures: HomeFigures) -> HomeOverview:
+    return HomeOverview(
+        home=home,
+        version=None,
+        sessions=figures.sessions,
+        in_use=0,
+        bytes=figures.bytes,
+        parts={
+            "sessions": figures.session_bytes,
+            "leftovers": figures.leftover_bytes,
+            "checkpoints": figures.checkpoint_bytes,
+            "archive": figures.archive_bytes,
+            "trash": figures.trash_bytes,
+            "other": figures.other_bytes,
+        },
+        outlook=Outlook(removals=0, bytes=figures.reclaimable_bytes),
+        read_only=False,
+        troubles=0,
     )
 
 
@@ -113,6 +165,24 @@ def _home(home: AgentHome, status: HomeStatus) -> HomeOverview:
         read_only=inventory.read_only,
         troubles=sum(not each.usual for each in status.problems) + len(status.unfinished),
     )
+
+
+def _projects(machine: Machine, status: MachineStatus) -> Sequence[Share]:
+    sums: dict[str, list[int]] = {}
+    for home, seen in status.seen:
+        try:
+            store = machine.open(home).session_store
+            folders = {} if store is None else store.folders()
+        except HoldfastError:  # its figures are there, its sessions cannot be read just now
+            continue
+        for item in seen.inventory.items:
+            if item.kind != LEFTOVER:
+                session = item.id if item.kind == SESSION else item.session
+                found = sums.setdefault(folders.get(session, ""), [0, 0])
+                found[0] += item.kind == SESSION
+                found[1] += item.bytes
+    shares = [Share(name=name, count=count, bytes=size) for name, (count, size) in sums.items()]
+    return sorted(shares, key=lambda each: (not each.name, -each.bytes))[:_MOST_PROJECTS]
 
 
 def _is_in_use(item: Item) -> bool:

@@ -24,6 +24,7 @@ from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
 from holdfast.homes.bounds_worker import workers
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
+from holdfast.model.figures import Tally
 from holdfast.model.text import one_line
 from holdfast.services.attend import Ending, RunLimits, attend
 from holdfast.services.exchange.redactor import Redactor
@@ -129,6 +130,8 @@ class Runner:
                 ) as watching:
                     ending = attend(group, limits, meter.spent, told=told)
                 reason = "budget" if ending.stopped else "ended"
+                if ending.stopped:
+                    self._place.home.tallies.add(Tally.REFUSALS)
             finally:
                 left_open = _said(lambda: sessions.end(session, reason))
             report = RunReport(

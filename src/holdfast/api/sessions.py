@@ -20,7 +20,7 @@ from holdfast.model.session import Json, Session, SessionRef
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
-from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionStore
+from holdfast.ports import Clock, GuardBook, Home, Processes, SessionFiles, SessionStore
 from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
@@ -29,11 +29,12 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarding:
-    """What guards are made of."""
+    """What guards are made of. `on_refusal` counts a call that was refused."""
 
     book: GuardBook
     options: GuardOptions
     prices: Prices
+    on_refusal: Callable[[], None]
 
 
 class AgentSessions(Sessions):
@@ -95,6 +96,7 @@ class AgentSessions(Sessions):
             monotonic=monotonic,
             tell=self._tell,
             on_end=self._release,
+            on_refusal=self._guarding.on_refusal,
         )
 
 
@@ -146,8 +148,15 @@ def sessions_of(
             book=home.own.guard_book(),
             options=guards or settings.guard_options(),
             prices=prices or settings.prices(),
+            on_refusal=lambda: _count_refusal(home),
         ),
     )
+
+
+def _count_refusal(home: Home) -> None:
+    from holdfast.model.figures import Tally  # noqa: PLC0415 - most guards refuse nothing
+
+    home.tallies.add(Tally.REFUSALS)
 
 
 def _foreign(place: Place, options: SessionOptions) -> AgentSessions:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, say, width
 from holdfast.cli.plain import Line, is_piped
-from holdfast.model.text import format_bytes, format_count
+from holdfast.model.growth_words import growth_words
 
 if TYPE_CHECKING:
     from holdfast.model.figures import Growth, Point
@@ -17,8 +17,6 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII = "_.:-=+*#"
 _WIDEST = 28
 _NARROWEST = 7
-#: A date that is further away is no news.
-_FAR_DAYS = 730.0
 _SOON_DAYS = 30.0
 _VERY_SOON_DAYS = 7.0
 
@@ -47,20 +45,6 @@ def _line(growth: Growth) -> Line | None:
     if growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS:
         style = "bold red" if growth.full_in_days <= _VERY_SOON_DAYS else "yellow"
     return joined((curve(growth.points, room), "cyan"), "  ", (text, style))
-
-
-def growth_words(growth: Growth) -> str:
-    """What the curve says, and from how many days it knows."""
-    change = growth.points[-1].bytes - growth.points[0].bytes
-    days = format_count(round(growth.over_days), "day")
-    if not change:
-        return f"unchanged in {days}"
-    text = f"{'+' if change > 0 else '-'}{format_bytes(abs(change))} in {days}"
-    full, pace = growth.full_in_days, growth.bytes_per_day
-    if full is None or pace is None or full > _FAR_DAYS:
-        return text
-    when = f"in {format_count(int(full), 'day')}" if full >= 1 else "within a day"
-    return f"{text}; at {format_bytes(int(pace))} a day the disk is full {when}"
 
 
 def curve(points: Sequence[Point], cells: int) -> str:

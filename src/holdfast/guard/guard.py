@@ -75,7 +75,7 @@ class _Decided:
 class Guard:
     """The guard of one session. Safe to share between threads; other processes have their own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are named
         self,
         book: GuardBook,
         processes: Processes,
@@ -86,6 +86,7 @@ class Guard:
         monotonic: Clock,
         tell: Callable[[Alert], None],
         on_end: Callable[[str], None],
+        on_refusal: Callable[[], None] = lambda: None,
     ) -> None:
         self.session_id = session.id
         self._bounds_days = rules.bounds_days(session.source)
@@ -96,6 +97,7 @@ class Guard:
         self._monotonic = monotonic
         self._tell = tell
         self._on_end = on_end
+        self._on_refusal = on_refusal
         self._lock = threading.Lock()
         self._errors = 0
         self._run = Run()
@@ -144,6 +146,7 @@ class Guard:
         if decided.ended:
             self._on_end(self.session_id)
         if decided.refusal is not None:
+            self._on_refusal()
             raise decided.refusal
         return decided.reservation
 

@@ -143,11 +143,11 @@ def locked(path: Path) -> str | None:
 
 
 def opened_below(roots: Sequence[Path]) -> dict[str, str]:
-    """Files below these folders that processes of this user have open, with the evidence; and every
-    folder on the way to one. A plan that is only shown must not list what a removal would skip."""
+    """Files below these folders that other processes have open, with the evidence; and every folder
+    on the way to one. A plan that is only shown must not list what a removal would skip."""
     tops = [f"{os.path.realpath(each)}{os.sep}" for each in roots]
     found: dict[str, str] = {}
-    for number, path in once("open files", lambda: [*_open_files()]):
+    for number, path in _seen_open_files():
         top = next((each for each in tops if path.startswith(each)), None)
         name = path.rpartition(os.sep)[2]
         step = path
@@ -157,16 +157,41 @@ def opened_below(roots: Sequence[Path]) -> dict[str, str]:
     return found
 
 
+def holders_of(path: Path) -> dict[int, Sequence[str]]:
+    """Processes that have a file open, with their words."""
+    wanted = str(path.resolve())
+    found: dict[int, Sequence[str]] = {}
+    for number, target in _seen_open_files():
+        if target == wanted and number not in found:
+            with contextlib.suppress(OSError):
+                words = (_PROC / str(number) / "cmdline").read_bytes().decode(errors="replace")
+                found[number] = words.split("\0")
+    return found
+
+
+def _seen_open_files() -> Sequence[tuple[int, str]]:
+    return once("open files", lambda: [*_open_files()])
+
+
 def _open_files() -> Iterator[tuple[int, str]]:
-    """Every file that another process of this user has open. What cannot be read is left out: a
-    removal looks again, at each file by itself."""
-    for number, _, _ in _seen_processes() if sys.platform == "linux" else ():
-        with contextlib.suppress(OSError), os.scandir(_PROC / str(number) / "fd") as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    target = os.readlink(entry.path)  # noqa: PTH115 - a hundred thousand of them
-                    if target.startswith(os.sep) and not target.startswith("/dev/"):
-                        yield number, target
+    """Every file that another process has open, as far as this user may know. What cannot be read
+    is left out: a removal looks again, at each file by itself."""
+    mine = str(os.getpid())
+    for name in os.listdir(_PROC) if sys.platform == "linux" else ():  # noqa: PTH208
+        if name.isdigit() and name != mine:
+            yield from ((int(name), target) for _, target in _open_in(name))
+
+
+def _open_in(process: int | str) -> Iterator[tuple[str, str]]:
+    """The files of a process with the number of each. One that it closes while we look hides no
+    other."""
+    folder = f"{_PROC}/{process}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 - a hundred thousand of them
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+                if target.startswith(os.sep) and not target.startswith("/dev/"):
+                    yield name, target
 
 
 def commands() -> dict[int, Sequence[str]]:
@@ -178,26 +203,10 @@ def opened_files(processes: Iterable[int]) -> Iterator[tuple[int, str, int]]:
     """Every file that these processes have open, and how: the flags of `os.open`. Where there is no
     /proc, nobody can tell quickly."""
     for number in processes if sys.platform == "linux" else ():
-        with contextlib.suppress(OSError), os.scandir(_PROC / str(number) / "fd") as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    target = os.readlink(entry.path)  # noqa: PTH115 - as above
-                    if target.startswith(os.sep) and not target.startswith("/dev/"):
-                        said = (_PROC / str(number) / "fdinfo" / entry.name).read_text()
-                        yield number, target, int(said.split("flags:")[1].split()[0], 8)
-
-
-def holders_of(path: Path) -> dict[int, Sequence[str]]:
-    """Processes of this user that have a file open, with their words."""
-    wanted = str(path.resolve())
-    found: dict[int, Sequence[str]] = {}
-    for entry in _PROC.iterdir() if sys.platform == "linux" else ():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if any(str(each.readlink()) == wanted for each in (entry / "fd").iterdir()):
-                    words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                    found[int(entry.name)] = words
-    return found
+        for name, target in _open_in(number):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                said = (_PROC / str(number) / "fdinfo" / name).read_text()
+                yield number, target, int(said.split("flags:")[1].split()[0], 8)
 
 
 def start_ticks(process: int) -> str | None:

@@ -149,8 +149,10 @@ class Vault:
         """Note a bundle that nothing in the vault names: a killed run left it, or its session comes
         back from the trash."""
         session = bundle.session
+        # The folder that it was made of had a lower number, and comes back under that.
+        number = self.cold.beside(bundle.file).number + 1
         Entry(
-            folder=self.names.next_folder(file_stem(session.id)),
+            folder=self.names.folder(file_stem(session.id), number),
             session=session,
             version=bundle.sha256,
             seen_at=bundle.archived_at,

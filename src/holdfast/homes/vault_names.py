@@ -146,6 +146,9 @@ class Names:
     def next_folder(self, stem: str) -> Path:
         taken = self.folders(stem)
         number = int(taken[-1].name.removeprefix(_UNITS)) + 1 if taken else 0
+        return self.folder(stem, number)
+
+    def folder(self, stem: str, number: int) -> Path:
         return self.root / stem / f"{_UNITS}{number}"
 
     def problems(self) -> Sequence[Problem]:

@@ -216,7 +216,9 @@ class HomeVault:
     def _drop_older(self, entry: Entry, before: Entry | None) -> None:
         for folder in self._vault.names.folders(entry.stem):
             if folder != entry.folder:
+                # What is half removed must not pass for whole, nor for an unpacked bundle.
                 (folder / ABOUT).unlink(missing_ok=True)
+                (folder / RECORD).unlink(missing_ok=True)
                 remove_tree(folder)
         if before is not None and before.bundle and before.bundle != entry.bundle:
             self._vault.cold.drop_in_time([before.bundle], BY_THE_VAULT)

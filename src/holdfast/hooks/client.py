@@ -255,10 +255,27 @@ def _says_block(home: str) -> bool:
     return any(b"on_failure=block" in line for line in lines)
 
 
-def limited(closed: str, home: str) -> None:
+def _count_failure(agent: str, home: str) -> None:
+    """As `stores/tally.py` does, in a moment in which nothing can be loaded: one byte more."""
+    try:
+        if agent not in _READING:
+            return
+        try:  # noqa: SIM105 - `contextlib` is not loaded
+            posix.mkdir(f"{home}/tallies", 0o700)
+        except FileExistsError:
+            pass
+        how = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK
+        number = posix.open(f"{home}/tallies/hook_failures.{agent}", how, 0o600)
+        posix.write(number, b".")
+    except OSError:
+        pass
+
+
+def limited(agent: str, closed: str, home: str) -> None:
     """Give up in time. Whatever was begun is finished, or taken back, by the next hook."""
 
     def late(*_: object) -> None:
+        _count_failure(agent, home)
         _write_all(2, encoded(f"Holdfast: the hook failed: no answer in {LIMIT} seconds\n"))
         posix._exit(2 if closed == "closed" or _says_block(home) else 1)
 
@@ -283,7 +300,7 @@ def main(words: "list[str]") -> int:
 
         return run(words[1])
     agent, closed, home = words[:3]
-    limited(closed, home)
+    limited(agent, closed, home)
     try:
         raw = _read_all(0)
     except ValueError as error:
@@ -292,7 +309,7 @@ def main(words: "list[str]") -> int:
 
         from holdfast.hooks.serve import refused
 
-        reply = refused(str(error), Path(home), fails_closed=closed == "closed")
+        reply = refused(agent, str(error), Path(home), fails_closed=closed == "closed")
         _write_all(2, encoded(reply.err))
         return reply.code
     found = None if words[3:] == ["alone"] else ask(agent, closed, home, raw)
@@ -345,6 +362,8 @@ if __name__ == "__main__":
     try:
         code = main(sys.argv[1:])
     except Exception as error:
+        if len(sys.argv) > 3:  # noqa: PLR2004 - the agent is the first of three words
+            _count_failure(sys.argv[1], sys.argv[3])
         code = 2 if "closed" in sys.argv[2:3] or any(map(_says_block, sys.argv[3:4])) else 1
         _write_all(2, encoded(f"Holdfast: the hook failed: {type(error).__name__}: {error}\n"))
     posix._exit(code)

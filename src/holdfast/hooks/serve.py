@@ -24,9 +24,9 @@ def serve(agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> 
         return _serve(agent, raw, lambda: Loop(Place(home)), fails_closed=fails_closed)
 
 
-def refused(why: str, home: Path, *, fails_closed: bool) -> Reply:
+def refused(agent: str, why: str, home: Path, *, fails_closed: bool) -> Reply:
     """The answer to a hook that cannot be read at all."""
-    return failed(why, closed=fails_closed or _blocks(lambda: Loop(Place(home))))
+    return _failed(agent, why, lambda: Loop(Place(home)), fails_closed=fails_closed)
 
 
 class Answerer:
@@ -98,18 +98,20 @@ def _serve(agent: str, raw: bytes, loop: Callable[[], Loop], *, fails_closed: bo
             decision = loop().decide(event, closed=fails_closed)
             return AGENTS[agent].answer(event, decision)
     except HoldfastError as error:
-        return failed(error.message, closed=fails_closed or _blocks(loop))
+        return _failed(agent, error.message, loop, fails_closed=fails_closed)
     except Exception as error:  # noqa: BLE001 - an agent must not stumble over a bug of ours
-        return failed(f"{type(error).__name__}: {error}", closed=fails_closed or _blocks(loop))
+        why = f"{type(error).__name__}: {error}"
+        return _failed(agent, why, loop, fails_closed=fails_closed)
     return SILENT
 
 
-def _blocks(loop: Callable[[], Loop]) -> bool:
-    """What the configuration says, which may be newer than the hook."""
-    try:
-        return loop().blocks_on_failure()
-    except Exception:  # noqa: BLE001 - as above
-        return False
+def _failed(agent: str, why: str, loop: Callable[[], Loop], *, fails_closed: bool) -> Reply:
+    """There is no decision. What the configuration says may be newer than the hook."""
+    blocks = False
+    with suppress(Exception):  # as above
+        blocks = loop().blocks_on_failure()
+        loop().count_failure(agent)
+    return failed(why, closed=fails_closed or blocks)
 
 
 def failed(why: str, *, closed: bool) -> Reply:

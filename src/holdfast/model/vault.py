@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.model.item import Problem
 from holdfast.model.json_value import fields_to_json
+from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
 
@@ -26,6 +27,15 @@ class VaultRefresh:
     def to_json(self) -> dict[str, Any]:
         problems = [{"path": each.path, "reason": each.reason} for each in self.problems]
         return fields_to_json(self, without=("problems",)) | {"problems": problems}
+
+    def describe(self) -> str:
+        """`12 sessions kept, 3 of them as copies`."""
+        kept = self.named + self.copied
+        words = [f"{format_count(kept, 'session')} kept"] if kept else []
+        words += [f"{self.copied:,} of them as copies"] if self.copied else []
+        words += [f"{self.found_alone:,} deleted by the agent"] if self.found_alone else []
+        words += [f"{format_count(self.let_go, 'session')} let go"] if self.let_go else []
+        return ", ".join(words) or "nothing else had to be done"
 
     @property
     def changed(self) -> bool:

@@ -80,6 +80,7 @@ def figures_of(
         session_bytes=sum(by_kind.values()) - of_sessions,
         checkpoint_bytes=inventory.checkpoint_bytes,
         trash_bytes=max(0, inventory.trash_bytes - (elsewhere - of_sessions)),
+        vault_bytes=inventory.vault_bytes,
         archive_bytes=inventory.archive_bytes + archived,
         leftover_bytes=leftovers,
         sessions=sessions,

@@ -35,6 +35,8 @@ class FileTallies:
         """Count one more. Never raises: what is being done matters more than its count."""
         with contextlib.suppress(OSError):
             path = self._path(what, agent)
+            if not self._folder.parent.is_dir():
+                return  # a home that is gone does not come back because of a count
             make_private_dir(self._folder)
             fd = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
             try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
+    from holdfast.model.vault import VaultRefresh
 
 #: So many reports are kept; one of a large run has an outcome for each of its items.
 _KEPT = 8
@@ -32,7 +33,7 @@ class Done:
     """What a job did in one home."""
 
     home: AgentHome
-    report: HomeReport | RestoreReport | Repair | None = None
+    report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
     error: HoldfastError | None = None
 
 
@@ -90,7 +91,9 @@ def as_error(error: Exception) -> HoldfastError:
 class Jobs:
     """The jobs of one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        """`ended` is called after each job: what pages have kept of the homes is old then."""
+        self._ended = ended
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
@@ -103,8 +106,17 @@ class Jobs:
             ended = [each.id for each in self._jobs.values() if not each.running]
             for old in ended[: max(0, len(self._jobs) - _KEPT)]:
                 del self._jobs[old]
-        threading.Thread(target=job.run, args=(what,), name="holdfast-job").start()
+        threading.Thread(target=self._run, args=(job, what), name="holdfast-job").start()
         return job
+
+    def _run(self, job: Job, what: Callable[[Job], Sequence[Done]]) -> None:
+        def run(job: Job) -> Sequence[Done]:
+            try:
+                return what(job)
+            finally:
+                self._ended()
+
+        job.run(run)
 
     def get(self, name: str) -> Job | None:
         return self._jobs.get(name)

@@ -12,4 +12,4 @@ def path_ref(path: str) -> str:
 
 
 def path_of(ref: str) -> str:
-    return os.fsdecode(unquote_to_bytes(ref))
+    return os.fsdecode(unquote_to_bytes(os.fsencode(ref)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.api.checkpoints import RestoreReport
 from holdfast.api.plan import HomeReport
 from holdfast.model.checkup import Repair
+from holdfast.model.vault import VaultRefresh
 from holdfast.value import dataclass
 from holdfast.web.plan_view import ReportView, view_report
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
@@ -45,6 +46,7 @@ class Result:
     report: ReportView | None = None
     restored: Restored | None = None
     repair: Repair | None = None
+    vault: VaultRefresh | None = None
     error: HoldfastError | None = None
 
     @property
@@ -109,6 +111,8 @@ def _result(site: Site, done: Done) -> Result:
             safety=what.safety_checkpoint or "",
         )
         return Result(slug=slug, label=label, restored=found)
+    if isinstance(what, VaultRefresh):
+        return Result(slug=slug, label=label, vault=what)
     return Result(slug=slug, label=label, repair=what, error=done.error)
 
 

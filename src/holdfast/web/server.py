@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -13,6 +14,7 @@ from holdfast.errors import UsageError
 from holdfast.web.app import application
 from holdfast.web.desk import Desk
 from holdfast.web.gate import Gate, Keys, OpenedOnce
+from holdfast.web.jobs import Jobs
 from holdfast.web.rendering import Templates
 from holdfast.web.screens import SCREENS
 from holdfast.web.site import Screen, Site
@@ -72,6 +74,7 @@ def site(
         desk=desk,
         gate=gate,
         templates=Templates(version),
+        jobs=Jobs(desk.changed),
         clock=clock,
         screens=SCREENS if screens is None else screens,
     )
@@ -90,7 +93,9 @@ def serve(app: ASGIApp, at: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[at])
+    # Ctrl-C is how a server ends. Once it has ended, uvicorn sends itself the signal again.
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[at])
 
 
 __all__ = ["Gate", "Keys", "OpenedOnce", "application", "listening", "serve", "site"]

@@ -22,6 +22,7 @@ from holdfast.web.rendering import Templates
 _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
 _MOST_FORM = 4 * 1024**2
+_MOST_DIGITS = 16
 _MOST_FIELDS = 100_000
 
 
@@ -46,6 +47,11 @@ class Form:
 
     def flag(self, name: str) -> bool:
         return bool(self.one(name))
+
+    def whole(self, name: str) -> int:
+        """A whole number, 0 for anything else."""
+        text = self.one(name)
+        return int(text) if len(text) < _MOST_DIGITS and text.isdecimal() else 0
 
 
 Handler: TypeAlias = "Callable[[Site, Request], Awaitable[Response]]"
@@ -111,22 +117,26 @@ class Site:
         """Ask what is typed meanwhile, and must not wait for a scan."""
         return await self.desk.search(what)
 
+    async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
+        """Ask what may take minutes, such as a check that reads everything: plans do not wait for
+        it."""
+        return await asyncio.to_thread(self._run_with, "web", what)
+
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says. To be closed."""
         return self.desk.machine(command)
 
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
-
-        def run() -> _T:
-            COMMAND_FLAG.set("")  # hints name commands
-            with self.machine(command) as machine:
-                return what(machine)
-
         try:
-            return await asyncio.to_thread(run)
+            return await asyncio.to_thread(self._run_with, command, what)
         finally:
             self.changed()
+
+    def _run_with(self, command: str, what: Callable[[Machine], _T]) -> _T:
+        COMMAND_FLAG.set("")  # hints name commands
+        with self.machine(command) as machine:
+            return what(machine)
 
     def changed(self) -> None:
         """Whoever changed something says so: the next list looks again."""

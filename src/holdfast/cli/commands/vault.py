@@ -13,7 +13,7 @@ from holdfast.cli.homes import all_homes_option, failed_json, home_json, tell_un
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.progress import progress
-from holdfast.model.text import format_bytes, format_count
+from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
@@ -151,19 +151,10 @@ def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
         say(f"The vault is {word} already." if same else f"This would turn the vault {word}.")
         nothing_changed()
         return 0
-    say(f"The vault is {word}: {_did(done)}.")
+    say(f"The vault is {word}: {done.describe()}.")
     for each in done.problems:
         note(f"warning: {each.path} {each.reason}")
     return 0
-
-
-def _did(done: VaultRefresh) -> str:
-    kept = done.named + done.copied
-    words = [f"{format_count(kept, 'session')} kept"] if kept else []
-    words += [f"{done.copied:,} of them as copies"] if done.copied else []
-    words += [f"{done.found_alone:,} deleted by the agent"] if done.found_alone else []
-    words += [f"{format_count(done.let_go, 'session')} let go"] if done.let_go else []
-    return ", ".join(words) or "nothing else had to be done"
 
 
 def _print(invocation: Invocation, home: Home, to: bool, done: VaultRefresh | None) -> None:

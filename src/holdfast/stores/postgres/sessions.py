@@ -422,6 +422,9 @@ class PostgresSessionStore:
         rows = self.database.query("SELECT DISTINCT source FROM sessions ORDER BY source")
         return [source for (source,) in rows]
 
+    def folders(self) -> Mapping[str, str]:
+        return dict(self.database.query("SELECT id, cwd FROM sessions WHERE cwd <> ''").rows)
+
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
         with self.database.read() as db:
             rows = db.execute(

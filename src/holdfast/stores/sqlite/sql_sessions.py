@@ -121,6 +121,12 @@ class SqlSessions:
             rows = db.execute(f"SELECT DISTINCT s.source FROM {table} ORDER BY s.source")  # noqa: S608 - our own names
             return [source for (source,) in rows]
 
+    def folders(self) -> Mapping[str, str]:
+        table = self._tables(SessionFilter())
+        with self.database.read() as db:
+            rows = db.execute(f"SELECT s.id, s.cwd FROM {table} WHERE s.cwd <> ''")  # noqa: S608 - our own names
+            return dict(rows.fetchall())
+
     def messages(
         self,
         session_id: str,

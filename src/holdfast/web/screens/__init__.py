@@ -16,6 +16,7 @@ from holdfast.web.screens import (
     settings,
     trash,
     usage,
+    vault,
 )
 
 SCREENS = tuple(
@@ -31,6 +32,7 @@ SCREENS = tuple(
         trash,
         log,
         archive,
+        vault,
         doctor,
         settings,
         running,

@@ -53,7 +53,7 @@ class Listed:
 async def show(site: Site, request: Request) -> Response:
     query = site.query(request)
     title = query.one("title").strip()
-    offset = int(query.one("offset")) if query.one("offset").isdecimal() else 0
+    offset = query.whole("offset")
 
     def look(machine: Machine) -> Listed:
         return _look(site, machine, title, offset)

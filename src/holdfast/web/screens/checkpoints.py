@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.plan import expect_same
@@ -97,10 +97,7 @@ async def projects(site: Site, request: Request) -> Response:
 
 async def timeline(site: Site, request: Request) -> Response:
     """The checkpoints of one project, the newest first, by day and session."""
-    try:
-        offset = max(0, int(request.query_params.get("offset", "0")))
-    except ValueError:
-        offset = 0
+    offset = site.query(request).whole("offset")
 
     def look(machine: Machine) -> tuple[At, int, Sequence[Checkpoint], Mapping[str, str]]:
         at, checkpoints = _at(site, machine, request)
@@ -135,9 +132,9 @@ async def timeline(site: Site, request: Request) -> Response:
 
 async def show(site: Site, request: Request) -> Response:
     """What changed since a checkpoint, or by it; one file at a time."""
-    query = request.query_params
-    against = query.get("against", "")
-    chosen = path_of(query["path"]) if "path" in query else None
+    query = site.query(request)
+    against = query.one("against")
+    chosen = path_of(query.one("path")) or None
 
     def look(machine: Machine) -> tuple[At, Compared, Mapping[str, str]]:
         at, checkpoints = _at(site, machine, request)
@@ -146,7 +143,7 @@ async def show(site: Site, request: Request) -> Response:
         return at, compared, _session_links(site, machine, [which])
 
     at, compared, links = await site.work(look)
-    side = query.get("view") == "split"
+    side = query.one("view") == "split"
 
     def address(**other: str) -> str:
         wanted = {"against": against or _usual(at), "view": "split" if side else "inline", **other}
@@ -168,7 +165,7 @@ async def show(site: Site, request: Request) -> Response:
 
 async def preview(site: Site, request: Request) -> Response:
     """What a restore would write and delete, before anybody agrees to it."""
-    paths = [path_of(each) for each in parse_qs(request.url.query).get("path", ())]
+    paths = [path_of(each) for each in site.query(request).many("path")]
 
     def look(machine: Machine) -> _Restore:
         at, checkpoints = _at(site, machine, request)

@@ -39,7 +39,7 @@ async def check(site: Site, request: Request) -> Response:
         home = site.home_of(machine, slug)
         return home, _open(machine, home).doctor()
 
-    home, found = await site.work(look)
+    home, found = await site.work_apart(look)
     return site.page(
         request, "doctor/check.html", title="Doctor", slug=slug, home=home, found=found
     )

@@ -54,7 +54,7 @@ async def show(site: Site, request: Request) -> Response:
     """The operations of all homes, the latest first."""
     query = site.query(request)
     chosen = query.one("home")
-    offset = int(query.one("offset", "0")) if query.one("offset", "0").isdecimal() else 0
+    offset = query.whole("offset")
 
     def look(machine: Machine) -> tuple[Sequence[Entry], Sequence[str], Sequence[tuple[str, str]]]:
         looked = machine.look(lambda place: Log(place).read())

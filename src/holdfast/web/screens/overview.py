@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.overview import HomeOverview, MachineOverview
+from holdfast.model.figures import Point
+from holdfast.model.growth_words import growth_words
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 from holdfast.web.treemap import Tile, treemap
@@ -24,6 +26,8 @@ _MEMORY = "overview"
 _FRESH = 20.0
 _MOST_TILES = 12
 _ASPECT = 3.2
+_HEIGHT = 40
+_FEWEST_POINTS = 2
 _COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
 #: A tile that is smaller, in percent of the width and of the height, has no room for words.
 _ROOM = (7.0, 14.0)
@@ -59,12 +63,22 @@ class AgentTile:
     has_room: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Growth as the points of two shapes, 100 wide and `_HEIGHT` high."""
+
+    line: str
+    area: str
+    first: Point
+    last: Point
+
+
 async def show(site: Site, request: Request) -> Response:
     figures = _figures(site)
-    seen = figures.last
-    stale = seen is None or not 0 <= site.clock() - seen.at < _FRESH
+    stale = figures.last is None or not 0 <= site.clock() - figures.last.at < _FRESH
     if stale:
         figures.renewed(site)
+    seen = figures.last or await site.read(lambda machine: machine.last_overview())
     return site.page(
         request, "overview/page.html", title="Overview", stale=stale, **_values(site, seen)
     )
@@ -82,8 +96,30 @@ def _figures(site: Site) -> Figures:
 
 
 def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
-    homes = () if seen is None else seen.homes
-    return {"seen": seen, "tiles": _tiles(site, homes), "slug": site.slug}
+    if seen is None:
+        return {"seen": None}
+    return {
+        "seen": seen,
+        "tiles": _tiles(site, seen.homes),
+        "chart": _chart(seen.growth.points),
+        "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
+        "slug": site.slug,
+    }
+
+
+def _chart(points: Sequence[Point]) -> Chart | None:
+    """The bytes over the days, from nothing up: a curve from the least up looks like a flood."""
+    if len(points) < _FEWEST_POINTS:
+        return None
+    begun, most = points[0].at, max(each.bytes for each in points) or 1
+    span = (points[-1].at - begun) or 1.0
+    line = " ".join(
+        f"{100 * (each.at - begun) / span:.2f},{_HEIGHT - (_HEIGHT - 4) * each.bytes / most:.2f}"
+        for each in points
+    )
+    return Chart(
+        line=line, area=f"0,{_HEIGHT} {line} 100,{_HEIGHT}", first=points[0], last=points[-1]
+    )
 
 
 def _tiles(site: Site, homes: Sequence[HomeOverview]) -> Sequence[AgentTile]:

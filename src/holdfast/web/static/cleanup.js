@@ -3,7 +3,8 @@ import { put, tell } from "./page.js";
 
 const form = document.querySelector("[data-live-plan]");
 const place = document.querySelector("[data-plan]");
-let asked = null;
+let asked = false;
+let again = false;
 let timer = 0;
 
 /** What differs from the configuration; the rest would only make the address long. */
@@ -19,25 +20,33 @@ function wanted() {
   return found;
 }
 
+/** One question at a time: whoever drags a slider asks for the last place, not for all of them. */
 async function plan() {
-  asked?.abort();
-  asked = new AbortController();
+  if (asked) {
+    again = true;
+    return;
+  }
+  asked = true;
   const query = wanted();
   history.replaceState(null, "", `/cleanup?${query}`);
   place.setAttribute("aria-busy", "true");
-  let answer;
   try {
-    answer = await fetch(`/cleanup/plan?${query}`, { credentials: "same-origin", signal: asked.signal });
-  } catch (error) {
-    if (error.name !== "AbortError") await put(place, `/cleanup/plan?${query}`);
-    return;
+    const answer = await fetch(`/cleanup/plan?${query}`, { credentials: "same-origin" });
+    const box = document.createElement("template");
+    box.innerHTML = await answer.text();
+    place.replaceChildren(box.content);
+    const said = place.querySelector("[data-summary]")?.dataset.summary;
+    tell(said ?? place.textContent.trim());
+  } catch {
+    await put(place, `/cleanup/plan?${query}`); // says that the server is gone
+  } finally {
+    asked = false;
+    place.removeAttribute("aria-busy");
   }
-  const box = document.createElement("template");
-  box.innerHTML = await answer.text();
-  place.replaceChildren(box.content);
-  place.removeAttribute("aria-busy");
-  const said = place.querySelector("[data-summary]")?.dataset.summary;
-  tell(said ?? place.textContent.trim());
+  if (again) {
+    again = false;
+    await plan();
+  }
 }
 
 function soon(wait) {

@@ -1,0 +1,110 @@
+"""Vault: sessions that agents delete by themselves, and that are kept all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.api.home import Home
+from holdfast.model.session import SessionFilter
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, get, post
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.machine import Machine
+    from holdfast.model.vault import Sweep, VaultFigures
+    from holdfast.web.jobs import Job
+
+_MOST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeVault:
+    """The vault of one home. `sweep` is what its agent deletes by itself, if it does."""
+
+    slug: str
+    label: str
+    figures: VaultFigures
+    sweep: Sweep | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vaulted:
+    """A session that only the vault has."""
+
+    ref: str
+    slug: str
+    id: str
+    label: str
+    title: str
+    last_active_at: float
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    vaults: Sequence[HomeVault]
+    deleted: Sequence[Vaulted]
+    total: int
+    unread: Sequence[tuple[str, str]]
+
+
+async def show(site: Site, request: Request) -> Response:
+    shown = await site.work(lambda machine: _look(site, machine))
+    return site.page(request, "vault/show.html", title="Vault", shown=shown)
+
+
+def _look(site: Site, machine: Machine) -> Shown:
+    looked = machine.look(lambda place: (Home(place).vault, Home(place).sweep))
+    page = machine.list_sessions(SessionFilter(vaulted=True), limit=_MOST, openings=True)
+    return Shown(
+        vaults=[
+            HomeVault(slug=site.slug(home), label=home.label, figures=figures, sweep=sweep)
+            for home, (figures, sweep) in looked.seen
+            if figures is not None
+        ],
+        deleted=[
+            Vaulted(
+                ref=f"{site.slug(each.home)}:{each.session.id}",
+                slug=site.slug(each.home),
+                id=each.session.id,
+                label=each.home.label,
+                title=each.session.title or each.opening,
+                last_active_at=each.session.last_active_at,
+                messages=each.session.message_count,
+                bytes=each.session.bytes,
+            )
+            for each in page.found
+        ],
+        total=page.total,
+        unread=[(str(each.path), each.error.message) for each in looked.unread],
+    )
+
+
+async def turn(site: Site, request: Request) -> Response:
+    """Turn the vault of a home on or off, and look after it at once."""
+    slug, to = request.path_params["home"], (await site.form(request)).flag("on")
+    word = "on" if to else "off"
+
+    def run(job: Job) -> Sequence[Done]:
+        with site.machine(f"vault {word}") as machine:
+            home = site.home_of(machine, slug)
+            done = machine.open(home).turn_vault(to, progress=job)
+            return [Done(home=home, report=done)]
+
+    return await started(site, site.jobs.start(f"Turn the vault {word}", run, back="/vault"))
+
+
+SCREEN = Screen(
+    title="Vault",
+    path="/vault",
+    icon="vault",
+    order=85,
+    routes=(get("/vault", show), post("/vault/{home}", turn)),
+)
