@@ -2,8 +2,8 @@
 ones, those that the agent deleted are sealed, and compressed when they have been gone for a while.
 
 Nothing of the agent is changed, and no session leaves the vault here but one that is in the home.
-Write-order rule: a folder gets its `vault.json` last, and the older folder goes after that; a
-bundle is proved and named before the files go that it was made of.
+Write-order rule: a folder gets its `vault.json` last, all new folders are flushed together, and the
+older ones go after that; a bundle is proved and named before the files go that it was made of.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
@@ -40,7 +41,7 @@ from holdfast.parts.units import Movers, by_container
 from holdfast.ports import Format, Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import open_file, storage_errors, sync_dir
+from holdfast.stores.files import PRIVATE_FILE, open_file, storage_errors, write_all
 from holdfast.value import replace
 
 _CHUNK = 1024 * 1024
@@ -136,7 +137,8 @@ class HomeVault:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
             problems = self._take_in(seen, done, progress)
-            self._heal(ids)
+            self._tidy()
+            self._heal()
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
 
@@ -157,6 +159,7 @@ class HomeVault:
         problems: list[Problem] = []
         if not any(self._is_stale(each) for each in seen):
             return problems
+        kept: list[Entry] = []
         whole = self._look()
         self._sessions.show(whole)
         for number, each in enumerate(whole):
@@ -167,12 +170,20 @@ class HomeVault:
             if not each.unit.parts or not self._is_stale(each):
                 continue
             try:
-                done[self._keep(each)] += 1
+                entry = self._keep(each)
+                done["copied" if entry.bundle else "named"] += 1
+                kept.append(entry)
             except BusyError:
                 raise
             except _UNREADABLE as error:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
+        if kept:
+            # Once for all: to flush each by itself takes minutes where an agent has thousands. What
+            # a power cut takes before this, the agent still has, and the next look takes in again.
+            os.sync()
+        for entry in kept:
+            self._drop_older(entry)
         return problems
 
     def _is_stale(self, seen: Seen) -> bool:
@@ -183,10 +194,9 @@ class HomeVault:
         entry = self._vault.names.find(seen.unit.id)
         return entry is None or entry.version != seen.version or entry.alone_since is not None
 
-    def _keep(self, seen: Seen) -> str:
-        """Take a session in as it is. Returns how, as `VaultRefresh` calls it."""
+    def _keep(self, seen: Seen) -> Entry:
+        """Take a session in as it is. What the vault had of it before is for the caller to drop."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
-        before = names.at(stem)
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
         try:
@@ -194,34 +204,35 @@ class HomeVault:
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
-                entry.write()
-                made = "named"
-            else:
-                session, said = self._sessions.taken_out(unit.id)
-                bundle = self._pack(session, said, folder)
-                stub = self._entry(seen, names.next_folder(stem), session)
-                entry = _in_bundle(stub, bundle)
-                entry.write()
-                made = "copied"
+                _write(folder / ABOUT, entry.to_bytes())
+                return entry
+            session, said = self._sessions.taken_out(unit.id)
+            bundle = self._pack(session, said, folder)
+            stub = self._entry(seen, names.next_folder(stem), session)
+            entry = _in_bundle(stub, bundle)
+            entry.write()
         except BaseException:
             remove_tree(folder)
             raise
-        self._drop_older(entry, before)
-        return made
+        return entry
 
     def _entry(self, seen: Seen, folder: Path, session: Session) -> Entry:
         at = self._ground.clock()
         return Entry(folder=folder, session=session, version=seen.version, seen_at=at)
 
-    def _drop_older(self, entry: Entry, before: Entry | None) -> None:
+    def _drop_older(self, entry: Entry) -> None:
+        bundles = []
         for folder in self._vault.names.folders(entry.stem):
             if folder != entry.folder:
+                with suppress(HoldfastError, OSError):
+                    bundles.append(Entry.read(folder).bundle)
                 # What is half removed must not pass for whole, nor for an unpacked bundle.
                 (folder / ABOUT).unlink(missing_ok=True)
                 (folder / RECORD).unlink(missing_ok=True)
                 remove_tree(folder)
-        if before is not None and before.bundle and before.bundle != entry.bundle:
-            self._vault.cold.drop_in_time([before.bundle], BY_THE_VAULT)
+        older = [each for each in bundles if each and each != entry.bundle]
+        if older:
+            self._vault.cold.drop_in_time(older, BY_THE_VAULT)
 
     def _stage(self, unit: Unit, folder: Path) -> str:
         """Second names and copies of all parts, with their record: what a restore puts back from.
@@ -249,8 +260,8 @@ class HomeVault:
             replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
         )
         kept = replace(record, slots=slots)
-        BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED).write()
-        sync_dir(folder)
+        record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
+        _write(folder / RECORD, record_of_it.to_bytes())
         return _transcript(unit, kept, folder)
 
     # --- What the agent deleted -------------------------------------------------------------------
@@ -301,7 +312,7 @@ class HomeVault:
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem), transcript="")
         cold = _in_bundle(stub, bundle)
         cold.write()
-        self._drop_older(cold, None)
+        self._drop_older(cold)
 
     def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
         cold = self._vault.cold
@@ -314,7 +325,15 @@ class HomeVault:
         cold.catalogue.add([made])
         return made
 
-    def _heal(self, ids: Collection[str]) -> None:
+    def _tidy(self) -> None:
+        """Remove what a killed run left beside whole folders."""
+        for stem in self._vault.names.stems():
+            if len(self._vault.names.folders(stem)) > 1:
+                entry = self._vault.names.at(stem)
+                if entry is not None:
+                    self._drop_older(entry)
+
+    def _heal(self) -> None:
         """Bundles that a killed run left without their note in the vault, or twice."""
         if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
             return
@@ -325,6 +344,15 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A private file in a folder that nobody reads yet. Not flushed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
 
 
 def _kept(unit: Unit, root: Path) -> Iterator[Part]:
