@@ -18,6 +18,7 @@ from holdfast.model.report import Result
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
+from tests.object_servers import CREDENTIALS, an_address, names_at, rclone
 
 _turns = Turns(AGENTS, share=2)
 
@@ -126,6 +127,9 @@ def test_no_byte_counts_twice_and_what_holdfast_prunes_is_not_kept(bench: Bench)
     assert {each.id: each.bytes for each in home.scan().items} == before
     inventory = home.status().inventory
     assert inventory.total_bytes == files_below(bench.root)
+    vault = bench.root / bench.sample.state / "vault"
+    for each in (vault, vault / "names", *(vault / "names").glob("*"), *vault.glob("names/*/*")):
+        assert each.stat().st_mode & 0o777 == 0o700  # what agents said is private
     assert bench.sample.plan(home).apply().removed
     home = bench.again()
     assert not home.sessions.find(vaulted=True)
@@ -237,3 +241,32 @@ def test_bad_days_of_the_vault(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 def _no_links(*_: object, **__: object) -> None:
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bench", ["claude-code", "opencode"], indirect=True)
+def test_what_is_cold_can_lie_in_an_object_store(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    place = an_address(rclone().endpoint)
+    archive = f'[archive]\nendpoint = "{place.endpoint}"\nurl = "{place.url}"\n'
+    swept.turn_on(bench.sample, bench.root, f'cold_days = 0\nurl = "{place.url}"\n{archive}')
+    home, going = bench.again(), bench.going()
+    before = {each: said(home, each) for each in going}
+    home.refresh_vault()
+    agent_deletes(bench, going)
+    bench.home.refresh_vault()
+    home = bench.again()
+    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    assert not home.archive.count()  # what the vault has is not archived
+    stored = [each for each in names_at(place.url, place.endpoint) if each.endswith(".tar.zst")]
+    assert len(stored) >= len(going)
+    assert not [*(bench.root / bench.sample.state).rglob("*.tar.zst")]
+    assert {each: said(home, each) for each in going} == before
+    gone = home.delete(going)
+    assert not home.sessions.find(vaulted=True)
+    assert home.undo(gone.operation).brought_back == len(going)
+    assert bench.again().restore_sessions(going).brought_back == len(going)
+    assert {each: said(bench.again(), each) for each in going} == before

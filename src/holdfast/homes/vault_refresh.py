@@ -41,7 +41,15 @@ from holdfast.parts.units import Movers, by_container
 from holdfast.ports import Format, Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import PRIVATE_FILE, open_file, storage_errors, write_all
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    give_to,
+    make_private_dir,
+    open_file,
+    storage_errors,
+    write_all,
+)
 from holdfast.value import replace
 
 _CHUNK = 1024 * 1024
@@ -239,7 +247,7 @@ class HomeVault:
         Returns where the transcript is in there, "" if it has none of its own."""
         number = int(folder.name.rpartition("-")[2])
         record = UnitRecord.of(number, unit, folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder)
         stamps: dict[int, str] = {}
         others = []
         for slot in record.slots:
@@ -344,6 +352,17 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _make(folder: Path) -> None:
+    """The private folder of a session in the vault, without the flush of each."""
+    make_private_dir(folder.parent.parent)
+    for each in (folder.parent, folder):
+        with suppress(FileExistsError):
+            each.mkdir(mode=PRIVATE_DIR)
+            if os.geteuid() == 0:  # below somebody's folder it is theirs
+                above = each.parent.stat()
+                give_to(each, above.st_uid, above.st_gid)
 
 
 def _write(path: Path, data: bytes) -> None:
