@@ -39,6 +39,8 @@ def _python(name: str, wanted: str) -> Path:
     Many may ask at once: one makes it, the others wait.
     """
     folder = _FOLDER / name
+    if folder.is_symlink():
+        raise SystemExit(f"{folder} is a link; making the environment would clear what it names.")
     python, done = folder / "bin" / "python", folder / ".installed"
     _FOLDER.mkdir(exist_ok=True)
     with (_FOLDER / f"{name}.lock").open("w") as lock:

@@ -2,12 +2,12 @@
 
 The server is a real one on the same disk, with everything durable (`fsync` and
 `synchronous_commit` as a server comes). Appends are timed in the workers; import, prune and undo as
-whole processes; search inside a process that has the store open. Rounds alternate, medians are
-compared.
+whole processes. Rounds alternate, medians are compared. How a store grows, and what a search in a
+million messages takes, is in postgres_growth.py.
 
     .venv/bin/python bench/postgres.py                 a few minutes; needs the development tools
     .venv/bin/python bench/postgres.py --quick         whether it works
-    .venv/bin/python bench/postgres.py --growth 6      also how it grows, up to 10^6 messages
+    .venv/bin/python bench/postgres.py --only prune    one part: append, import or prune
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import spent
 from baselines import HERMES, hermes_python
 from corpus import OLD_DAYS
 from plotting import Plot, common_options, save
 from sessions import Contender, medians
 
+from holdfast.stores.postgres import schema
 from tests.postgres import Server
 
 _WORKERS = Path(__file__).parent / "workers"
@@ -41,7 +43,7 @@ _TEXT = """\
 
 A PostgreSQL on the same disk, everything durable, beside our SQLite store and Hermes {hermes};
 texts of about 1.4 kB, rounds alternating, medians of {rounds}. Whole processes for import, prune
-and undo.
+and undo. Processor time is that of the clients and the server together.
 
 | work | PostgreSQL | SQLite | Hermes {hermes} | ratio | wanted |
 |---|---:|---:|---:|---:|---:|"""
@@ -70,14 +72,22 @@ class Stores:
         self._server = server
         self._made = 0
 
+    def server_seconds(self) -> float:
+        return spent.server(self._server.folder)
+
+    def empty(self) -> str:
+        """The address of an empty store."""
+        url = self._server.database()
+        schema.create(url)
+        return url
+
     @contextmanager
     def home(self, kind: str) -> Iterator[Path]:
         self._made += 1
         home = self._scratch / f"{kind}-{self._made}"
         home.mkdir()
         if kind == "postgres":
-            (home / "config.toml").write_text(f'[store]\nurl = "{self._server.database()}"\n')
-            _run(home, "store", "init")
+            (home / "config.toml").write_text(f'[store]\nurl = "{self.empty()}"\n')
         try:
             yield home
         finally:
@@ -103,21 +113,34 @@ def appends(stores: Stores, size: Size) -> Plot:
         Contender("hermes", hermes_python(), "hermes_sessions.py"),
     ]
     for processes in size.processes:
+        costs: dict[str, list[float]] = {each.name: [] for each in three}
 
-        def rate(each: Contender, processes: int = processes) -> float:
+        def rate(
+            each: Contender, processes: int = processes, costs: dict[str, list[float]] = costs
+        ) -> float:
             with stores.home(each.name) as home:
+                before = stores.server_seconds()
                 started = [
                     each.start("append", home, size.appends // processes, 100 + seed)
                     for seed in range(processes)
                 ]
-                return size.appends / max(each.finish(one)["seconds"] for one in started)
+                done = [each.finish(one) for one in started]
+                cost = stores.server_seconds() - before + sum(one["processor"] for one in done)
+                costs[each.name].append(cost / size.appends * 1e3)
+                return size.appends / max(one["seconds"] for one in done)
 
         ours, file, hermes = medians(rate, three, size.rounds)
         wanted = "≥ 2 x SQLite, ≥ 4 x Hermes" if processes > 1 else ""
+        several = f"{processes} process{'es' if processes > 1 else ''}"
         print(
-            f"| append, {processes} process{'es' if processes > 1 else ''} | {ours:,.0f}/s "
-            f"| {file:,.0f}/s | {hermes:,.0f}/s | {ours / file:.1f} x, {ours / hermes:.1f} x "
-            f"| {wanted} |"
+            f"| append, {several} | {ours:,.0f}/s | {file:,.0f}/s | {hermes:,.0f}/s "
+            f"| {ours / file:.1f} x, {ours / hermes:.1f} x | {wanted} |"
+        )
+        cost, of_file, of_hermes = (statistics.median(costs[each.name]) for each in three)
+        print(
+            f"| its processor time, {several} | {cost:.2f} ms | {of_file:.2f} ms "
+            f"| {of_hermes:.2f} ms | {cost / of_file:.1f} x, {cost / of_hermes:.1f} x | |",
+            flush=True,
         )
         for name, value in zip(
             ("PostgreSQL", "SQLite", f"Hermes {HERMES}"), (ours, file, hermes), strict=True
@@ -155,67 +178,38 @@ def removals(stores: Stores, scratch: Path, size: Size) -> None:
 
 
 def bulk(stores: Stores, scratch: Path, size: Size) -> None:
+    """The same messages from a file of lines, and with COPY from our own file."""
     file = scratch / "bulk.jsonl"
-    worker = [sys.executable, str(_WORKERS / "holdfast_sessions.py")]
-    subprocess.run(
-        [*worker, "write", str(file), str(size.imported)], check=True, capture_output=True
-    )
+    worker = Contender("holdfast", Path(sys.executable), "holdfast_sessions.py")
+    worker.run("write", file, size.imported)
     rates = []
     for kind in ("postgres", "sqlite"):
         with stores.home(kind) as home:
             rates.append(size.imported / _run(home, "sessions", "import", str(file)))
+            if kind == "postgres":
+                continue
+            copied = []
+            for _ in range(size.rounds):
+                before = stores.server_seconds()
+                found = worker.run("copy", home, stores.empty())
+                cost = found["processor"] + stores.server_seconds() - before
+                copied.append((size.imported / found["seconds"], size.imported / cost))
     ours, theirs = rates
     print(
-        f"| import of {size.imported:,} messages | {ours:,.0f}/s | {theirs:,.0f}/s | "
-        f"| {ours / theirs:.1f} x | ≥ 20,000/s |"
+        f"| `sessions import` of {size.imported:,} messages, indexed | {ours:,.0f}/s "
+        f"| {theirs:,.0f}/s | | {ours / theirs:.1f} x | |"
     )
-
-
-def growth(stores: Stores, scratch: Path, upto: int) -> Plot:
-    """Time of append, search, list and the plan of a prune, in stores of 10^5 messages and up."""
-    plot = Plot(
-        name="growth-postgres",
-        title="A store in PostgreSQL that grows",
-        x="messages",
-        y="milliseconds",
-        log_x=True,
-        log_y=True,
+    rate, of_processor = map(statistics.median, zip(*copied, strict=True))
+    print(
+        f"| COPY import of {size.imported:,} messages (`store copy`), before they are indexed "
+        f"| {rate:,.0f}/s, {of_processor:,.0f} per second of processor time | | | | ≥ 20,000/s |",
+        flush=True,
     )
-    worker = Contender("postgres", Path(sys.executable), "holdfast_sessions.py")
-    print("\n| messages | import | append | search, 5 queries | list, 10 pages | plan of a prune |")
-    print("|---:|---:|---:|---:|---:|---:|")
-    for power in range(5, upto + 1):
-        count = 10**power
-        file = scratch / "growth.jsonl"
-        words = [sys.executable, str(_WORKERS / "holdfast_sessions.py"), "write", str(file)]
-        subprocess.run([*words, str(count)], check=True, capture_output=True)
-        with stores.home("postgres") as home:
-            taken = _run(home, "sessions", "import", str(file))
-            file.unlink()
-            searched = [worker.run("search", home)["seconds"] * 1e3 for _ in range(3)]
-            listed = [worker.run("listing", home)["seconds"] * 1e3 for _ in range(3)]
-            added = worker.run("append", home, 400, 7)["seconds"] / 400 * 1e3
-            planned = min(
-                _run(home, "sessions", "prune", "--older-than", "1d", "--dry-run") for _ in range(2)
-            )
-        measured = {
-            "append": added,
-            "search, 5 queries": statistics.median(searched),
-            "list, 10 pages": statistics.median(listed),
-            "plan of a prune, whole process": planned * 1e3,
-        }
-        for name, value in measured.items():
-            plot.add(name, count, value)
-        shown = " | ".join(f"{value:,.1f} ms" for value in measured.values())
-        print(f"| {count:,} | {count / taken:,.0f}/s | {shown} |", flush=True)
-    return plot
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--growth", type=int, metavar="N", help="also stores of up to 10^N messages"
-    )
+    parser.add_argument("--only", choices=("append", "import", "prune"))
     common_options(parser)
     arguments = parser.parse_args()
     size = _QUICK if arguments.quick else _USUAL
@@ -226,11 +220,11 @@ def main() -> None:
         try:
             stores = Stores(Path(scratch), server)
             print(_TEXT.format(hermes=HERMES, rounds=size.rounds))
-            plots = [appends(stores, size)]
-            bulk(stores, Path(scratch), size)
-            removals(stores, Path(scratch), size)
-            if arguments.growth:
-                plots.append(growth(stores, Path(scratch), arguments.growth))
+            plots = [appends(stores, size)] if arguments.only in (None, "append") else []
+            if arguments.only in (None, "import"):
+                bulk(stores, Path(scratch), size)
+            if arguments.only in (None, "prune"):
+                removals(stores, Path(scratch), size)
             save(arguments.json, plots)
         finally:
             server.stop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -16,6 +18,7 @@ from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.services.sessions import Sessions
+from holdfast.stores.sqlite.copy_end import SqliteSource
 
 PER_SESSION = 20
 
@@ -29,12 +32,15 @@ def append(home: str, count: str, seed: str) -> dict[str, float]:
     """`count` appends, each durable by itself."""
     texts = list(corpus.messages(int(count), int(seed)))
     with opened(home) as sessions:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), time.process_time()
         for number, text in enumerate(texts):
             if number % PER_SESSION == 0:
                 session = sessions.create(source="cli", id=f"bench_{seed}_{number}")
             sessions.append(session.id, Message(role="user", content=text))
-        return {"seconds": time.perf_counter() - began}
+        return {
+            "seconds": time.perf_counter() - began,
+            "processor": time.process_time() - before,
+        }
 
 
 def search(home: str) -> dict[str, float]:
@@ -71,6 +77,22 @@ def write(file: str, count: str) -> dict[str, float]:
             session = {"id": f"s{number}", "source": "cli", "started_at": number, "messages": said}
             lines.write(json.dumps(session) + "\n")
     return {"bytes": Path(file).stat().st_size}
+
+
+def copy(home: str, url: str) -> dict[str, float]:
+    """All rows of a file into an empty store, with COPY; they are neither compared nor indexed."""
+    from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - for this alone
+
+    file = SqliteSource(Path(home, "sessions.db"))
+    with closing(file) as source, closing(PostgresTarget(url)) as target:
+        began, before = time.perf_counter(), time.process_time()
+        heads = source.heads()
+        while batch := list(islice(heads, 5)):
+            target.put(batch, source.messages([head[0] for head in batch]))
+        return {
+            "seconds": time.perf_counter() - began,
+            "processor": time.process_time() - before,
+        }
 
 
 def opening(home: str) -> dict[str, float]:

@@ -91,6 +91,7 @@ ENDLESS = {
     "mcp",
     "store copy",
     "fleet status",
+    "fleet forget",
     "web",
 }
 

@@ -58,6 +58,21 @@ def test_fleet_status(pair: tuple[Machine, Machine]) -> None:
     assert 0 <= home["maintained"] < 60
 
 
+def test_a_machine_that_will_not_come_back_is_forgotten(pair: tuple[Machine, Machine]) -> None:
+    a, b = pair
+    for each in pair:
+        on(each, "maintain", "--force")
+    assert "Did you mean alpha?" in on(b, "fleet", "forget", "alpah", code=2).text
+    assert "alpha with 1 home is not listed any more" in on(b, "fleet", "forget", "alpha").text
+    assert "1 machine, 1 home" in on(b, "fleet", "status").text
+    assert "fleet status` lists them" in " ".join(
+        on(b, "fleet", "forget", "alpha", code=2).text.split()
+    )
+    on(a, "maintain", "--force")  # it was not gone after all
+    document = json.loads(on(b, "fleet", "forget", "alpha", "--json").out)
+    assert document == {"machine": "alpha", "homes": [str(a.root)]}
+
+
 def test_a_home_that_shares_nothing_has_no_fleet(tmp_path: Path) -> None:
     said = say("--home", str(tmp_path), "fleet", "status")
     assert said.code == 2

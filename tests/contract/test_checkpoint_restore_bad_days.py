@@ -122,6 +122,30 @@ def test_a_full_disk_stops_a_restore_that_can_be_undone_or_finished(
     with_a_disk(tmp_path, FULL, str(tmp_path / "home"), way, megabytes=4)
 
 
+NARROW = """
+import sys
+from pathlib import Path
+from holdfast.stores.checkpoints.store import ShadowGitStore
+
+project, store = Path(sys.argv[1]) / "project", ShadowGitStore(Path(sys.argv[2]))
+project.mkdir()
+files = [project / f"f{n:03}" for n in range(100)]
+for file in files:
+    file.write_bytes(b"one" * 10_000)
+target = store.take(project, reason="before", now=1.0).id
+for file in files:
+    file.write_bytes(b"two" * 10_000)
+safety = store.secure(target, now=2.0)
+assert not store.restore(target, safety, now=3.0).kept
+assert {file.read_bytes() for file in files} == {b"one" * 10_000}
+assert sorted(project.iterdir()) == files  # and nothing beside them
+"""
+
+
+def test_many_files_need_no_room_for_all_of_them_twice(tmp_path: Path) -> None:
+    with_a_disk(tmp_path, NARROW, str(tmp_path / "home"), megabytes=4)
+
+
 def trap_git(person: Path) -> Path:
     """A person whose git runs something at every turn; what it ran stands in the file returned."""
     mark, trap = person / "ran", person / "trap"

@@ -21,7 +21,7 @@ from holdfast.api.sessions import open_sessions
 from holdfast.errors import ConfigError, HoldfastError, SchemaError, StorageError
 from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
-from holdfast.stores.postgres import address, schema, search_index
+from holdfast.stores.postgres import address, schema, search_index, search_words
 from holdfast.stores.postgres.failure import translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -371,6 +371,21 @@ def test_words_are_those_of_the_other_index() -> None:
     with contextlib.closing(SmallIndex()) as small:
         small.add([(1, text)])
         assert words(text) == small.words(1)
+
+
+def test_usual_texts_are_indexed_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a quicker way for them; what the server makes of both is the same."""
+    texts = ("don't stop; e-mail ME, me: 1e5 v1.2.3", "noise " * 256, "x" * 300 + " tail", "", "..")
+    quick = [vector(each) for each in texts]
+    monkeypatch.setattr(search_words, "_USUAL", -1)
+    slow = [vector(each) for each in texts]
+    with psycopg.connect(postgres.a_database()) as db:
+        for one, other in zip(quick, slow, strict=True):
+            assert db.execute(
+                "SELECT %s::tsvector::text = %s::tsvector::text", [one.text, other.text]
+            ).fetchone() == (True,)
+            assert set(one.words) == set(other.words)
+            assert (one.exact, one.whole) == (other.exact, other.whole)
 
 
 def test_an_import_and_maintenance_leave_nothing_for_the_index(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.rollback import rollback
 from holdfast.spine.undo import undo_latest
+from holdfast.stores.checkpoints import restore_run, working_tree
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
 from tests.trees import Everything, everything
@@ -54,9 +55,17 @@ def home(root: Path) -> HoldfastHome:
 
 
 def make_first(project: Path) -> None:
-    for folder in ("deep/down", "turns", "goes", "moody", "empty", "ignored"):
+    for folder in ("deep/down", "turns", "goes", "moody", "empty", "ignored", "calm"):
         (project / folder).mkdir(parents=True)
-    for name in ("changed", "mode", "gone", "deep/down/file", "turns/inside", "goes/file"):
+    for name in (
+        "changed",
+        "mode",
+        "gone",
+        "deep/down/file",
+        "turns/inside",
+        "goes/file",
+        "calm/file",
+    ):
         (project / name).write_bytes(name.encode() * 9)
     (project / os.fsdecode(b"odd\xff\nname")).write_bytes(b"odd")
     (project / "link").symlink_to("changed")
@@ -69,6 +78,7 @@ def make_first(project: Path) -> None:
 
 def make_changes(project: Path) -> None:
     (project / "changed").write_bytes(b"something else")
+    (project / "calm/file").write_bytes(b"nothing else changes in its folder")
     (project / "mode").chmod(0o755)
     (project / "gone").unlink()
     (project / "moody").chmod(0o710)
@@ -111,6 +121,12 @@ def make(scratch: Path) -> World:
 
 def restore(world: World) -> None:
     store(world.root).restore(world.target, world.safety, now=NOW)
+
+
+def restore_many(world: World) -> None:
+    """As a restore of many files does it, in the process that is killed."""
+    restore_run.MANY = 0
+    restore(world)
 
 
 def take_back(world: World) -> None:
@@ -183,6 +199,8 @@ class Scenario:
 SCENARIOS = {
     "restore-then-again": Scenario(restore, finished),
     "restore-then-back": Scenario(restore, taken_back),
+    "many-then-again": Scenario(restore_many, finished),
+    "many-then-back": Scenario(restore_many, taken_back),
     "back-then-again": Scenario(take_back, finished, before=restore),
     "back-then-back": Scenario(take_back, taken_back, before=restore),
 }
@@ -205,6 +223,8 @@ def fresh(world: World, scenario: Scenario) -> None:
 def main(name: str, every: str) -> None:
     scenario = (SCENARIOS | SLOW)[name]
     tally = Tally()
+    # A kill forgets nothing, and this would wait for all that the machine writes.
+    vars(working_tree)["flush_disk"] = lambda _: None
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
         world = make(Path(scratch).resolve())
         for kill_at in itertools.count(1, int(every)):

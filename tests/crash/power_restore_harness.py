@@ -17,7 +17,7 @@ from tests.crash.harness import Tally
 from tests.crash.power_harness import run_cut
 from tests.trees import everything
 
-SCENARIOS = ("restore-then-again", "restore-then-back", "back-then-again", "back-then-back")
+SCENARIOS = tuple(restoring.SCENARIOS)
 
 
 def trusted(path: str) -> bool:

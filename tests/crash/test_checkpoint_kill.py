@@ -11,8 +11,11 @@ from tests.crash.child import FEWEST_KILLS, harness, quick
 SOME = "9"
 
 
-def test_a_restore_is_killed_at_some_calls() -> None:
-    tally = harness("restore-then-again", "4", module="checkpoint_harness")
+@pytest.mark.parametrize(
+    ("scenario", "every"), [("restore-then-again", "4"), ("many-then-again", "7")]
+)
+def test_a_restore_is_killed_at_some_calls(scenario: str, every: str) -> None:
+    tally = harness(scenario, every, module="checkpoint_harness")
     assert tally["states"] == tally["kills"] + 1 > 2
 
 

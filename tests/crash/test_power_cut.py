@@ -36,8 +36,9 @@ def test_the_power_goes_at_every_call_of_taking_a_checkpoint(scenario: str) -> N
     assert harness(scenario, "1", module="power_take_harness")["states"] >= FEWEST_KILLS
 
 
-def test_the_power_goes_at_some_calls_of_a_restore() -> None:
-    assert harness("restore-then-again", SOME, module="power_restore_harness")["states"] > 2
+@pytest.mark.parametrize("scenario", ["restore-then-again", "many-then-again"])
+def test_the_power_goes_at_some_calls_of_a_restore(scenario: str) -> None:
+    assert harness(scenario, SOME, module="power_restore_harness")["states"] > 2
 
 
 @pytest.mark.deep

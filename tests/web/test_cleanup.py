@@ -123,3 +123,19 @@ def test_every_clean_up_has_its_page(used: Machine, web: Web, what: str, home: s
     answer = web.get(f"/cleanup?home={home}&what={what}")
     assert answer.status == 200 or "no rule" in answer.words or "policy" in answer.words, answer
     assert 'aria-label="The policy to try"' in answer.text
+
+
+def test_what_was_tried_becomes_the_policy(used: Machine) -> None:
+    file = used.configure("# mine\n[sessions]\nretention_days = 90  # days\n")
+    with Web(used) as web:
+        assert "Make it the policy" not in web.ok("/cleanup?home=holdfast").words
+        query = "home=holdfast&sessions.retention_days=150&sessions.source.cron.max_count=2"
+        form = hidden(web.ok(f"/cleanup/plan?{query}"))
+        done = web.post("/cleanup/policy", form)
+        assert done.status == 303, done
+        text = file.read_text()
+        assert text.startswith("# mine\n[sessions]\nretention_days = 150  # days\n")
+        assert "max_count = 2" in text
+        assert "The policy was saved" in web.ok(done.place).words
+        assert web.post("/cleanup/policy", form).status == 409
+        assert file.read_text() == text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place
@@ -119,6 +119,16 @@ def plan_set(place: Place, name: str, values: Sequence[str]) -> SettingChange:
     return SettingChange(
         key=dotted(path), old=_old(place, path), value=value, change=change, outranked_by=outranked
     )
+
+
+def plan_several(place: Place, given: Mapping[str, str]) -> ConfigChange:
+    """Several keys with other values, as one change. Raises like `plan_set`."""
+    before = text_of(place.config_file)
+    text = before or ""
+    for name, typed in given.items():
+        path = _path(name)
+        text = with_value(text, path, value_of(path, [typed]))
+    return plan_text(place, text, before=before)
 
 
 def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.config.kinds import nearest
 from holdfast.errors import UsageError
 from holdfast.homes.kind import DATABASE
 from holdfast.homes.own_store import no_driver
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from holdfast.api.place import Place
-    from holdfast.model.fleet import Fleet
+    from holdfast.model.fleet import Fleet, FleetHome
     from holdfast.ports import Progress
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
+    from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 
 
@@ -91,15 +94,38 @@ def copy_store(
 
 def fleet_status(place: Place) -> Fleet:
     """Every home that shares the store of this one, as the store knows it."""
+    from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
+
+    return fleet.look(_shared(place), silence=place.settings.store.machine_silence)
+
+
+def forget_machine(place: Place, machine: str) -> Sequence[FleetHome]:
+    """Leave a machine that will not come back out of `fleet_status`; returns its homes. Its
+    sessions and its operations stay. If it is heard of again after all, it is listed again."""
+    from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
+
+    found = fleet_status(place)
+    homes = [each for each in found.homes if each.machine == machine]
+    if not homes:
+        close = nearest(machine, {each.machine for each in found.homes})
+        raise UsageError(
+            f"No machine {machine!r} shares {found.store}.",
+            hint=f"Did you mean {close}?" if close else "`holdfast fleet status` lists them.",
+        )
+    fleet.forget(_shared(place), machine)
+    return homes
+
+
+def _shared(place: Place) -> Database:
+    """The database that the home shares with others."""
     _url(place)
     store = place.home.session_store()
-    _schema()
-    from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
+    _schema()  # says what is missing
     from holdfast.stores.postgres.sessions import PostgresSessionStore  # noqa: PLC0415 - an extra
 
     if not isinstance(store, PostgresSessionStore):
         raise UsageError(f"The sessions of {place.root} are not in a database that can be shared.")
-    return fleet.look(store.database, silence=place.settings.store.machine_silence)
+    return store.database
 
 
 def _source(where: str) -> PostgresSource | SqliteSource:

@@ -11,7 +11,9 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from heapq import nlargest
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +51,12 @@ _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_c
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 
 
+#: Orders by one figure of a session that needs no reading, the largest first.
+_FIGURES = {
+    SessionOrder.LAST_ACTIVE: "last_active_at",
+    SessionOrder.STARTED: "started_at",
+    SessionOrder.BYTES: "bytes",
+}
 #: The messages of a smaller session are held in memory.
 _FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
@@ -85,6 +93,8 @@ class FormatSessions(ForeignSessions):
         self._vaulted = vaulted
         self._vaulted_counts: dict[str, Counts] = {}
         self._seen: Mapping[str, Seen] | None = None
+        self._shown: Iterable[Seen] | None = None
+        self._forget_lists()
         self._counts = MessageCounts(form, root, mirror.notes)
 
     # --- What there is ----------------------------------------------------------------------------
@@ -94,11 +104,20 @@ class FormatSessions(ForeignSessions):
         self.show(self._look())
 
     def show(self, seen: Iterable[Seen]) -> Mapping[str, Seen]:
-        """Read from what a look has just found."""
+        """Read from what a look has just found. Of one look that is asked again and again nothing
+        is made twice."""
+        if self._seen is not None and seen is self._shown:
+            return self._seen
         units = {each.unit.id: each for each in seen}
         self._seen = units = {**units, **{each.unit.id: each for each in self._vaulted(units)}}
+        self._shown = seen
         self._pinned = self._pins.read()
+        self._forget_lists()
         return units
+
+    def _forget_lists(self) -> None:
+        self._listed: dict[str, Session] | None = None
+        self._chosen: tuple[SessionFilter, list[str]] | None = None
 
     def _units(self) -> Mapping[str, Seen]:
         return self.show(self._look()) if self._seen is None else self._seen
@@ -123,10 +142,14 @@ class FormatSessions(ForeignSessions):
     ) -> Sequence[Session]:
         known = prices or Prices()
         found = self._wanted(wanted, counted=order_by in _COUNTED_ORDERS)
-        found.sort(key=lambda each: each.id, reverse=True)
-        found.sort(key=lambda each: rank(each, order_by, known))
-        page = found[offset : None if limit is None else offset + limit]
-        return self._counted(page, most_bytes=MOST_LISTED_BYTES)
+        most = None if limit is None else offset + limit
+        if most is not None and (figure := _FIGURES.get(order_by)) is not None:
+            # A page of very many: the largest of them, without sorting the rest.
+            found = nlargest(most, found, key=attrgetter(figure, "id"))
+        else:
+            found.sort(key=lambda each: each.id, reverse=True)
+            found.sort(key=lambda each: rank(each, order_by, known))
+        return self._counted(found[offset:most], most_bytes=MOST_LISTED_BYTES)
 
     def count(self, wanted: SessionFilter) -> int:
         return len(self._wanted(wanted))
@@ -169,6 +192,7 @@ class FormatSessions(ForeignSessions):
         """The agent knows no pins, so we keep them: no plan of ours removes a pinned session."""
         self._one(session_id)
         self._pinned = self._pins.set(session_id, pinned)
+        self._forget_lists()
         return self.get(session_id)
 
     def _one(self, session_id: str) -> Seen:
@@ -180,16 +204,24 @@ class FormatSessions(ForeignSessions):
     def _wanted(self, wanted: SessionFilter, *, counted: bool = False) -> list[Session]:
         """Sessions that a filter wants. What can be told without reading is asked first."""
         unread = replace(wanted, **dict.fromkeys(_COUNTED))
-        found = [
-            session
-            for session in map(self._session, self._units().values())
-            if matches(unread, session)
-        ]
+        found = self._matching(unread)
         if wanted.max_messages is not None:
             found = [each for each in found if self._is_short(each.id, wanted.max_messages)]
         if counted or unread != wanted:
             return [each for each in self._counted(found) if matches(wanted, each)]
         return found
+
+    def _matching(self, wanted: SessionFilter) -> list[Session]:
+        """What can be told without reading. A page and the count of all pages ask the same."""
+        units = self._units()
+        if self._listed is None:
+            self._listed = {each.unit.id: self._session(each) for each in units.values()}
+        listed = self._listed
+        if self._chosen is None or self._chosen[0] != wanted:
+            everything = wanted == SessionFilter()
+            chosen = [name for name, each in listed.items() if everything or matches(wanted, each)]
+            self._chosen = wanted, chosen
+        return [listed[each] for each in self._chosen[1]]
 
     def transcript(self, session_id: str) -> Path | None:
         """The file that the messages of a session are in, where it has one of its own."""
@@ -260,7 +292,10 @@ class FormatSessions(ForeignSessions):
         seen = [units[each.id] for each in sessions if not each.vaulted]
         self._counts.count(seen, most_bytes=most_bytes)
         self._count_vaulted(each.id for each in sessions if each.vaulted and not each.counted)
-        return [self._session(units[each.id]) for each in sessions]
+        counted = {each.id: self._session(units[each.id]) for each in sessions}
+        if self._listed is not None:
+            self._listed |= counted
+        return list(counted.values())
 
     def _count_vaulted(self, ids: Iterable[str]) -> None:
         """The vault counts what it finds alone; until then, whoever wants to know reads it."""
@@ -322,6 +357,7 @@ class FormatSessions(ForeignSessions):
         if seen.bytes <= _FITS:
             said = list(self._said(session_id))
             self._mirror.notes.keep_counts(session_id, Counts.of(said))
+            self._forget_lists()
             return self._session(seen), said
         session = self.get(session_id)
         self._mirror.feed(seen, session)
@@ -395,7 +431,8 @@ class FormatSessions(ForeignSessions):
         return nullcontext()
 
     def close(self) -> None:
-        self._seen = None
+        self._seen = self._shown = None
+        self._forget_lists()
 
 
 def booked(unit: Unit) -> Guarded | None:

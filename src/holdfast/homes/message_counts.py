@@ -49,7 +49,7 @@ class MessageCounts:
                 read = self._count(each, left)
                 left = None if left is None else max(0, left - read)
         if waiting:
-            self._notes.save()
+            self._notes.save_some()
 
     def _count(self, seen: Seen, most_bytes: int | None) -> int:
         """Count one session; gives the bytes that were read."""

@@ -188,6 +188,7 @@ class Mirror:
     def close(self) -> None:
         store, self._store = self._store, None
         elsewhere, self._elsewhere = self._elsewhere, None
+        self.notes.save()
         self.notes.forget()
         if store is not None:
             store.close()

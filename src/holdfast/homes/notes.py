@@ -33,6 +33,9 @@ _VERSION = len(_FACTS) + 3
 #: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
 
+#: One part in so many of the sessions is worth writing all of them: of 10,000, 200.
+_WORTH = 50
+
 _Row = list[Any]
 
 
@@ -85,6 +88,7 @@ class Notes:
         self._checksum: str | None = None
         self._taken = 0.0
         self._changed = False
+        self._unsaved = 0
 
     def __len__(self) -> int:
         return len(self._read())
@@ -150,6 +154,7 @@ class Notes:
         if row is not None:
             row[_COUNTS] = _sums(counts)
             self._changed = True
+            self._unsaved += 1
 
     def point(self, session_id: str) -> Point | None:
         """Where whoever counts a session can go on. It outlives a change of the session."""
@@ -170,6 +175,12 @@ class Notes:
             row[_POINT] = said
             self._changed = True
 
+    def save_some(self) -> None:
+        """Write what was counted, once that is worth writing the whole file. `save` writes the
+        rest, at the latest when the home is closed; whoever is killed before that counts again."""
+        if self._unsaved * _WORTH >= len(self._read()):
+            self.save()
+
     def save(self) -> None:
         """Write the notes, where we may: a home that can only be read is looked at again."""
         if not self._changed or not self._lasting:
@@ -183,7 +194,7 @@ class Notes:
         with contextlib.suppress(OSError, StorageError):
             make_private_dir(self._path.parent)
             files.replace(self._path, json.dumps(said, separators=(",", ":")).encode("ascii"))
-        self._changed = False
+        self._changed, self._unsaved = False, 0
 
     def forget(self) -> None:
         """Read the file again when somebody asks."""

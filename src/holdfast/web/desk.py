@@ -21,8 +21,14 @@ from holdfast.errors import COMMAND_FLAG, HoldfastError
 _T = TypeVar("_T")
 #: None ends a thread.
 _Job = tuple[Callable[[Machine], Any], Future[Any]] | None
-#: For so long homes stay open: then a changed configuration, or a new home, is seen.
+#: What was seen longer ago is not shown: who comes back waits for a new look.
 _KEPT = 60.0
+#: For so long homes stay open: then a changed configuration, or a new home, is seen.
+_MOST_KEPT = 300.0
+#: After so long without a question they are closed.
+_IDLE = 30.0
+#: Looking again takes at most one part in so many of the time.
+_PART = 20.0
 #: After so long what is in them is looked at again, once whoever asked has an answer.
 _LOOKED = 2.0
 
@@ -74,7 +80,16 @@ class Desk:
     def _read_on(self) -> None:
         COMMAND_FLAG.set("")  # hints name commands
         kept: _Kept | None = None
-        while (job := self._quick.get()) is not None:
+        while True:
+            try:
+                job = self._quick.get(timeout=_IDLE)
+            except queue.Empty:  # nobody looks: what the homes take in memory is given back
+                if kept is not None:
+                    kept.close()
+                    kept = None
+                continue
+            if job is None:
+                break
             now = self._clock()
             if kept is not None and (self._stale.is_set() or not kept.is_usable(now)):
                 kept.close()
@@ -83,8 +98,8 @@ class Desk:
                 self._stale.clear()
                 kept = _Kept(self.machine("web"), now)
             _answer(job[0], kept.machine, job[1])
-            if self._quick.empty() and self._clock() - kept.looked >= _LOOKED:
-                kept.look(self._clock())
+            if self._quick.empty() and kept.is_due(self._clock()):
+                kept.look(self._clock)
         if kept is not None:
             kept.close()
 
@@ -100,22 +115,29 @@ class _Kept:
 
     def __init__(self, machine: Machine, now: float) -> None:
         self.machine = machine
-        self._since = self.looked = now
+        self._since = self._looked = now
+        self._took = 0.0
         self._looking = ExitStack()
         self._looking.enter_context(machine.one_look())
 
     def is_usable(self, now: float) -> bool:
         """Whether a list may still show it. A clock that was set back proves nothing."""
-        return 0 <= now - self.looked < _KEPT and 0 <= now - self._since < _KEPT
+        return 0 <= now - self._looked < _KEPT and 0 <= now - self._since < _MOST_KEPT
 
-    def look(self, now: float) -> None:
+    def is_due(self, now: float) -> bool:
+        """Whether to look again. A look that takes long is not repeated all the time."""
+        return now - self._looked >= min(max(_LOOKED, _PART * self._took), _KEPT / 2)
+
+    def look(self, clock: Callable[[], float]) -> None:
         """Look again, after the answer: the next list finds it done."""
+        began = clock()
         self._looking.close()
         self._looking.enter_context(self.machine.one_look())
-        self.looked = now
         # A home that cannot be read is told by the list that asks for it.
         with suppress(HoldfastError):
             self.machine.list_sessions(limit=0)
+        self._looked = clock()
+        self._took = self._looked - began
 
     def close(self) -> None:
         self._looking.close()

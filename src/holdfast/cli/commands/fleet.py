@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.model.fleet import Fleet, FleetHome
 
 
-@click.group(cls=Group, example="holdfast fleet status")
+@click.group(cls=Group, example="holdfast fleet status\nholdfast fleet forget old-laptop")
 def fleet() -> None:
     """See the machines that share a session store."""
 
@@ -35,6 +35,26 @@ def status(invocation: Invocation) -> int:
         print_json(found.to_json())
     else:
         _show(found)
+    return 0
+
+
+@fleet.command(cls=Command, example="holdfast fleet forget old-laptop")
+@click.argument("machine")
+@click.pass_obj
+def forget(invocation: Invocation, machine: str) -> int:
+    """Leave a machine that will not come back out of `fleet status`.
+
+    Nothing is removed: its sessions and its operations stay. If it is heard of again, it is listed
+    again.
+    """
+    from holdfast.api.store import forget_machine
+
+    homes = forget_machine(invocation.checked_place(invocation.home_path), machine)
+    if invocation.json:
+        print_json({"machine": machine, "homes": [each.home for each in homes]})
+    else:
+        amount = format_count(len(homes), "home")
+        say(f"{machine} with {amount} is not listed any more, unless it is heard of again.")
     return 0
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
+from holdfast.stores.checkpoints.flush_disk import can_flush_disk
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
@@ -39,13 +40,14 @@ _OF_ONE_PATH = {
     *NO_WAY,
 }
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 Blob = Callable[[str], bytes]
 
-#: A thread writes so many files at a time; up to so many need no other thread.
-_FEW = 16
 _THREADS = 32
+#: More files than this are flushed all at once.
+MANY = 64
 
 
 class RestoreRun:
@@ -74,9 +76,12 @@ class RestoreRun:
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """Do all steps; returns the paths that were left alone."""
         with self._tree.unlocked():
-            return self._perform(steps)
+            if len(steps.written) <= MANY or not can_flush_disk():
+                return self._perform(steps)
+            with self._tree.flushed_at_the_end():
+                return self._perform(steps, many=True)
 
-    def _perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
+    def _perform(self, steps: Steps, *, many: bool = False) -> tuple[NotCaptured, ...]:
         self._spare(steps)
         for change in _by_folder(steps.unlinked):
             with self._keeping(change.path):
@@ -90,7 +95,8 @@ class RestoreRun:
             with self._keeping(path):
                 if self._tree.make(path_bytes(path)) or self._again:
                     self._made.add(path)
-        self._write_all(_by_folder(steps.written))
+        write = self._write_many if many else self._write_all
+        write(_by_folder(steps.written))
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
@@ -161,7 +167,8 @@ class RestoreRun:
     def _write_all(self, changes: Sequence[Change]) -> None:
         """Each file is flushed before it gets its name. Many threads flush at once, which costs
         little more than one flush: a rename over a file makes ext4 write the new file anyway."""
-        some = [changes[place : place + _FEW] for place in range(0, len(changes), _FEW)]
+        each = max(1, -(-len(changes) // _THREADS))
+        some = [changes[place : place + each] for place in range(0, len(changes), each)]
         if len(some) <= 1:
             self._write_some(self._tree, changes)
             return
@@ -175,6 +182,27 @@ class RestoreRun:
             # One thread needs few descriptors. Files that are done cost one look each.
             self._stopped = False
             self._write_some(self._tree, changes)
+
+    def _write_many(self, changes: Sequence[Change]) -> None:
+        """All files without their names, one flush for all of them, then the names. The write-order
+        rule is that of a single file."""
+        staged: list[tuple[Change, PathState | None]] = []
+        try:
+            for change in changes:
+                with self._keeping(change.path):
+                    self._write(self._tree, change, staged)
+            self._tree.flush_disk()
+            for change, seen in staged:
+                with self._keeping(change.path):
+                    self._tree.give_name(path_bytes(change.path), seen)
+                    self.done.add(change.path)
+        except BaseException as error:
+            for change, _ in staged:
+                self._tree.clear(path_bytes(change.path))
+            if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+                raise
+            # One at a time takes less room: each file gives back that of the one it replaces.
+            self._write_in_thread([each for each in changes if each.path not in self.done])
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
         """One portion, in a thread of its own. After an error that ends the run, none is begun."""
@@ -192,7 +220,13 @@ class RestoreRun:
             with self._keeping(change.path):
                 self._write(tree, change)
 
-    def _write(self, tree: WorkingTree, change: Change) -> None:
+    def _write(
+        self,
+        tree: WorkingTree,
+        change: Change,
+        staged: list[tuple[Change, PathState | None]] | None = None,
+    ) -> None:
+        """Write one file; with `staged`, leave its name for later and note it there."""
         entry = change.new
         if entry is None:
             return
@@ -205,6 +239,10 @@ class RestoreRun:
             return
         if seen is not None and not entry.is_link and seen.oid == entry.oid:
             tree.set_mode(path, entry.permissions)
+        elif staged is not None:
+            tree.stage(path, entry, content, seen)
+            staged.append((change, seen))
+            return
         else:
             tree.put(path, entry, content, seen)
         self.done.add(change.path)

@@ -22,6 +22,7 @@ from typing import Self
 
 from holdfast.model.checkpoint import WORKTREE, Entry
 from holdfast.stores.checkpoints.file_content import READ, signature_of
+from holdfast.stores.checkpoints.flush_disk import flush_disk
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
@@ -78,6 +79,7 @@ class WorkingTree:
 
     def __init__(self, root: Path, *, inside: int | None = None) -> None:
         self._root = os.open(root, _DIRECTORY, dir_fd=inside)
+        self._flushes = True
         self._folder = b""
         self._fd = self._root
         self._dirty = False
@@ -95,6 +97,26 @@ class WorkingTree:
     def again(self) -> WorkingTree:
         """The same project for another thread, even if its path leads elsewhere by now."""
         return WorkingTree(Path(), inside=self._root)
+
+    @contextlib.contextmanager
+    def flushed_at_the_end(self) -> Iterator[None]:
+        """Flush nothing by itself meanwhile, and then all of it at once."""
+        self._flushes = False
+        try:
+            yield
+            self._leave()
+            self.flush_disk()
+        finally:
+            self._flushes = True
+
+    def flush_disk(self) -> None:
+        """Make everything durable that is on the file system of the project, whoever wrote it."""
+        flush_disk(self._root)
+
+    def _flush_now(self, fd: int) -> None:
+        """What is mounted inside the project is not flushed with it."""
+        if self._flushes or os.fstat(fd).st_dev != os.fstat(self._root).st_dev:
+            os.fsync(fd)
 
     def flush(self) -> None:
         """Make the names in the directory of the last change durable."""
@@ -159,26 +181,35 @@ class WorkingTree:
         Write-order rule: content, owner and permissions are complete and on the disk before the
         file gets its name.
         """
-        folder, name = _split(path)
+        self.stage(path, entry, content, over)
+        self.give_name(path, over)
+
+    def stage(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
+        """The first half of `put`: everything but the name."""
+        folder, _ = _split(path)
         fd = self._open_up(folder)
         temporary = _temporary(path)
         _unlink_if_there(temporary, fd)  # left by a killed restore
         owner = _owner_for(fd, over)
-        try:
+        with _removing(temporary, fd):
             if entry.is_link:
                 os.symlink(content, temporary, dir_fd=fd)
                 if owner:
                     os.chown(temporary, *owner, dir_fd=fd, follow_symlinks=False)
             else:
-                _write_file(temporary, fd, content, entry.permissions, owner)
+                made = _write_file(temporary, fd, content, entry.permissions, owner)
+                with made as file:
+                    self._flush_now(file)
+
+    def give_name(self, path: bytes, over: PathState | None) -> None:
+        """The second half of `put`. The file is on the disk by now."""
+        folder, name = _split(path)
+        fd, temporary = self._enter(folder), _temporary(path)
+        with _removing(temporary, fd):
             if over is None:
                 _put_new(temporary, name, fd)
             else:
                 _put_over(temporary, name, fd, over)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=fd)
-            raise
         self._dirty = True
 
     def clear(self, path: bytes) -> None:
@@ -207,7 +238,7 @@ class WorkingTree:
         folder, name = _split(path)
         with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
-            os.fsync(fd)
+            self._flush_now(fd)
 
     def set_directory_mode(self, path: bytes, mode: int) -> None:
         if path:
@@ -281,7 +312,7 @@ class WorkingTree:
         self._folder, self._fd, self._dirty = b"", self._root, False
         try:
             if dirty:
-                os.fsync(fd)
+                self._flush_now(fd)
         finally:
             if fd != self._root:
                 os.close(fd)
@@ -371,15 +402,27 @@ def _read(name: bytes, fd: int, status: os.stat_result) -> PathState:
     return PathState(status=status, oid=digest.hexdigest())
 
 
+@contextlib.contextmanager
 def _write_file(
     name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | None
-) -> None:
+) -> Iterator[int]:
     with _opened(name, fd, _WRITE_NEW) as file:
         write_all(file, content)
         if owner:
             os.fchown(file, *owner)
         os.fchmod(file, mode)  # after the owner: changing that takes set-user-id away
-        os.fsync(file)
+        yield file
+
+
+@contextlib.contextmanager
+def _removing(temporary: bytes, fd: int) -> Iterator[None]:
+    """Remove a temporary file if something fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=fd)
+        raise
 
 
 def _owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:

@@ -203,6 +203,7 @@ class PostgresTarget(_End):
         for table, column in (
             ("unindexed", "session"),
             ("message_words", "session"),
+            ("messages", "session"),
             ("sessions", "number"),
         ):
             self._db.execute(

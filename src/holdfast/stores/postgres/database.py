@@ -195,6 +195,8 @@ class Database:
         self._loop: Loop | None = None
         self._closed = False
         self._shard = int.from_bytes(os.urandom(1))
+        #: Words that the vocabulary of the search index is known to have.
+        self.known_words: set[str] = set()
         self._holds: list[_Hold] = []
         self._finalizer = weakref.finalize(self, _close, self._of_threads, self._of_loop)
         self._finalizer.atexit = False  # another thread may still be using the connection

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.model.fleet import Figures, Fleet, FleetHome
 from holdfast.stores.maintenance_marker import NO_MARKER, marker_of
+from holdfast.stores.sessions.content import storable
 
 if TYPE_CHECKING:  # psycopg is an extra
     from holdfast.stores.postgres.database import Database
@@ -20,6 +21,7 @@ _HOMES = """
     FROM members m LEFT JOIN (
         SELECT machine, max(last_at) AS last_at FROM boots GROUP BY machine
     ) b ON b.machine = m.machine
+    WHERE m.forgotten_at IS NULL OR greatest(m.seen_at, b.last_at) > m.forgotten_at
     ORDER BY m.name, m.home
 """
 
@@ -51,6 +53,16 @@ def look(database: Database, *, silence: float) -> Fleet:
         messages=messages,
         bytes=footprint(database),
         homes=tuple(_home(row, silence) for row in rows),
+    )
+
+
+def forget(database: Database, machine: str) -> None:
+    """List the homes of a machine no more, until it is heard of again. What is known of its boots
+    stays: it is what tells that its processes are gone."""
+    database.run(
+        lambda db: db.execute(
+            "UPDATE members SET forgotten_at = now() WHERE name = %s", (storable(machine),)
+        )
     )
 
 

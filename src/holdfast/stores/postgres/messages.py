@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.model.session import Message, Session
 from holdfast.stores.postgres import search_index
 from holdfast.stores.postgres.database import Database, Db
-from holdfast.stores.postgres.rows import MESSAGE_COLUMNS, as_bytes
+from holdfast.stores.postgres.rows import MESSAGE_COLUMNS, array, as_bytes
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions.ledger import used_by
 from holdfast.stores.sessions.messages import with_totals
@@ -26,7 +26,7 @@ _SET_TOTALS = f"UPDATE sessions SET last_active_at = %s, {_TOTALS} WHERE number 
 #: See `append_messages` in schema_1.sql.
 _APPEND = """
     SELECT * FROM append_messages(
-        %s, %s::bigint, %s::smallint, %s, %s, {texts}, %s::float8[], %s::smallint[], {bytes},
+        %s, %s::bigint, %s::smallint, %s, %s, %s, {texts}, %s::float8[], %s::smallint[], {bytes},
         {bytes}, %s::bigint[], %s, %s::text[], {models}, %s::bigint[], %s::float8[])
 """
 _SEVERAL = _APPEND.format(texts="%s::text[]", bytes="%s::bytea[]", models="%s::text[]")
@@ -60,27 +60,23 @@ def appended(
     return statement, (
         session_id,
         now,
+        max(times),
         roles,
-        _numbers(times),
-        _numbers(forms),
+        array(times),
+        array(forms),
         bodies,
         fields,
-        _numbers(totals),
+        array(totals),
         sums.cost,
         "{" + ",".join(f'"{day}"' for day, _, _ in used) + "}",
         (models[0] if len(rows) == 1 else models) if models else "{}",
-        _numbers(
+        array(
             count
             for usage in used.values()
             for count in (*each(usage.tokens), *each(usage.unpriced))
         ),
-        _numbers(usage.cost for usage in used.values()),
+        array(usage.cost for usage in used.values()),
     )
-
-
-def _numbers(values: Iterable[float]) -> str:
-    """A list of numbers as PostgreSQL writes it: quicker than to find out how to."""
-    return "{" + ",".join(map(repr, values)) + "}"
 
 
 def insert(db: Db, session: int, message: Message, row: content.Row, now: float) -> int:

@@ -2,7 +2,8 @@
 -- the clocks of machines differ.
 
 -- The homes that share the store. `figures` is what `status` or maintenance last found there, as
--- JSON; `marker` is when maintenance was done, as the home's own file has it elsewhere.
+-- JSON; `marker` is when maintenance was done, as the home's own file has it elsewhere. A home that was
+-- forgotten at some time is not listed until it is heard of again; the log still names it.
 CREATE TABLE members (
     id            text COLLATE "C" PRIMARY KEY,
     machine       text COLLATE "C" NOT NULL,
@@ -14,7 +15,8 @@ CREATE TABLE members (
     figures       text COLLATE "C",
     figures_at    timestamptz,
     marker        text COLLATE "C",
-    maintained_at timestamptz
+    maintained_at timestamptz,
+    forgotten_at  timestamptz
 );
 
 -- The boots of each machine that were seen, to tell a dead one from a slow one.

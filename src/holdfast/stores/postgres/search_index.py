@@ -7,15 +7,20 @@ those that wait itself, with the same rules, and is therefore always complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 
 from holdfast.stores.postgres.database import Database, Db
+from holdfast.stores.postgres.rows import array
 from holdfast.stores.postgres.search_words import vector
 from holdfast.stores.sessions.indexed_text import message_text
+from holdfast.value import dataclass
 
 BATCH = 256
 #: Nobody should wait long for a message to be stored.
 _MOST_AT_ONCE = 2 * BATCH
+#: So many words are remembered as known: no vocabulary that people speak is larger.
+_MOST_KNOWN = 200_000
 #: The lock of the one that indexes.
 _LOCK = 0x696E6478
 
@@ -60,27 +65,35 @@ def forget_sessions(db: Db, sessions: Sequence[int]) -> None:
 
 def catch_up(database: Database) -> bool:
     """Index some of what waits, unless another process is at it; says whether there is more."""
-    return database.run(_catch_up)
+    return _run(database, "SELECT pg_try_advisory_xact_lock(%s)")
 
 
 def catch_up_all(database: Database) -> None:
     """Index all that waits, a batch at a time. Who is at it now is waited for: a process that
     appends does one batch, and leaves the rest."""
-    while database.run(_catch_up_in_turn):
+    while _run(database, "SELECT true FROM pg_advisory_xact_lock(%s)"):
         pass
 
 
-def _catch_up_in_turn(db: Db) -> bool:
-    db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    return _index_some(db)
+def _run(database: Database, lock: str) -> bool:
+    found = database.run(lambda db: _index_some(db, lock, database.known_words))
+    if len(database.known_words) > _MOST_KNOWN:
+        database.known_words.clear()
+    database.known_words.update(found.words)  # now that it is committed
+    return found.is_more
 
 
-def _catch_up(db: Db) -> bool:
-    [[mine]] = db.execute("SELECT pg_try_advisory_xact_lock(%s)", (_LOCK,)).rows
-    return bool(mine) and _index_some(db)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """What a step did: the words that the vocabulary has now."""
+
+    words: Collection[str] = ()
+    is_more: bool = False
 
 
-def _index_some(db: Db) -> bool:
+def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> _Indexed:
+    if db.execute(lock, (_LOCK,)).rows != [(True,)]:
+        return _Indexed()
     # Locked, so that a message which is being replaced or removed now is left alone.
     rows = db.execute(
         """
@@ -91,42 +104,46 @@ def _index_some(db: Db) -> bool:
         (_MOST_AT_ONCE,),
     ).rows
     if not rows:
-        return False
+        return _Indexed()
     vectors = [vector(message_text(*row[2:])) for row in rows]
-    numbers = [row[0] for row in rows]
+    numbers = array(row[0] for row in rows)
     db.execute(
-        """
+        r"""
         INSERT INTO message_words (message, session, words, exact, whole)
-        SELECT message, session, words::tsvector, exact, whole
-        FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::bool[], %s::bool[])
+        SELECT message, session, coalesce(words, '')::tsvector, exact, whole
+        FROM unnest(%s::bigint[], %s::bigint[], string_to_array(%s, E'\n'), %s::bool[], %s::bool[])
             AS g (message, session, words, exact, whole)
         ON CONFLICT (message) DO UPDATE
             SET words = excluded.words, exact = excluded.exact, whole = excluded.whole
         """,
         (
             numbers,
-            [row[1] for row in rows],
-            [each.text for each in vectors],
-            [each.exact for each in vectors],
-            [each.whole for each in vectors],
+            array(row[1] for row in rows),
+            # A line for each: as a list it would take longer to write than to index.
+            "\n".join(each.text for each in vectors),
+            array(each.exact for each in vectors),
+            array(each.whole for each in vectors),
         ),
     )
-    _learn(db, sorted({word for each in vectors for word in each.words}))
+    new = {word for each in vectors for word in each.words if word not in known}
+    _learn(db, sorted(new))
     db.execute("DELETE FROM unindexed WHERE message = ANY(%s::bigint[])", (numbers,))
-    return len(rows) == _MOST_AT_ONCE
+    return _Indexed(words=new, is_more=len(rows) == _MOST_AT_ONCE)
 
 
 def _learn(db: Db, words: Sequence[str]) -> None:
     """Words that the vocabulary does not have yet. In order: what another transaction is adding is
     waited for."""
+    if not words:
+        return
     db.execute(
         """
         INSERT INTO vocabulary (word, parts)
         SELECT w, ARRAY(
             SELECT DISTINCT substr(w, i, 3) FROM generate_series(1, length(w) - 2) AS i)
-        FROM unnest(%s::text[]) AS w
+        FROM unnest(string_to_array(%s, ' ')) AS w
         WHERE NOT EXISTS (SELECT 1 FROM vocabulary v WHERE v.word = w)
         ORDER BY w ON CONFLICT DO NOTHING
         """,
-        (list(words),),
+        (" ".join(words),),
     )

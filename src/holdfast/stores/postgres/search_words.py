@@ -7,8 +7,10 @@ none of them knows a script without spaces.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from holdfast.stores.sessions.indexed_text import is_word, spaced
 from holdfast.stores.sessions.query import Either, Query, Term
@@ -22,6 +24,8 @@ _MOST_PLACES = 255
 _LAST_PLACE = 16_382
 #: It refuses a vector of a megabyte.
 _MOST_BYTES = 700_000
+#: A text of so many words is well within all that.
+_USUAL = 800
 
 #: What becomes of each character: itself folded, nothing, or a space between words.
 _CUT: dict[int, str] = {
@@ -31,11 +35,15 @@ _CUT: dict[int, str] = {
 
 def words(text: str) -> list[str]:
     """The words of a text, in order."""
+    if text.isascii():
+        found = text.translate(_CUT).split()
+        if max(map(len, found), default=0) <= LONGEST:
+            return found
+        return [word[:LONGEST] for word in found]
     text = spaced(text)
-    if not text.isascii():
-        unknown = {c for c in set(text) if ord(c) not in _CUT}
-        if unknown:
-            _CUT.update(_cuts(unknown))
+    unknown = {c for c in set(text) if ord(c) not in _CUT}
+    if unknown:
+        _CUT.update(_cuts(unknown))
     return [word[:LONGEST] for word in text.translate(_CUT).split(" ") if word]
 
 
@@ -58,14 +66,20 @@ class Vector:
     """What the index has of a text; `exact` and `whole` are columns of `message_words`."""
 
     text: str
-    words: Sequence[str]
+    words: Collection[str]
     exact: bool
     whole: bool
 
 
 def vector(text: str) -> Vector:
-    places: dict[str, list[int]] = {}
     found = words(text)
+    if text.isascii() and len(found) <= _USUAL:
+        distinct = set(found)
+        if len(found) - len(distinct) < _MOST_PLACES:  # no word is there more often than that
+            # The server sorts, and puts together what is there twice; nothing in it needs quotes.
+            placed = " ".join(map(operator.add, found, _numbered()))
+            return Vector(text=placed, words=distinct, exact=True, whole=True)
+    places: dict[str, list[int]] = {}
     for place, word in enumerate(found, start=1):
         if word in places:
             places[word].append(place)
@@ -80,6 +94,11 @@ def vector(text: str) -> Vector:
         lexemes = [_lexeme(word, where) for word, where in places.items()]
         return Vector(text=" ".join(lexemes), words=list(places), exact=True, whole=True)
     return _cut_short(places, exact=exact)
+
+
+@functools.cache
+def _numbered() -> Sequence[str]:
+    return [f":{place}" for place in range(1, _USUAL + 1)]
 
 
 def _cut_short(places: Mapping[str, Sequence[int]], *, exact: bool) -> Vector:

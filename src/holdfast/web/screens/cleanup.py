@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from holdfast.api.cleanup import plan_trial
+from holdfast.api.configure import plan_several, text_of
 from holdfast.api.home import Home
 from holdfast.api.plan import expect_same
 from holdfast.errors import UsageError
 from holdfast.model.operation import one_run
+from holdfast.model.plan import fingerprint
 from holdfast.value import dataclass
 from holdfast.web.controls import (
     Asked,
@@ -53,6 +56,8 @@ class Planned:
 
     plans: Sequence[tuple[str, str, PlanView]]
     unread: Sequence[tuple[str, str]]
+    #: The fingerprint of config.toml, when something else was tried in one home.
+    config: str = ""
 
     @property
     def count(self) -> int:
@@ -172,6 +177,24 @@ async def apply(site: Site, request: Request) -> Response:
     return await started(site, job)
 
 
+async def keep(site: Site, request: Request) -> Response:
+    """Make what was tried the policy of that home."""
+    form = await site.form(request)
+    asked = read_asked(form.fields)
+    if not asked.home:
+        raise UsageError("A policy is that of one home.", hint="Pick a home first.")
+
+    def run(machine: Machine) -> None:
+        place = machine.place(site.home_of(machine, asked.home))
+        changes = asked.trial(asked.home, place.settings).changes
+        change = plan_several(place, changes)
+        expect_same(form.one("config"), fingerprint(change.before))
+        change.apply()
+
+    await site.change("config set", run)
+    return site.see_other(f"/configuration/{quote(asked.home, safe='')}?set=The+policy")
+
+
 def _asked(request: Request) -> Asked:
     return read_asked(Site.query(request).fields)
 
@@ -216,12 +239,18 @@ def _looked(
 
 def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
     unread: Sequence[tuple[str, str]] = ()
+    config = ""
     if asked.home:
         plans = _plans(site, machine, asked)
+        place = machine.place(plans[0][0])
+        if asked.trial(asked.home, place.settings).changes:
+            config = fingerprint(text_of(place.config_file))
     else:
         plans, unread = _looked(site, machine, asked)
     views = [(site.slug(home), home.label, view_plan(each)) for home, each in plans]
-    return Planned(plans=sorted(views, key=lambda each: -each[2].bytes), unread=unread)
+    return Planned(
+        plans=sorted(views, key=lambda each: -each[2].bytes), unread=unread, config=config
+    )
 
 
 SCREEN = Screen(
@@ -235,5 +264,6 @@ SCREEN = Screen(
         get("/cleanup/plan.json", save),
         get("/cleanup/confirm", confirm),
         post("/cleanup/apply", apply),
+        post("/cleanup/policy", keep),
     ),
 )
