@@ -270,3 +270,38 @@ def test_what_is_cold_can_lie_in_an_object_store(
     assert home.undo(gone.operation).brought_back == len(going)
     assert bench.again().restore_sessions(going).brought_back == len(going)
     assert {each: said(bench.again(), each) for each in going} == before
+
+
+@pytest.mark.parametrize(
+    "bench",
+    ["codex", *(pytest.param(each, marks=pytest.mark.deep) for each in ("copilot", "cline"))],
+    indirect=True,
+)
+def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
+    """An agent, or somebody else, deletes the file and leaves the row: what is left must not take
+    the place of what the vault has, nor take it away."""
+    home, going = bench.home, bench.going()
+    before = {each: said(home, each) for each in going}
+    home.refresh_vault()
+    home = bench.again()
+    files = [home.need_store().transcript(each) for each in going]  # type: ignore[attr-defined]
+    for path in files:
+        path.unlink()
+    for turn in range(3):
+        home = bench.again()
+        assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+        assert {each: said(home, each) for each in going} == before
+        if turn == 0:
+            home.refresh_vault()
+        else:
+            home.turn_vault(False)  # which lets go of what the agent has
+    plan = bench.sample.plan(home)
+    report = plan.apply()  # what is left of them goes into the trash
+    home = bench.again()
+    assert {each: said(home, each) for each in going} == before
+    report.undo()
+    home = bench.again()
+    restored = home.restore_sessions(going)
+    assert restored.brought_back == len(going), restored.outcomes
+    assert all(path.exists() for path in files)
+    assert {each: said(bench.again(), each) for each in going} == before

@@ -150,9 +150,8 @@ class HomeVault:
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
 
-    @staticmethod
-    def _ids(seen: Iterable[Seen]) -> Collection[str]:
-        return {each.unit.id for each in seen}
+    def _ids(self, seen: Iterable[Seen]) -> Collection[str]:
+        return self._vault.whole(seen)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
         """It was turned off: what the agent has needs no second name. What it has not stays."""
@@ -197,7 +196,7 @@ class HomeVault:
     def _is_stale(self, seen: Seen) -> bool:
         """Whether the vault does not have a session as it is. One that cannot be read now stays in
         the vault as it was; one inside another is kept with that; what lies outside is not ours."""
-        if seen.inside or seen.outside or seen.unit.unread:
+        if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
             return False
         entry = self._vault.names.find(seen.unit.id)
         return entry is None or entry.version != seen.version or entry.alone_since is not None
@@ -317,7 +316,7 @@ class HomeVault:
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
         bundle = self._pack(entry.session, self._said(entry), entry.folder)
-        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem), transcript="")
+        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, bundle)
         cold.write()
         self._drop_older(cold)
