@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -68,12 +69,13 @@ def site(
     *,
     clock: Callable[[], float],
     version: str,
+    user_home: Path,
     screens: Sequence[Screen] | None = None,
 ) -> Site:
     return Site(
         desk=desk,
         gate=gate,
-        templates=Templates(version),
+        templates=Templates(version, user_home),
         jobs=Jobs(desk.changed),
         clock=clock,
         screens=SCREENS if screens is None else screens,
@@ -88,7 +90,7 @@ def serve(app: ASGIApp, at: socket.socket) -> None:
         http="h11",
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="critical",  # what a screen cannot do is told on that screen
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,

@@ -88,7 +88,11 @@ def web(
         )
 
     site = server.site(
-        Desk(machine, invocation.clock), gate, clock=invocation.clock, version=__version__
+        Desk(machine, invocation.clock),
+        gate,
+        clock=invocation.clock,
+        version=__version__,
+        user_home=invocation.user_home,
     )
     address = f"http://{_shown(host)}:{chosen}/"
     link = f"{address}?token={gate.keys.link}"
