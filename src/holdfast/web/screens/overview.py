@@ -39,12 +39,21 @@ class Figures:
     def __init__(self) -> None:
         self.last: MachineOverview | None = None
         self._running: Future[MachineOverview] | None = None
+        self._changes = 0
 
     def renewed(self, site: Site) -> Future[MachineOverview]:
-        """A scan: the one that is running, or a new one."""
-        if self._running is None or self._running.done():
+        """A scan: the one that is running, or a new one, also when something was changed since
+        that began."""
+        changes = site.desk.changes
+        if self._running is None or self._running.done() or changes != self._changes:
+            self._changes = changes
             self._running = site.desk.begin(self._look)
         return self._running
+
+    def are_fresh(self, site: Site) -> bool:
+        if self.last is None or self._changes != site.desk.changes:
+            return False
+        return 0 <= site.clock() - self.last.at < _FRESH
 
     def _look(self, machine: Any) -> MachineOverview:
         self.last = machine.overview()
@@ -75,7 +84,7 @@ class Chart:
 
 async def show(site: Site, request: Request) -> Response:
     figures = _figures(site)
-    stale = figures.last is None or not 0 <= site.clock() - figures.last.at < _FRESH
+    stale = not figures.are_fresh(site)
     if stale:
         figures.renewed(site)
     seen = figures.last or await site.read(lambda machine: machine.last_overview())
