@@ -50,6 +50,7 @@ SCRIPTS = (
         "checkpoints",
     ),
     "remotes",
+    "web",
 )
 
 
