@@ -92,7 +92,7 @@ class MetricsSource:
         self._turn = threading.Lock()
         self._grown: dict[Path, tuple[Stamp | None, int, Growth]] = {}
         self._sums: dict[str, tuple[Sequence[Growth], Growth]] = {}
-        self._going_on: dict[Path, tuple[Stamp | None, int]] = {}
+        self._going_on: dict[Path, tuple[Stamp | None, int, int]] = {}
         self._latest: MachineMetrics | None = None
         self.find_homes()
 
@@ -123,7 +123,7 @@ class MetricsSource:
             found = self._found
             for owner, state in found.homes:
                 by_agent.setdefault(owner, []).append(self._growth(state, now))
-                alarms[owner] = alarms.get(owner, 0) + self._alarms(state)
+                alarms[owner] = alarms.get(owner, 0) + self._alarms(state, now)
                 for (what, agent), count in FileTallies(state).read().items():
                     key = what, agent or owner
                     counts[key] = counts.get(key, 0) + count
@@ -149,14 +149,16 @@ class MetricsSource:
                 unreadable=found.unreadable,
             )
 
-    def _alarms(self, state: Path) -> int:
-        """How many go on. A file that cannot be read is complained about once."""
+    def _alarms(self, state: Path, now: float) -> int:
+        """How many go on. That also ends by itself, so a file is read again after a minute; one
+        that cannot be read is complained about no more often."""
         kept = AlarmFile(state)
-        stamp = kept.stamp()
+        stamp, minute = kept.stamp(), int(now // 60)
         known = self._going_on.get(state)
-        if known is None or known[0] != stamp:
-            known = self._going_on[state] = (stamp, sum(each.active for each in kept.read()))
-        return known[1]
+        if known is None or known[:2] != (stamp, minute):
+            going_on = sum(each.active for each in kept.read(now))
+            known = self._going_on[state] = (stamp, minute, going_on)
+        return known[2]
 
     def _together(self, whose: str, growths: Sequence[Growth]) -> Growth:
         """Added up again when one of them is another one."""
