@@ -167,6 +167,11 @@ def write_textfile(path: StrPath, text: bytes) -> None:
     the place is replaced and not followed; another kind of file is refused."""
     place = expanded(path)
     with storage_errors(f"write {place}"):
+        if not place.parent.is_dir():
+            raise UsageError(
+                f"There is no folder {place.parent}, so no file can be written to it.",
+                hint="Create the folder, and see that this user may write to it.",
+            )
         if not place.is_symlink() and place.exists() and not place.is_file():
             raise UsageError(
                 f"{place} is not a file that could be replaced.",

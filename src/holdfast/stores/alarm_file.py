@@ -19,6 +19,8 @@ _FORMAT = 1
 _LARGEST = 1_000_000
 #: How many are kept, and for how long, in seconds.
 _MOST, _LONGEST = 20, 7 * 86_400.0
+#: What nobody has seen growing for so long is over.
+_SILENT = 300.0
 _log = logging.getLogger("holdfast")
 
 
@@ -28,8 +30,9 @@ class AlarmFile:
     def __init__(self, state: Path) -> None:
         self._path = state / "operations" / NAME
 
-    def read(self) -> Sequence[Alarm]:
-        """Those that go on first, then the latest."""
+    def read(self, now: float | None = None) -> Sequence[Alarm]:
+        """Those that go on first, then the latest. `now` tells which of them a watcher left that
+        was killed: it writes down every minute what still grows."""
         try:
             found = [_alarm(each) for each in json.loads(read_file(self._path, _LARGEST))["alarms"]]
         except FileNotFoundError:
@@ -37,6 +40,13 @@ class AlarmFile:
         except (OSError, *NO_RECORD) as error:
             _log.warning("%s cannot be read: %s", self._path, error)
             return ()
+        if now is not None:
+            found = [
+                replace(each, ended_at=each.last_at)
+                if each.active and abs(now - each.last_at) > _SILENT
+                else each
+                for each in found
+            ]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     def note(self, alarms: Iterable[Alarm], now: float) -> None:
