@@ -183,6 +183,9 @@ quietly = { $(1); } >$(VENV)/log 2>&1 </dev/null || { cat $(VENV)/log >&2; exit 
 
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input
 
+# The build tools are the locked ones too, hence no isolation; pip checks that they suffice.
+LOCKED_BUILD := --no-build-isolation --check-build-dependencies
+
 # Sound: finished, made in this place (a copied one still points at the original's source), its
 # interpreter alive, and of the PYTHON asked for, if one was.
 IDENTITY := import pip, sys; print(sys.base_prefix, sys.version)
@@ -217,13 +220,13 @@ $(VENV)/.runtime: $(VENV)/.made
 	@$(call quietly,$(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt)
 	@touch $@
 
-# The build tools are the locked ones too, hence no isolation; pip checks that they suffice.
 $(VENV)/.installed: pyproject.toml src/holdfast/__init__.py $(VENV)/.runtime
 	@echo 'Installing Holdfast'
-	@$(call quietly,$(PIP_INSTALL) --no-deps --no-build-isolation --check-build-dependencies -e .)
+	@$(call quietly,$(PIP_INSTALL) --no-deps $(LOCKED_BUILD) -e .)
 	@touch $@
 
+# Most of what comes with the tools is never imported, so it is compiled when it is.
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo 'Installing the development tools'
-	@$(call quietly,$(PIP_INSTALL) --require-hashes -r requirements/dev.txt)
+	@$(call quietly,$(PIP_INSTALL) --require-hashes --no-compile $(LOCKED_BUILD) -r requirements/dev.txt)
 	@touch $@

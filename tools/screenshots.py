@@ -12,16 +12,27 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.cli.machine import Machine
 from tests.web.browser import browser, serving
-from tests.web.scene import settled
+from tests.web.scene import pictured
 
 FOLDER = Path("docs/images")
 _SIZE = {"width": 1280, "height": 860}
-#: What is shown at each address; `{session}` is one that is worth reading.
+#: How to come to what has no address of its own that is known before: a list, and a link in it.
+_TIMELINE = ("/checkpoints", "main td.mono a")
+_LOOKED_UP = {
+    "{session}": [("/sessions?q=Retry+with", "th.title a")],
+    "{timeline}": [_TIMELINE],
+    "{diff}": [_TIMELINE, ("", "main a.why"), ("", "text=Side by side"), ("", "text=queue.py")],
+}
+#: What is shown at each address.
 SCREENS: Mapping[str, str] = {
     "overview": "/",
     "sessions": "/sessions",
     "search": "/sessions?q=backoff",
     "reading": "{session}",
+    "cleanup": "/cleanup?home=claude-code&sessions.retention_days=60",
+    "checkpoints": "{timeline}",
+    "diff": "{diff}",
+    "usage": "/usage",
 }
 
 
@@ -30,7 +41,7 @@ def _machine() -> Iterator[Machine]:
     with tempfile.TemporaryDirectory(prefix="holdfast-") as root:
         machine = Machine(root=Path(root))
         machine.user.mkdir(mode=0o700)
-        yield settled(machine)
+        yield pictured(machine)
 
 
 def take(folder: Path, wanted: Mapping[str, str], *, size: Mapping[str, int] = _SIZE) -> list[Path]:
@@ -67,7 +78,7 @@ def _in_scheme(
     _settle(page)
     root = link.partition("/?")[0]
     for name, path in wanted.items():
-        page.goto(root + (_session(page, root) if path == "{session}" else path))
+        page.goto(_address(page, root, path))
         _settle(page)
         file = folder / f"web-{name}-{scheme}.png"
         page.screenshot(path=file)
@@ -80,11 +91,14 @@ def _settle(page: Page) -> None:
     page.wait_for_selector("[aria-busy=true]", state="detached")
 
 
-def _session(page: Page, root: str) -> str:
-    """One that is worth reading."""
-    page.goto(f"{root}/sessions?q=Retry+with")
-    _settle(page)
-    return page.locator("th.title a").first.get_attribute("href") or "/sessions"
+def _address(page: Page, root: str, path: str) -> str:
+    """The address of what is only known once somebody looks for it: the first that a list names."""
+    for list_, link in _LOOKED_UP.get(path, ()):
+        page.goto(root + (list_ or page.url.removeprefix(root)))
+        _settle(page)
+        path = page.locator(link).first.get_attribute("href") or "/"
+        page.goto(root + path)
+    return root + path
 
 
 if __name__ == "__main__":

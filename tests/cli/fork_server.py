@@ -1,6 +1,9 @@
 """Holdfast, loaded once: each command is a process of its own that is forked from this one.
 
-    python tests/cli/fork_server.py          takes requests from the socket that is its stdin
+    python tests/cli/fork_server.py [PATH MODULE...]
+
+It takes requests from the socket that is its stdin. With a path and modules below it, it loads
+these too, and runs them like `python -m MODULE`.
 
 A new interpreter takes ten times as long. What the command finds is the same: its own arguments,
 environment, folder, streams and end. `tests/cli/runner.py` asks; it starts a new interpreter where
@@ -19,6 +22,8 @@ import importlib
 import io
 import json
 import os
+import pkgutil
+import runpy
 import selectors
 import socket
 import struct
@@ -33,6 +38,15 @@ from holdfast.cli import main as command
 STATUS = struct.Struct("i")
 MOST = 65_536
 _STREAMS = 3
+#: What needs more than Holdfast does, and few commands need.
+_ON_DEMAND = (
+    "holdfast.__main__",
+    "holdfast.adapters",
+    "holdfast.mcp",
+    "holdfast.metrics",
+    "holdfast.stores.postgres",
+    "holdfast.web",
+)
 _PR_CAPBSET_DROP = 24
 _CAPABILITY_VERSION_3 = 0x20080522
 _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER = 1, 2, 3
@@ -40,9 +54,8 @@ _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER = 1, 2, 3
 
 def main() -> None:
     """Until nobody can ask any more. Each process says its number, and we say how it ended."""
-    _preload()
-    gc.collect()
-    gc.freeze()  # a look for cycles would copy every page that the processes share
+    sys.path[:1] = sys.argv[1:2]
+    preload(*sys.argv[2:])
     asked = socket.socket(fileno=os.dup(0))
     waiting = selectors.DefaultSelector()
     waiting.register(asked, selectors.EVENT_READ)
@@ -72,13 +85,22 @@ def _say(where: int, number: int) -> None:
         os.write(where, STATUS.pack(number))
 
 
-def _preload() -> None:
-    del sys.path[0]
-    app = importlib.import_module("holdfast.cli.app")
-    for lazy in app.COMMANDS.values():
-        importlib.import_module(lazy.module)
-    for name in ("api.home", "api.machine", "cli.console", "cli.take", "homes.holdfast"):
-        importlib.import_module(f"holdfast.{name}")
+def preload(*more: str) -> None:
+    """All of Holdfast, and these modules, so that no process has to load any of it."""
+    _load("holdfast")
+    for name in more:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a look for cycles would copy every page that the processes share
+
+
+def _load(name: str) -> None:
+    """A module with all below it."""
+    if name.startswith(_ON_DEMAND):
+        return
+    loaded = importlib.import_module(name)
+    for each in pkgutil.iter_modules(getattr(loaded, "__path__", ()), f"{name}."):
+        _load(each.name)
 
 
 def _become(request: Any, fds: list[int]) -> NoReturn:
@@ -96,11 +118,15 @@ def _become(request: Any, fds: list[int]) -> NoReturn:
     os.chdir(request["cwd"])
     if request["weak"]:
         weaken()
-    sys.path.insert(0, request["cwd"])
-    sys.argv = ["holdfast", *request["args"]]
+    sys.path[: len(sys.argv[1:2])] = [request["cwd"]]
+    module, sys.argv = request["module"], ["holdfast", *request["args"]]
     _open_streams()
     try:
-        command.main()
+        exec(request["first"], {})  # noqa: S102 - the code of a test
+        if module is None:
+            command.main()
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         _leave(end.code)
     except BaseException:  # noqa: BLE001 - whatever it is, this process ends here

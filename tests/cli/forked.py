@@ -15,13 +15,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.cli.fork_server import MOST, STATUS
 
 _SERVER = Path(__file__).with_name("fork_server.py")
+_ROOT = Path(__file__).parents[2]
+#: What most programs of the tests load.
+_HEAVY = ("tests.crash.home_harness",)
 _CLOCK = {"PYTHONPATH": str(Path(__file__).with_name("set_clock"))}
 #: What an interpreter looks at when it starts: with other values than ours it has to start.
 _AT_START = ("PYTHON", "LC_", "LANG")
@@ -87,11 +90,36 @@ def start(
     cwd: Path | None,
     session: bool = False,
     weak: bool = False,
+    first: str = "",
 ) -> Forked | None:
     """Run `holdfast ARGS` with these three streams; None where only a new interpreter will do.
-    `session`: as the leader of a session of its own. `weak`: where permissions hold for root."""
+    `session`: as the leader of a session of its own. `weak`: where permissions hold for root.
+    `first`: code to run before."""
     if not is_possible() or not _is_usual(env):
         return None
+    told: dict[str, Any] = {
+        "args": args,
+        "env": env,
+        "cwd": cwd,
+        "session": session,
+        "weak": weak,
+        "first": first,
+    }
+    return _asked(_server(), streams, **told)
+
+
+def _asked(
+    server: socket.socket,
+    streams: Sequence[int],
+    *,
+    args: Sequence[str | bytes],
+    env: Mapping[str, str],
+    cwd: Path | None,
+    session: bool = False,
+    weak: bool = False,
+    first: str = "",
+    module: str | None = None,
+) -> Forked | None:
     umask = os.umask(0o077)
     os.umask(umask)
     request = json.dumps(
@@ -102,12 +130,14 @@ def start(
             "session": session,
             "umask": umask,
             "weak": weak,
+            "first": first,
+            "module": module,
         }
     ).encode()
     if len(request) > MOST:
         return None
     told, tells = os.pipe()
-    socket.send_fds(_server(), [request], [*streams, tells])
+    socket.send_fds(server, [request], [*streams, tells])
     os.close(tells)
     return Forked(told)
 
@@ -118,10 +148,33 @@ def run(
     given: bytes,
     *,
     cwd: Path | None,
-    weak: bool,
     patience: float,
+    weak: bool = False,
+    first: str = "",
 ) -> subprocess.CompletedProcess[bytes] | None:
     """The same with pipes, to the end, as `subprocess.run` does it."""
+    return _to_its_end(
+        lambda streams: start(args, env, streams, cwd=cwd, weak=weak, first=first), given, patience
+    )
+
+
+def run_module(module: str, *args: str) -> subprocess.CompletedProcess[bytes]:
+    """`python -m MODULE ARGS` of the tests, at the root of the repository, to its end."""
+    done = None
+    if is_possible():
+        server = _server(_ROOT, *_HEAVY)
+        how: dict[str, Any] = {"args": args, "env": os.environ, "cwd": _ROOT, "module": module}
+        done = _to_its_end(lambda streams: _asked(server, streams, **how), b"", None)
+    # One word more before the arguments: a process with the name of an agent among its first words
+    # would count as that agent, and keep what a running agent writes back.
+    return done or subprocess.run(
+        [sys.executable, "-u", "-m", module, *args], cwd=_ROOT, check=False, capture_output=True
+    )
+
+
+def _to_its_end(
+    begin: Callable[[Sequence[int]], Forked | None], given: bytes, patience: float | None
+) -> subprocess.CompletedProcess[bytes] | None:
     with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
         (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
         for number in (stdin, stdout, stderr):
@@ -129,29 +182,30 @@ def run(
         writer = ours.enter_context(open(into, "wb", buffering=0))  # noqa: PTH123
         for number in (out, err):
             ours.callback(os.close, number)
-        process = start(args, env, (stdin, stdout, stderr), cwd=cwd, weak=weak)
+        process = begin((stdin, stdout, stderr))
         if process is None:
             return None
         theirs.close()
         try:
-            said = _talk(writer, given, (out, err), time.monotonic() + patience)
-            return subprocess.CompletedProcess(args, process.wait(patience), *said)
+            said = _talk(writer, given, (out, err), patience)
+            return subprocess.CompletedProcess((), process.wait(patience), *said)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
 
 
 def _talk(
-    writer: io.FileIO, given: bytes, readers: Sequence[int], deadline: float
+    writer: io.FileIO, given: bytes, readers: Sequence[int], patience: float | None
 ) -> Sequence[bytes]:
     """Write all that is given, and read all that is said."""
     said = dict.fromkeys(readers, b"")
+    until = None if patience is None else time.monotonic() + patience
     with selectors.DefaultSelector() as waiting:
         for number in readers:
             waiting.register(number, selectors.EVENT_READ)
         waiting.register(writer, selectors.EVENT_WRITE)
         while waiting.get_map():
-            ready = waiting.select(deadline - time.monotonic())
+            ready = waiting.select(None if until is None else until - time.monotonic())
             if not ready:
                 raise subprocess.TimeoutExpired("holdfast", 0, *said.values())
             for key, _ in ready:
@@ -193,13 +247,15 @@ def _is_usual(env: Mapping[str, str]) -> bool:
 
 
 @functools.cache
-def _server() -> socket.socket:
+def _server(*loads: str | Path) -> socket.socket:
+    """One for commands, or one for the modules that it loads."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    path = {"PATH": os.environ.get("PATH", os.defpath)}
     process = subprocess.Popen(
-        [sys.executable, str(_SERVER)],
+        [sys.executable, str(_SERVER), *map(str, loads)],
         stdin=theirs.fileno(),
         stdout=subprocess.DEVNULL,
-        env={"PATH": os.environ.get("PATH", os.defpath)} | environment_at_start() | _CLOCK,
+        env=os.environ if loads else path | environment_at_start() | _CLOCK,
     )
     theirs.close()
     atexit.register(process.wait)

@@ -16,8 +16,8 @@ from tests.cli.runner import Result
 #: What a process finds: its environment, folder, mask, signals, rights, open files and limits.
 _LOOK = (
     "env | grep -v HOLDFAST_SESSION | sort; pwd; umask; ulimit -a; ls /proc/self/fd;"
-    "grep -E 'Sig|Cap|NoNewPrivs' /proc/self/status; test -t 0 -o -t 1 -o -t 2 && echo terminal;"
-    "cat"
+    "grep -E 'Sig(Blk|Ign|Cgt)|Cap|NoNewPrivs' /proc/self/status;"
+    "test -t 0 -o -t 1 -o -t 2 && echo terminal; cat"
 )
 pytestmark = pytest.mark.skipif(not forked.is_possible(), reason="only new interpreters here")
 

@@ -35,8 +35,10 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.homes.home import Home
 from holdfast.metrics import server
 from holdfast.metrics.exposition import exposed, families
+from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Growth, HomeFigures, Point, Tally
 from holdfast.policy.rules import DAY
+from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.tally import FileTallies
 from tests.builders import NOW
@@ -82,7 +84,7 @@ def everything() -> MachineMetrics:
     )
     return MachineMetrics(
         at=NOW,
-        agents=(AgentMetrics(agent="codex", homes=2, looked_at=2, growth=grown),),
+        agents=(AgentMetrics(agent="codex", homes=2, looked_at=2, growth=grown, alarms=1),),
         counts=tuple(Count(what=each, agent="codex", count=4) for each in Tally),
         together=grown,
         unreadable=1,
@@ -98,12 +100,6 @@ def samples(known: MachineMetrics) -> dict[str, float]:
         for family in families(known)
         for each in family.samples
     }
-
-
-def text_of(known: MachineMetrics) -> str:
-    source = mock.create_autospec(MetricsSource, instance=True)
-    source.read.return_value = known
-    return exposed(source).decode()
 
 
 # --- What they say --------------------------------------------------------------------------------
@@ -132,6 +128,7 @@ def test_every_figure_has_its_metric() -> None:
         "holdfast_guard_refusals_total agent=codex": 4,
         "holdfast_hook_failures_total agent=codex": 4,
         "holdfast_growth_alarms_total agent=codex": 4,
+        "holdfast_growth_alarms_active agent=codex": 1,
     }.items() <= found.items()
 
 
@@ -153,6 +150,7 @@ def test_what_is_not_known_is_not_said() -> None:
         "holdfast_guard_refusals_total agent=codex",
         "holdfast_hook_failures_total agent=codex",
         "holdfast_growth_alarms_total agent=codex",
+        "holdfast_growth_alarms_active agent=codex",
     }
 
 
@@ -161,7 +159,7 @@ def test_promtool_finds_nothing_wrong() -> None:
     for known in (everything(), MachineMetrics(at=NOW, agents=(), counts=(), together=Growth())):
         ran = subprocess.run(
             ["promtool", "check", "metrics"],
-            input=text_of(known),
+            input=exposed(known).decode(),
             text=True,
             capture_output=True,
             check=False,
@@ -215,14 +213,30 @@ def a_source(*homes: tuple[str, Path], now: float = NOW) -> MetricsSource:
     return MetricsSource(lambda: FoundHomes(homes=homes), clock=lambda: now)
 
 
+def an_alarm(path: str, *, ended: float | None) -> Alarm:
+    return Alarm(
+        home="",
+        path=path,
+        folder=False,
+        first_at=NOW,
+        last_at=NOW,
+        ended_at=ended,
+        bytes=1,
+        bytes_per_minute=1,
+        writers=(),
+    )
+
+
 def test_homes_of_one_agent_are_one_line(tmp_path: Path) -> None:
     one, other, hooks = tmp_path / "one", tmp_path / "other", tmp_path / "hooks"
     FiguresFile(one).add(HomeFigures(at=NOW - 5, bytes=3, maintained_at=NOW, maintenance_ok=True))
     FiguresFile(other).add(
         HomeFigures(at=NOW - 9, bytes=4, maintained_at=NOW - 9, maintenance_ok=False)
     )
+    hooks.mkdir()
     FileTallies(hooks).add(Tally.REFUSALS, "codex")
     FileTallies(one).add(Tally.ALARMS)
+    AlarmFile(one).note([an_alarm("log", ended=None), an_alarm("old", ended=NOW)], NOW)
     found = samples(a_source(("codex", one), ("codex", other), ("holdfast", hooks)).read())
     assert found["holdfast_home_bytes agent=codex kind=other"] == 7
     assert found["holdfast_figures_age_seconds agent=codex"] == 9
@@ -231,6 +245,7 @@ def test_homes_of_one_agent_are_one_line(tmp_path: Path) -> None:
     assert found["holdfast_guard_refusals_total agent=codex"] == 1
     assert found["holdfast_guard_refusals_total agent=holdfast"] == 0
     assert found["holdfast_growth_alarms_total agent=codex"] == 1
+    assert found["holdfast_growth_alarms_active agent=codex"] == 1
 
 
 def test_what_was_read_holds_until_the_file_changes(tmp_path: Path) -> None:
@@ -241,6 +256,21 @@ def test_what_was_read_holds_until_the_file_changes(tmp_path: Path) -> None:
         assert samples(source.read())["holdfast_home_bytes agent=codex kind=other"] == 1
     FiguresFile(tmp_path).add(HomeFigures(at=NOW - 8, bytes=2))
     assert samples(source.read())["holdfast_home_bytes agent=codex kind=other"] == 2
+
+
+def test_a_scrape_reads_no_file_and_knows_how_old_it_all_is(tmp_path: Path) -> None:
+    """A disk that hangs must not hold up Prometheus."""
+    FiguresFile(tmp_path).add(HomeFigures(at=NOW - 9, bytes=1))
+    clock = mock.Mock(return_value=NOW)
+    source = MetricsSource(lambda: FoundHomes(homes=[("codex", tmp_path)]), clock=clock)
+    source.refresh()
+    clock.return_value = NOW + 60
+    with mock.patch("os.scandir", side_effect=AssertionError), mock.patch.object(Path, "stat"):
+        found = samples(source.latest())
+    assert found["holdfast_figures_age_seconds agent=codex"] == 69
+    FileTallies(tmp_path).add(Tally.REFUSALS, "codex")
+    source.refresh()
+    assert samples(source.latest())["holdfast_guard_refusals_total agent=codex"] == 1
 
 
 def test_a_scrape_opens_no_home_and_scans_nothing(used: Machine) -> None:
@@ -360,6 +390,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
     os.mkfifo(place) if kind == "pipe" else place.mkdir()
     with pytest.raises(UsageError, match="not a file that could be replaced"):
         write_textfile(place, b"metrics")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        write_textfile(tmp_path / "none" / "holdfast.prom", b"metrics")
 
 
 def test_a_write_that_fails_leaves_the_old_one(tmp_path: Path) -> None:

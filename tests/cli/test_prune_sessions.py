@@ -684,7 +684,7 @@ def _stored(machine: Machine) -> int:
 
 @pytest.fixture
 def many(machine: Machine) -> Machine:
-    lines = (a_line(f"s{n}", at=ago(100), messages=20, size=400) for n in range(1_500))
+    lines = (a_line(f"s{n}", at=ago(100), messages=5, size=400) for n in range(1_500))
     bring_in(machine.home, lines, now=time.time())
     bring_in(machine.home, [a_line("young", at=ago(1))], now=time.time())
     return machine
@@ -717,6 +717,7 @@ def test_an_interrupted_prune_says_so_and_the_next_one_finishes(many: Machine) -
     check_whole(many.home)
 
 
+@pytest.mark.deep  # crash/test_home_kill.py kills prunes in every run
 def test_a_killed_prune_is_settled_by_the_next_run(many: Machine) -> None:
     keep = shutil.copytree(many.home, many.root / "copy")
     process = subprocess.Popen(

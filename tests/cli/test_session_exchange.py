@@ -106,7 +106,7 @@ def test_a_place_that_does_not_exist(stored_once: Machine) -> None:
 
 def test_ctrl_c_leaves_the_older_export(machine: Machine) -> None:
     """The first asks it to stop between two sessions; half an export replaces nothing."""
-    text = "a long day of work " * 20_000
+    text = "a long day of work " * 5_000
     take_in(machine, "".join(line(f"20260101_000000_{n:06x}", text) for n in range(60)))
     target = machine.root / "out.jsonl"
     target.write_text("older")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from holdfast.api.sessions import open_sessions
+from holdfast.errors import BusyError, HoldfastError, StorageError
+from holdfast.homes import session_mover
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationAction, OperationState, Removal
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
+from holdfast.model.stored_session import Found
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY
@@ -24,6 +27,7 @@ from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
+from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
 from tests.stored import file_of, remove_rows
@@ -121,6 +125,45 @@ def test_undo_is_identity(home: HoldfastHome, ids: tuple[str, ...]) -> None:
 @pytest.mark.deep
 def test_undo_of_long_sessions_is_identity(tmp_path: Path) -> None:
     check_undo(a_home(tmp_path, 300), "middle", "root")
+
+
+def test_a_run_of_several_transactions_is_undone_as_one(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_mover, "AT_ONCE", 1)
+    check_undo(home, "leaf", "root")
+
+
+@pytest.mark.parametrize("error", [StorageError("The disk is full."), BusyError("It is busy.")])
+def test_what_went_before_an_error_comes_back_and_the_rest_stays(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, error: HoldfastError
+) -> None:
+    """The sessions of a bundle leave in several transactions, and the second one fails."""
+    monkeypatch.setattr(session_mover, "AT_ONCE", 1)
+    before = everything(home)
+    real = SqliteEngine.delete
+    done: list[Found] = []
+
+    def delete(engine: SqliteEngine, going: Sequence[Found]) -> None:
+        if done:
+            raise error
+        real(engine, going)
+        done.extend(going)
+
+    monkeypatch.setattr(SqliteEngine, "delete", delete)
+    try:
+        report = remove(home, "leaf", "middle")
+        assert (report.removed, report.failed) == (1, 1)
+    except BusyError:
+        settle_if_needed(home, clock=clock)
+    tally.injected()
+    [gone] = [each.id for each in done]
+    assert everything(home).keys() == before.keys() - {gone}
+    monkeypatch.undo()
+    undo_latest(home, clock=clock)
+    assert everything(home) == before
+    assert not list(home.root.rglob("*.sessions.db"))
+    tally.verified()
 
 
 def check_undo(home: HoldfastHome, *ids: str) -> None:

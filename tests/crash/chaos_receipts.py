@@ -32,7 +32,7 @@ class Receipts:
 def receipts(home: Path) -> Receipts:
     found = Receipts()
     records: dict[str, journal.FileRecord] = {}
-    for path in sorted(home.glob("operations/*.jsonl"), key=lambda path: int(path.stem)):
+    for path in sorted(home.glob("operations/[0-9]*.jsonl"), key=lambda path: int(path.stem)):
         record = journal.read(path, records)
         if record is None:
             continue

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import tally
+from tests.cli.forked import run_module
 
 ROOT = Path(__file__).parents[2]
 #: Fewer kills than this mean that the harness no longer reaches into the operation.
@@ -19,16 +18,8 @@ FEWEST_KILLS = 20
 
 
 def harness(*arguments: str, module: str) -> dict[str, int]:
-    # One word more before the arguments: a process with the name of an agent among its first words
-    # would count as that agent, and keep what a running agent writes back.
-    done = subprocess.run(
-        [sys.executable, "-u", "-m", f"tests.crash.{module}", *arguments],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_module(f"tests.crash.{module}", *arguments)
+    assert done.returncode == 0, done.stderr.decode()
     counts: dict[str, int] = json.loads(done.stdout)
     tally.injected(counts["kills"])
     tally.verified(counts["states"])

@@ -25,6 +25,7 @@ FLAGS = (
     "checkpoints.delete_orphans",
     "checkpoints.auto_prune",
     "checkpoints.hash_all",
+    "vault.enabled",
     "hooks.checkpoints",
     "hooks.helper",
 )

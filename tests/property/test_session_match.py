@@ -82,6 +82,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "agent_archived": st.booleans(),
     "active_before": TIMES,
     "active_after": TIMES,
+    "vaulted": st.sampled_from((None, True, False)),
     "started_before": TIMES,
     "started_after": TIMES,
     "min_messages": COUNTS,

@@ -177,7 +177,7 @@ def test_a_sound_seal_does_not_excuse_a_wrong_field(
     assert refused.message == message
 
 
-_ACTIONS = "one of keep, remove, archive, end, reclaim, roll_back, rename, pin, rewrite"
+_ACTIONS = "one of keep, remove, archive, end, reclaim, roll_back, rename, pin, rewrite, restore"
 
 
 @pytest.mark.parametrize(

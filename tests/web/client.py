@@ -70,7 +70,7 @@ class Web:
             read_only=read_only,
         )
         self.site: Site = server.site(
-            Desk(homes, time.time), self.gate, clock=time.time, version="0"
+            Desk(homes, time.time), self.gate, clock=time.time, version="0", user_home=machine.user
         )
         self.client = TestClient(
             server.application(self.site), base_url=ORIGIN, follow_redirects=False

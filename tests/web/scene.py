@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import open as open_home
-from holdfast.cli.demo_home import MEMORABLE_ID
+from holdfast.cli.demo_home import MEMORABLE_ID, build
 from holdfast.model.figures import HomeFigures
 from holdfast.stores.figures_file import FiguresFile
 from tests.cli.agents import settle
@@ -64,6 +65,35 @@ def settled(machine: Machine, *, sessions: int = 60) -> Machine:
     return machine
 
 
+def pictured(machine: Machine) -> Machine:
+    """The same for pictures: more sessions, none of a laboratory, and projects with names."""
+    build(machine.home, time.time())
+    settle(machine, "codex", "gemini", "hermes", "opencode")
+    for folder in (".codex", ".gemini", ".hermes", ".local/share/opencode"):
+        for path in (machine.user / folder).rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                _name_projects(path)
+    (machine.user / ".claude/sessions").mkdir(parents=True)
+    (machine.user / ".claude/settings.json").write_text("{}")
+    chance = random.Random(7)
+    for number in range(160):
+        _claude(machine.user, chance, number)
+    _grown(machine.user / ".claude/.holdfast", chance)
+    with_project(machine)
+    return machine
+
+
+def _name_projects(path: Path) -> None:
+    """The recordings have no names of projects. Those of the same length leave databases whole."""
+    status, content = path.stat(), path.read_bytes()
+    named = content
+    for name in (b"storage-engine", b"ledger-import", b"shop-backend", b"data-import"):
+        named = re.sub(rb"(?<!w)w{%d}(?!w)" % len(name), name, named)
+    if named != content:
+        path.write_bytes(named)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def _grown(state: Path, chance: random.Random) -> None:
     """Four weeks in which it became more and more."""
     kept, size, now = FiguresFile(state), 1_100_000, time.time()
@@ -77,12 +107,13 @@ def _claude(user: Path, chance: random.Random, number: int) -> None:
     project = _PROJECTS[min(int(chance.expovariate(0.7)), len(_PROJECTS) - 1)]
     folder = f"/home/ada/src/{project}"
     days = 0.05 + 180 * chance.random() ** 2
-    began = time.time() - days * _DAY
+    turns = 1 + int(chance.expovariate(0.06))
+    began = time.time() - days * _DAY - 120 * (turns + 2)
     name = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     path = user / ".claude/projects" / folder.replace("/", "-") / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     title, task = _TASKS[number % len(_TASKS)]
-    lines = [*_said(chance, name, folder, began, task, turns=1 + int(chance.expovariate(0.06)))]
+    lines = [*_said(chance, name, folder, began, task, turns=turns)]
     lines.append({"type": "ai-title", "sessionId": name, "aiTitle": title})
     path.write_text("".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines))
     ended = began + 40 * len(lines)

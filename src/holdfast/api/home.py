@@ -52,7 +52,7 @@ from holdfast.policy.growth import growth
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, Progress
-from holdfast.services.doctor import Diagnosis, examine, mend
+from holdfast.services.doctor import Diagnosis, examine, mend, neglected
 from holdfast.services.figures import look
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
@@ -284,7 +284,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         else:
             home, settings = self._place.to_examine()
             found = examine(home, progress=progress or Silent())
-            findings = (settings, *found.findings)
+            findings = (settings, *found.findings, *neglected(home, self._place.clock()))
         return Diagnosis(
             findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
         )

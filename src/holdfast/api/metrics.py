@@ -14,11 +14,13 @@ from holdfast.model.figures import Growth, Tally
 from holdfast.model.json_value import JsonValue
 from holdfast.policy.growth import growth, together
 from holdfast.ports import Clock
+from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
-from holdfast.stores.files import replace, storage_errors
+from holdfast.stores.files import replace as write_whole
+from holdfast.stores.files import storage_errors
 from holdfast.stores.line_file import Stamp
 from holdfast.stores.tally import FileTallies
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: What Prometheus runs as must be able to read a file of metrics.
 _FOR_ALL = 0o644
@@ -26,12 +28,14 @@ _FOR_ALL = 0o644
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMetrics(JsonValue):
-    """All homes of one agent: how many there are, and of how many there are figures."""
+    """All homes of one agent: how many there are, and of how many there are figures. `alarms` are
+    files and folders that grow too fast right now."""
 
     agent: str
     homes: int
     looked_at: int
     growth: Growth
+    alarms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,26 @@ class MetricsSource:
         self._clock = clock
         self._turn = threading.Lock()
         self._grown: dict[Path, tuple[Stamp | None, int, Growth]] = {}
+        self._sums: dict[str, tuple[Sequence[Growth], Growth]] = {}
+        self._latest: MachineMetrics | None = None
         self.find_homes()
 
     def find_homes(self) -> None:
         """Look for homes: there are new ones from time to time."""
         self._found = self._find()
+
+    def latest(self) -> MachineMetrics:
+        """What `refresh` read last, as old as it is now. For a scrape, which then waits for no
+        disk."""
+        known = self._latest
+        if known is None:
+            known = self.refresh()
+        return replace(known, at=self._clock())
+
+    def refresh(self) -> MachineMetrics:
+        """Read again what changed."""
+        self._latest = self.read()
+        return self._latest
 
     def read(self) -> MachineMetrics:
         """A few small files at most, and none that did not change."""
@@ -95,9 +114,12 @@ class MetricsSource:
             now = self._clock()
             by_agent: dict[str, list[Growth]] = {}
             counts: dict[tuple[Tally, str], int] = {}
+            alarms: dict[str, int] = {}
             found = self._found
             for owner, state in found.homes:
                 by_agent.setdefault(owner, []).append(self._growth(state, now))
+                going_on = sum(each.active for each in AlarmFile(state).read())
+                alarms[owner] = alarms.get(owner, 0) + going_on
                 for (what, agent), count in FileTallies(state).read().items():
                     key = what, agent or owner
                     counts[key] = counts.get(key, 0) + count
@@ -108,7 +130,8 @@ class MetricsSource:
                         agent=agent,
                         homes=len(growths),
                         looked_at=sum(each.latest is not None for each in growths),
-                        growth=together(growths, now),
+                        growth=self._together(agent, growths, now),
+                        alarms=alarms[agent],
                     )
                     for agent, growths in sorted(by_agent.items())
                 ),
@@ -116,9 +139,18 @@ class MetricsSource:
                     Count(what=what, agent=agent, count=count)
                     for (what, agent), count in sorted(counts.items())
                 ),
-                together=together([each for all_of in by_agent.values() for each in all_of], now),
+                together=self._together(
+                    "", [each for all_of in by_agent.values() for each in all_of], now
+                ),
                 unreadable=found.unreadable,
             )
+
+    def _together(self, whose: str, growths: Sequence[Growth], now: float) -> Growth:
+        """Added up again when one of them is another one."""
+        known = self._sums.get(whose)
+        if known is None or [*map(id, known[0])] != [*map(id, growths)]:
+            known = self._sums[whose] = (growths, together(growths, now))
+        return known[1]
 
     def _growth(self, state: Path, now: float) -> Growth:
         """Between two looks nothing changes but which days count."""
@@ -135,9 +167,14 @@ def write_textfile(path: StrPath, text: bytes) -> None:
     the place is replaced and not followed; another kind of file is refused."""
     place = expanded(path)
     with storage_errors(f"write {place}"):
+        if not place.parent.is_dir():
+            raise UsageError(
+                f"There is no folder {place.parent}, so no file can be written to it.",
+                hint="Create the folder, and see that this user may write to it.",
+            )
         if not place.is_symlink() and place.exists() and not place.is_file():
             raise UsageError(
                 f"{place} is not a file that could be replaced.",
                 hint="Name a file in the folder that your collector reads, such as holdfast.prom.",
             )
-        replace(place, text, mode=_FOR_ALL)
+        write_whole(place, text, mode=_FOR_ALL)

@@ -41,6 +41,8 @@ FOLDER = "sessions"
 
 #: A copy has no search index, so it takes less than half of what its sessions do.
 _COPY_PART = 2
+#: Messages that leave a search index in one transaction: that is how long other writers wait.
+AT_ONCE = 200
 #: What the log takes for one run, at most, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
@@ -134,8 +136,15 @@ class SessionMover:
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         found = store.look(_ids(batch))
-        for run in runs(batch, found, self._most):
+        # Without a bundle there is nothing to gain by a longer run.
+        bundled = any(each.item.undoable for each in batch)
+        for run in runs(batch, found, self._most if bundled else self._at_once):
             yield from self._drop_what_fits(store, run, found)
+
+    @property
+    def _at_once(self) -> int:
+        """Messages in one transaction. Only a search index makes them slow to delete."""
+        return AT_ONCE if self._most <= MOST_MESSAGES else self._most
 
     def _drop_what_fits(
         self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
@@ -161,24 +170,36 @@ class SessionMover:
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
         kept_in: Path | None = None
+        obstacles: dict[str, str | None] = {}
+        failure = ""
         try:
             kept_in = self._copy(store, copied, found) if copied else None
             with _full_disk_errors(copied):
-                obstacles = self._delete(store, going)
-        except HoldfastError:
-            if kept_in is not None:
-                # The rows are there: a copy would only confuse.
-                self._folder(store, run[0]).drop(kept_in)
-            self._drop_if_empty(store, run[0])
-            raise
+                for part in runs(going, found, self._at_once):
+                    obstacles |= self._delete(store, part)
+                    store.rest()
+        except HoldfastError as error:
+            if None not in obstacles.values():
+                if kept_in is not None:
+                    # The rows are there: a copy would only confuse.
+                    self._folder(store, run[0]).drop(kept_in)
+                self._drop_if_empty(store, run[0])
+                raise
+            if isinstance(error, BusyError):
+                raise  # the copies stay: the run that settles this one sees what went
+            failure = in_a_word(error)
         folder = self._folder(store, run[0])
-        stayed_there = {name for name, why in obstacles.items() if why}
+        not_reached = {each.item.id for each in going} - obstacles.keys()
+        stayed_there = not_reached | {name for name, why in obstacles.items() if why}
         if kept_in is not None and stayed_there:
             kept_in = folder.without(kept_in, stayed_there)
         gone = [each.item.id for each in copied if each.item.id not in stayed_there]
         in_trash = _shared(folder, kept_in, {name: found[name].bytes for name in gone})
         for each in run:
             name = each.item.id
+            if name in not_reached:
+                yield failed(failure)
+                continue
             why = obstacles[name] if name in obstacles else obstacle(each, found)
             copy = Moved(copied=name in in_trash, bytes=in_trash.get(name, 0))
             yield stayed(why) if why else copy

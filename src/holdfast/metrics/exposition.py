@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -14,7 +14,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from holdfast import __version__
-from holdfast.api.metrics import AgentMetrics, MachineMetrics, MetricsSource
+from holdfast.api.metrics import AgentMetrics, MachineMetrics
 from holdfast.model.figures import HomeFigures, Tally
 
 _DAY = 86_400.0
@@ -34,26 +34,26 @@ _COUNTED = {
 }
 
 
-class HoldfastCollector(Collector):
-    """Asked at each scrape. It reads what the last look left, and looks at nothing itself."""
+class _Collector(Collector):
+    """Asked at each scrape."""
 
-    def __init__(self, source: MetricsSource) -> None:
-        self._source = source
+    def __init__(self, known: Callable[[], MachineMetrics]) -> None:
+        self._known = known
 
     def collect(self) -> Iterator[Metric]:
-        yield from families(self._source.read())
+        yield from families(self._known())
 
 
-def registry_of(source: MetricsSource) -> CollectorRegistry:
+def registry_of(known: Callable[[], MachineMetrics]) -> CollectorRegistry:
     """A registry of its own: figures of this process would say nothing about the machine."""
     registry = CollectorRegistry()
-    registry.register(HoldfastCollector(source))
+    registry.register(_Collector(known))
     return registry
 
 
-def exposed(source: MetricsSource) -> bytes:
+def exposed(known: MachineMetrics) -> bytes:
     """All metrics as text."""
-    return generate_latest(registry_of(source))
+    return generate_latest(registry_of(lambda: known))
 
 
 def families(known: MachineMetrics) -> Iterator[Metric]:
@@ -83,6 +83,11 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
             for each in known.agents
             if each.growth.bytes_per_day is not None
         ),
+    )
+    yield _by_agent(
+        "holdfast_growth_alarms_active",
+        "Files and folders of an agent that grow faster than they may right now.",
+        ((each.agent, each.alarms) for each in known.agents),
     )
     yield from _of_the_disk(known)
     for what, (name, text) in _COUNTED.items():

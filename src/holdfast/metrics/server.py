@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections.abc import Callable
 from typing import Protocol
 
@@ -13,8 +14,10 @@ from holdfast.errors import UsageError
 from holdfast.metrics.exposition import registry_of
 from holdfast.value import dataclass
 
-#: So often it looks for new homes, in seconds. A scrape does not.
-_FIND_EVERY = 60.0
+#: So often it reads what changed, in seconds, and after so many times it looks for new homes. A
+#: scrape does neither.
+_READ_EVERY = 5.0
+_FIND_AFTER = 12
 _HIGHEST_PORT = 65_535
 _LOOPBACK = "127.0.0.1"
 
@@ -65,9 +68,10 @@ def serve(
 ) -> None:
     """Answer scrapes until `stop` is requested. Raises `UsageError` when nobody can listen
     there."""
+    source.refresh()
     try:
         server, thread = start_http_server(
-            where.port, addr=where.host, registry=registry_of(source)
+            where.port, addr=where.host, registry=registry_of(source.latest)
         )
     except OSError as error:
         raise UsageError(
@@ -76,9 +80,13 @@ def serve(
         ) from error
     try:
         on_start(Address(host=where.host, port=server.server_port))
-        while not stop.stop_requested():
-            stop.sleep(_FIND_EVERY)
-            source.find_homes()
+        for number in itertools.count(1):
+            stop.sleep(_READ_EVERY)
+            if stop.stop_requested():
+                break
+            if number % _FIND_AFTER == 0:
+                source.find_homes()
+            source.refresh()
     finally:
         server.shutdown()
         server.server_close()

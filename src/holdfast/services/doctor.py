@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from holdfast.model.checkup import Finding, HookReport, Repair, Severity
 from holdfast.model.item import ARCHIVED
-from holdfast.model.text import format_count
+from holdfast.model.text import format_count, format_duration
+from holdfast.policy.growth import growth
+from holdfast.policy.rules import DAY
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.settle import settle
 from holdfast.value import dataclass
 
 COMMAND = "doctor --repair"
+#: Maintenance is for every day. A machine may be off for a weekend.
+_STALE = 3 * DAY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,21 @@ class Diagnosis:
 
 def examine(home: Home, *, progress: Progress) -> Diagnosis:
     return Diagnosis(findings=tuple(home.checkup().look(progress)))
+
+
+def neglected(home: Home, now: float) -> Iterator[Finding]:
+    """Maintenance that used to run and does not any more is easy to miss: nothing fails."""
+    latest = growth(home.figures.read(), now).latest
+    if latest is not None and now - latest.at > _STALE:
+        ago = format_duration(now - latest.at)
+        yield Finding(
+            check="maintenance",
+            severity=Severity.WARNING,
+            message=f"nobody has looked after this home for {ago}, so the trend in `holdfast "
+            "status` and the metrics are as old",
+            advice="`holdfast maintain --force` runs maintenance now. How to have the system run "
+            "it every day is in the documentation, under Maintenance.",
+        )
 
 
 def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> Repair:

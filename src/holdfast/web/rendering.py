@@ -34,7 +34,10 @@ _ANY_NAME = "surrogateescape"
 
 
 class Templates:
-    def __init__(self, version: str) -> None:
+    """`user_home` is shown as `~`."""
+
+    def __init__(self, version: str, user_home: Path) -> None:
+        below = f"{user_home.resolve()}/"
         self._jinja = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -52,6 +55,7 @@ class Templates:
             "age": format_duration,
             "cost": format_cost,
             "count": format_count,
+            "place": lambda path: _inert(f"{path}".replace(below, "~/", 1)),
             "number": lambda number: f"{number:,}",
             "one_line": one_line,
             "printable": printable,

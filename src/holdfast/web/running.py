@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
+
 from holdfast.api.checkpoints import RestoreReport
 from holdfast.api.plan import HomeReport
 from holdfast.model.checkup import Repair
@@ -16,7 +18,6 @@ from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from holdfast.errors import HoldfastError
     from holdfast.model.checkpoint import NotCaptured
@@ -79,7 +80,9 @@ async def show(site: Site, request: Request) -> Response:
 async def progress(site: Site, request: Request) -> Response:
     """How far it is, for a script that asks again and again."""
     job = _job(site, request)
-    return site.fragment("jobs/_progress.html", status=200 if job.running else 205, job=job)
+    if not job.running:
+        return Response(status_code=204)  # there is a report now: the page is loaded again
+    return site.fragment("jobs/_progress.html", job=job)
 
 
 async def stop(site: Site, request: Request) -> Response:

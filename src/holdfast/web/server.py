@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -68,12 +68,13 @@ def site(
     *,
     clock: Callable[[], float],
     version: str,
+    user_home: Path,
     screens: Sequence[Screen] | None = None,
 ) -> Site:
     return Site(
         desk=desk,
         gate=gate,
-        templates=Templates(version),
+        templates=Templates(version, user_home),
         jobs=Jobs(desk.changed),
         clock=clock,
         screens=SCREENS if screens is None else screens,
@@ -81,21 +82,19 @@ def site(
 
 
 def serve(app: ASGIApp, at: socket.socket) -> None:
-    """Answer until Ctrl-C."""
+    """Answer until Ctrl-C; once it has ended, uvicorn sends itself the signal again."""
     config = uvicorn.Config(
         app,
         loop="asyncio",
         http="h11",
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="critical",  # what a screen cannot do is told on that screen
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    # Ctrl-C is how a server ends. Once it has ended, uvicorn sends itself the signal again.
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[at])
+    uvicorn.Server(config).run(sockets=[at])
 
 
 __all__ = ["Gate", "Keys", "OpenedOnce", "application", "listening", "serve", "site"]

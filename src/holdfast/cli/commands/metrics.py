@@ -16,7 +16,7 @@ from holdfast.cli.streams import write
 from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
-    from holdfast.api.metrics import MetricsSource
+    from holdfast.api.metrics import MachineMetrics, MetricsSource
     from holdfast.metrics.server import Address
 
 _RULES = "alerts.yml"
@@ -83,17 +83,18 @@ def metrics(
     _check_installed()
     from holdfast.metrics.exposition import exposed
 
-    text = exposed(source)
+    known = source.read()
+    text = exposed(known)
     if textfile is None:
         write(text.decode())
-        _say_what_is_missing(source)
+        _say_what_is_missing(known)
         return 0
     from holdfast.api.metrics import write_textfile
 
     write_textfile(textfile, text)
     if invocation.json:
         print_json({"file": textfile, "bytes": len(text)})
-    _say_what_is_missing(source)
+    _say_what_is_missing(known)
     return 0
 
 
@@ -150,9 +151,8 @@ def _print_file(invocation: Invocation, name: str) -> int:
     return 0
 
 
-def _say_what_is_missing(source: MetricsSource) -> None:
+def _say_what_is_missing(known: MachineMetrics) -> None:
     """Somebody who sees no bytes should know why."""
-    known = source.read()
     missing = sum(each.homes - each.looked_at for each in known.agents)
     if missing:
         homes = "1 home" if missing == 1 else f"{missing:,} homes"

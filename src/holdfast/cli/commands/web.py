@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -88,7 +89,11 @@ def web(
         )
 
     site = server.site(
-        Desk(machine, invocation.clock), gate, clock=invocation.clock, version=__version__
+        Desk(machine, invocation.clock),
+        gate,
+        clock=invocation.clock,
+        version=__version__,
+        user_home=invocation.user_home,
     )
     address = f"http://{_shown(host)}:{chosen}/"
     link = f"{address}?token={gate.keys.link}"
@@ -104,10 +109,11 @@ def web(
             "usual address is enough: ssh -L 7877:127.0.0.1:7877 HOST"
         )
     sys.stdout.flush()
-    if not no_open:
-        _open(f"{address}?token={gate.opened.key}")
     try:
-        server.serve(server.application(site), listening)
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            if not no_open and _has_screen():
+                _open(f"{address}?token={gate.opened.key}")
+            server.serve(server.application(site), listening)
     finally:
         site.close()
     return 0
@@ -125,6 +131,12 @@ def _shown(host: str) -> str:
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
+
+
+def _has_screen() -> bool:
+    """Without one, a browser in the terminal would open, over what is printed there."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    return sys.platform != "linux" or any(os.environ.get(each) for each in named)
 
 
 def _open(link: str) -> None:

@@ -30,7 +30,7 @@ _HEIGHT = 40
 _FEWEST_POINTS = 2
 _COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
 #: A tile that is smaller, in percent of the width and of the height, has no room for words.
-_ROOM = (7.0, 14.0)
+_ROOM = (9.0, 14.0)
 
 
 class Figures:

@@ -12,7 +12,7 @@ async function ask() {
     tell("The page has lost its server. What was begun goes on or is settled later.");
     return;
   }
-  if (!answer.ok || answer.status === 205) {
+  if (!answer.ok || answer.status === 204) {
     location.reload();
     return;
   }

@@ -19,11 +19,25 @@ async function show() {
   running?.abort();
   running = new AbortController();
   history.replaceState(null, "", address("/sessions"));
-  if (await put(results, address("/sessions/results"), { signal: running.signal })) {
+  const slow = setTimeout(patience, 1500);
+  const done = await put(results, address("/sessions/results"), { signal: running.signal });
+  clearTimeout(slow);
+  if (done) {
     prepare();
     const found = results.querySelectorAll("tbody tr, .hits > li").length;
     tell(found === 0 ? "Nothing was found." : `${found} on this page.`);
   }
+}
+
+/** The first search in a home reads all that was said there. */
+function patience() {
+  if (!form.elements.q.value || results.querySelector("[data-patience]")) return;
+  const said = document.createElement("p");
+  said.className = "notice";
+  said.dataset.patience = "";
+  said.textContent = "Searching… The first search makes an index of all that was said, once.";
+  results.prepend(said);
+  tell(said.textContent);
 }
 
 form.addEventListener("input", (event) => {
