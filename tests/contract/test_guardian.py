@@ -245,3 +245,10 @@ def test_alarms_are_bounded_and_a_damaged_file_is_none(tmp_path: Path) -> None:
         assert list(file.read()) == []
     file.note([an_alarm("/h/again", now)], now)
     assert [each.path for each in file.read()] == ["/h/again"]
+
+
+def test_an_alarm_of_a_watcher_that_was_killed_is_over_after_a_while(tmp_path: Path) -> None:
+    file = AlarmFile(tmp_path)
+    file.note([an_alarm("/h/f", 1_000.0)], 1_000.0)
+    assert [each.active for each in file.read(1_060.0)] == [True]
+    assert [each.active for each in file.read(2_000.0)] == [False]

@@ -41,6 +41,8 @@ HOLDER = "maintain --watch"
 _HOMES_EVERY = 60.0
 #: How often to look at all homes although nothing is due, and how much of the time that may take.
 _ROUND_EVERY, _TIMES = 3_600.0, 4_000
+#: How often to write down what still grows.
+_NOTE_EVERY = 60.0
 _CONFIG = "config.toml"
 _log = logging.getLogger("holdfast")
 
@@ -121,6 +123,7 @@ class _Watching:
         self._due = self._clock()
         self._round_after = 0.0
         self._found_at = 0.0
+        self._noted_at = 0.0
         self._round: Working | None = None
         self._telling: list[Working] = []
 
@@ -228,6 +231,8 @@ class _Watching:
         except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
             _log.exception("looking at what grows failed")
             return
+        if self._growth.active and self._monotonic() - self._noted_at >= _NOTE_EVERY:
+            self._note(list(self._growth.active.values()))
         if not alarms:
             return
         for alarm in alarms:
@@ -236,6 +241,7 @@ class _Watching:
         self._telling.append(self._work(lambda: _tell(self._machine, alarms, self._stop)))
 
     def _note(self, alarms: Sequence[Alarm]) -> None:
+        self._noted_at = self._monotonic()
         for home, state in self._states.items():
             mine = [each for each in alarms if each.home == str(home)]
             if mine:
