@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shutil
@@ -36,6 +37,7 @@ def _same(mine: dict[str, Any], command: dict[str, Any]) -> None:
         ("sessions.retention_days=150", ("--older-than", "150d"), ""),
         ("sessions.retention_days=0&sessions.keep_last=1", ("--keep-last", "1"), ""),
         ("sessions.max_count=2&trash=never", ("--max-count", "2", "--now"), ""),
+        ("sessions.keep_within=off&sessions.retention_days=150", ("--older-than", "150d"), ""),
         ("sessions.source.cron.retention_days=5", (), "[sessions.source.cron]\nretention_days=5"),
     ],
 )
@@ -169,3 +171,23 @@ def test_a_source_can_have_a_rule_of_its_own_though_no_session_is_stored(machine
         mine = _saved(web, "sessions.source.unknown.retention_days=5")
     gone = [each for each in mine["items"] if each["action"] == "remove"]
     assert [each["source"] for each in gone] == ["unknown"]
+
+
+@pytest.mark.deep  # it waits as long as a command does for a home that is in use
+def test_a_home_that_fails_is_told_beside_what_was_done_in_the_others(used: Machine) -> None:
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
+    with Web(used) as web:
+        agreed = hidden(web.ok("/cleanup/confirm"))
+        (other / "operations").mkdir(mode=0o700, exist_ok=True)
+        with (other / "operations" / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            started = web.post("/cleanup/apply", agreed)
+            job = web.site.jobs.get(started.place.rpartition("/")[2])
+            assert job is not None
+            assert job.wait(30)
+        report = web.ok(started.place)
+    assert "5 removed" in report.words
+    assert 'class="notice error"' in report.text
+    assert len(used.names()) == 2
