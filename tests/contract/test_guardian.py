@@ -95,7 +95,7 @@ def test_every_home_is_looked_after_and_one_that_fails_costs_itself_only(user: P
 
 def test_a_home_that_appears_is_found(user: Path) -> None:
     a_home(user / ".holdfast")
-    nights = Nights(4, {2: lambda: make_claude(user / ".claude")})
+    nights = Nights(7, {2: lambda: make_claude(user / ".claude")})
     done = looked_after(user, nights)
     assert [Path(each.home).name for each in done if each.ran] == [".holdfast", ".claude"]
 
