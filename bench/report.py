@@ -45,11 +45,13 @@ SCRIPTS = (
         "guards",
         "prune",
         "archives",
+        "postgres",
         "hermes",
         "reach",
         "checkpoints",
     ),
     "remotes",
+    "web",
 )
 
 

@@ -8,6 +8,7 @@ close it again. Each does one thing after the other.
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
 from collections.abc import Callable
@@ -87,6 +88,7 @@ class Desk:
                 if kept is not None:
                     kept.close()
                     kept = None
+                    gc.collect()
                 continue
             if job is None:
                 break
@@ -108,6 +110,7 @@ class Desk:
         while (job := jobs.get()) is not None:
             with self.machine("web") as machine:
                 _answer(job[0], machine, job[1])
+            gc.collect()  # a scan leaves much in circles; nobody waits for this thread now
 
 
 class _Kept:
