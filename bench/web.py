@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from plotting import common_options
+from plotting import common_options, save
 from prune import holdfast
 
 _SESSIONS, _QUICK_SESSIONS = 50_000, 400
@@ -261,6 +261,7 @@ def main() -> None:
         print("|---|---:|---:|")
         for line in measure(user, _QUICK_ROUNDS if given.quick else _ROUNDS):
             print(line, flush=True)
+    save(given.json, ())
 
 
 if __name__ == "__main__":

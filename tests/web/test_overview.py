@@ -110,3 +110,13 @@ def test_tiles_fill_the_area_and_keep_their_shares() -> None:
         assert each.y + each.height <= 100.01
     assert not treemap([], aspect=2.0)
     assert not treemap([0.0], aspect=2.0)
+
+
+def test_what_was_done_here_is_on_the_first_screen_at_once(machine: Machine, web: Web) -> None:
+    settle(machine, "holdfast")
+    assert "Nothing has been removed or changed yet" in web.ok("/overview/figures").words
+    assert "data-stale" not in web.ok("/").text
+    assert web.post("/sessions/pin", {"s": "holdfast:20260101_090000_aaaaaa"}).status == 303
+    assert "data-stale" in web.ok("/").text
+    assert "sessions pin" in web.ok("/overview/figures").words
+    assert "data-stale" not in web.ok("/").text

@@ -94,6 +94,12 @@ def test_a_missing_package_is_named_with_how_to_install_it(
     assert "holdfast[" not in said.err
 
 
+def test_one_home_is_chosen_on_the_page(machine: Machine) -> None:
+    said = Inside(machine).run("web", "--home", "codex")
+    assert said.code == 2
+    assert "shows every home" in said.err
+
+
 def test_threads_end_with_the_site(machine: Machine) -> None:
     import threading
 

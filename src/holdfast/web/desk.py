@@ -44,6 +44,8 @@ class Desk:
         self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._stale = threading.Event()
+        #: How often something was changed here: what was seen before counts no longer.
+        self.changes = 0
         self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         for work in (
             self._read_on,
@@ -76,6 +78,7 @@ class Desk:
 
     def changed(self) -> None:
         """Something was changed: look again."""
+        self.changes += 1
         self._stale.set()
 
     def _read_on(self) -> None:
