@@ -154,6 +154,7 @@ class _Watching:
         homes = self._machine.homes
         for home in homes:
             if home.path in self._states:
+                self._configs.setdefault(home.path, None)  # it may have come back
                 continue
             try:
                 self._take(home)
@@ -252,7 +253,7 @@ class _Watching:
         self._noted_at = self._monotonic()
         for home, state in self._states.items():
             mine = [each for each in alarms if each.home == str(home)]
-            if mine:
+            if mine and home.is_dir():  # one that was deleted is not made again
                 AlarmFile(state).note(mine, self._clock())
                 for _ in (each for each in mine if each.active and each.first_at == each.last_at):
                     FileTallies(state).add(Tally.ALARMS)

@@ -14,9 +14,16 @@ from pathlib import Path
 
 from holdfast.model.text import format_bytes
 from holdfast.stores.disk import disk_room
-from holdfast.stores.files import PRIVATE_FILE, link_new, make_private_dir, open_regular, write_all
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    RESERVE,
+    link_new,
+    make_private_dir,
+    open_regular,
+    write_all,
+)
 
-NAME = "reserve"
+NAME = RESERVE
 #: A change needs so much for its journal, its undo copies and the log of a database.
 _NEEDED = 8 * 1024 * 1024
 #: It is set aside again only when the disk has this many times as much free.
