@@ -45,6 +45,7 @@ SCRIPTS = (
         "guards",
         "prune",
         "archives",
+        "postgres",
         "hermes",
         "reach",
         "checkpoints",

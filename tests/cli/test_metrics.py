@@ -474,6 +474,19 @@ def test_a_scrape(served: server.Address) -> None:
         peer.close()
 
 
+def test_what_cannot_be_read_for_a_moment_ends_no_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was known is served on, and its age says so."""
+    FiguresFile(tmp_path).add(HomeFigures(at=NOW - 9, bytes=1))
+    source = a_source(("codex", tmp_path))
+    source.refresh()
+    with mock.patch.object(source, "find_homes", side_effect=StorageError("It is gone.")):
+        server._look(source, for_homes=True)
+    assert "It is gone." in caplog.text
+    assert samples(source.latest())["holdfast_home_bytes agent=codex kind=other"] == 1
+
+
 def test_a_port_that_is_taken_is_named(served: server.Address) -> None:
     with pytest.raises(UsageError, match=f"port {served.port}"):
         server.serve(a_source(), served, Stop(), on_start=lambda _: None)

@@ -14,7 +14,9 @@ from holdfast.api.budget import BudgetKeeper, MachineBudget
 from holdfast.api.machine import AgentHome, Machine
 from holdfast.api.sessions import open_sessions
 from holdfast.config.key import MEGABYTE
+from holdfast.model.item import ARCHIVED, SESSION, TRASH
 from holdfast.model.maintenance import Step
+from tests.contract.agent_homes import make_claude
 from tests.contract.maintained import DAY, configure, ids
 
 MANY, FEW = 100, 10
@@ -176,3 +178,33 @@ def test_a_home_has_a_budget_of_its_own(machine: Budgeted) -> None:
     assert step.removed == len(plan.removals) > 0
     assert len(ids(machine.large)) < MANY
     assert len(ids(machine.small)) == FEW
+
+
+def test_a_budget_counts_what_the_page_says(machine: Budgeted) -> None:
+    """Sessions, their files, trash, log, archive, checkpoints; not what no budget could take."""
+    claude = machine.user / ".claude"
+    config = "[guardian]\nmax_total_size_mb = 100000\nreserve_mb = 1\n"
+    before = machine.weighed(config).bytes
+    make_claude(claude)
+    with holdfast.open(claude) as home:
+        sessions = sum(each.bytes for each in home.scan().items if each.kind == SESSION)
+    with_claude = machine.weighed(config).bytes
+    assert with_claude == before + sessions > before
+    (claude / "debug").mkdir(exist_ok=True)
+    (claude / "debug" / "old.txt").write_bytes(bytes(3 * MEGABYTE))
+    (claude / "settings.json").write_text("{}")
+    machine.machine().set_aside()
+    assert machine.weighed(config).bytes == with_claude
+    with holdfast.open(machine.large) as home:
+        home.plan_delete(sorted(ids(machine.large))[:5]).apply()
+        trash = sum(each.bytes for each in home.scan().trash)
+        assert trash > 0
+        home.plan_archive(sorted(ids(machine.large))[:5]).apply()
+        assert home.scan().archive_bytes > 0
+    counted = machine.machine().plan_budget().bytes
+    machine.set("[guardian]\nmax_total_size_mb = 1\nhigh_percent = 1\nlow_percent = 1\n")
+    kinds = {
+        item.kind for each in machine.machine().plan_budget().homes for item in each.plan.steps
+    }
+    assert {SESSION, ARCHIVED, TRASH} <= kinds
+    assert counted > with_claude / 2

@@ -78,6 +78,7 @@ def test_reading_creates_nothing(tmp_path: Path) -> None:
         pytest.param(b'{"format":1,"at":NaN,"bytes":1}\n', id="not a time"),
         pytest.param(b'{"format":1,"at":1,"bytes":-5}\n', id="less than nothing"),
         pytest.param(b'{"format":1,"at":1,"bytes":' + b"9" * 400 + b"}\n", id="too large"),
+        pytest.param(b'{"format":1,"at":1,"bytes":9007199254740992}\n', id="larger than any disk"),
         pytest.param(b"[" * 100_000 + b"\n", id="too deep"),
         pytest.param(b"[1]\n", id="a list"),
     ],

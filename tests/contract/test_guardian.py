@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -95,7 +96,7 @@ def test_every_home_is_looked_after_and_one_that_fails_costs_itself_only(user: P
 
 def test_a_home_that_appears_is_found(user: Path) -> None:
     a_home(user / ".holdfast")
-    nights = Nights(4, {2: lambda: make_claude(user / ".claude")})
+    nights = Nights(7, {2: lambda: make_claude(user / ".claude")})
     done = looked_after(user, nights)
     assert [Path(each.home).name for each in done if each.ran] == [".holdfast", ".claude"]
 
@@ -140,6 +141,40 @@ def test_what_a_child_breaks_is_tried_again(user: Path) -> None:
     assert done is not None
     assert done.result is not None
     assert len(done.result) == 300_000
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_signal_that_comes_twice_still_lets_the_work_end(tmp_path: Path) -> None:
+    """Ctrl-C reaches parent and child, and the parent passes it on."""
+    heard: list[int] = []
+
+    def usual(number: int, _: object) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+
+    def work() -> bytes:
+        (tmp_path / "begun").touch()
+        while not heard:
+            time.sleep(0.001)
+        time.sleep(0.05)  # in which the second one comes
+        return b"ended"
+
+    before = {each: signal.signal(each, usual) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        child = Child(work)
+        until = time.monotonic() + PATIENCE
+        while not (tmp_path / "begun").exists() and time.monotonic() < until:
+            time.sleep(0.001)
+        child.stop()
+        child.stop()
+        while (done := child.poll()) is None and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        for each, former in before.items():
+            signal.signal(each, former)
+    assert done is not None
+    assert done.result == b"ended"
 
 
 # --- Growth ---------------------------------------------------------------------------------------

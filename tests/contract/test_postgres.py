@@ -22,6 +22,7 @@ from holdfast.errors import ConfigError, HoldfastError, SchemaError, StorageErro
 from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.postgres import address, schema, search_index, search_words
+from holdfast.stores.postgres.database import Result, SyncWire, Values
 from holdfast.stores.postgres.failure import translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -386,6 +387,27 @@ def test_usual_texts_are_indexed_as_all_others(monkeypatch: pytest.MonkeyPatch) 
             ).fetchone() == (True,)
             assert set(one.words) == set(other.words)
             assert (one.exact, one.whole) == (other.exact, other.whole)
+
+
+def test_words_of_a_step_that_was_rolled_back_are_learned_again() -> None:
+    """A process remembers which words the vocabulary has: only those that were committed."""
+
+    class Wire(SyncWire):
+        failing = True
+
+        def execute(self, statement: str, values: Values | None = None) -> Result:
+            if Wire.failing and statement.startswith("DELETE FROM unindexed"):
+                Wire.failing = False
+                raise psycopg.errors.DeadlockDetected("another one was in the way")
+            return super().execute(statement, values)
+
+    with contextlib.closing(PostgresSessionStore(postgres.a_database(), connect=Wire)) as store:
+        store.create(Session(id=ID, source="cli", started_at=NOW, last_active_at=NOW))
+        store.append(ID, [Message("user", "a zebra")], now=NOW)
+        search_index.catch_up_all(store.database)
+        assert not Wire.failing
+        assert store.close_words("zebar") == ["zebra"]
+        assert store.database.known_words == {"a", "zebra"}
 
 
 def test_an_import_and_maintenance_leave_nothing_for_the_index(tmp_path: Path) -> None:

@@ -155,6 +155,10 @@ def test_the_vault_has_its_own_age_and_cap_through_plan_trash_and_undo(bench: Be
     assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)
     bench.now += 6 * day
     home = bench.again()
+    home.pin_sessions(going)
+    home.maintain(force=True)
+    assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)  # a pin protects
+    home.pin_sessions(going, pinned=False)
     result = home.maintain(force=True)
     assert not result.errors
     assert not home.sessions.find(vaulted=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import shutil
@@ -36,6 +37,7 @@ def _same(mine: dict[str, Any], command: dict[str, Any]) -> None:
         ("sessions.retention_days=150", ("--older-than", "150d"), ""),
         ("sessions.retention_days=0&sessions.keep_last=1", ("--keep-last", "1"), ""),
         ("sessions.max_count=2&trash=never", ("--max-count", "2", "--now"), ""),
+        ("sessions.keep_within=off&sessions.retention_days=150", ("--older-than", "150d"), ""),
         ("sessions.source.cron.retention_days=5", (), "[sessions.source.cron]\nretention_days=5"),
     ],
 )
@@ -141,3 +143,51 @@ def test_what_was_tried_becomes_the_policy(used: Machine) -> None:
         assert "The policy was saved" in web.ok(done.place).words
         assert web.post("/cleanup/policy", form).status == 409
         assert file.read_text() == text
+
+
+def test_a_home_without_a_rule_keeps_nobody_from_the_others(used: Machine) -> None:
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]\n[sessions]\nretention_days = 0\n')
+    with Web(used) as web:
+        assert "5 items" in web.ok("/cleanup").words
+        alone = web.get("/cleanup?home=holdfast")
+        assert alone.status == 400
+        assert 'aria-label="The policy to try"' in alone.text
+        agreed = hidden(web.ok("/cleanup/confirm"))
+        shutil.rmtree(other)
+        assert web.post("/cleanup/apply", agreed).status in (400, 409)
+        agreed["agree:holdfast/other"] = "x"
+        assert web.post("/cleanup/apply", agreed).status in (400, 409)
+
+
+def test_a_source_can_have_a_rule_of_its_own_though_no_session_is_stored(machine: Machine) -> None:
+    machine.transcript(days=20, source="<img src=x onerror=alert(1)>")  # which no source may be
+    machine.transcript(days=20, source="cli")
+    with Web(machine) as web:
+        page = web.ok("/cleanup?home=holdfast")
+        assert "<img" not in page.text
+        assert 'name="sessions.source.unknown.retention_days"' in page.text
+        mine = _saved(web, "sessions.source.unknown.retention_days=5")
+    gone = [each for each in mine["items"] if each["action"] == "remove"]
+    assert [each["source"] for each in gone] == ["unknown"]
+
+
+@pytest.mark.deep  # it waits as long as a command does for a home that is in use
+def test_a_home_that_fails_is_told_beside_what_was_done_in_the_others(used: Machine) -> None:
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
+    with Web(used) as web:
+        agreed = hidden(web.ok("/cleanup/confirm"))
+        (other / "operations").mkdir(mode=0o700, exist_ok=True)
+        with (other / "operations" / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            started = web.post("/cleanup/apply", agreed)
+            job = web.site.jobs.get(started.place.rpartition("/")[2])
+            assert job is not None
+            assert job.wait(30)
+        report = web.ok(started.place)
+    assert "5 removed" in report.words
+    assert 'class="notice error"' in report.text
+    assert len(used.names()) == 2

@@ -64,9 +64,11 @@ def tried(settings: Settings, changes: Mapping[str, str]) -> Settings:
     return settings
 
 
-def plan_trial(home: Home, trial: Trial, *, progress: Progress | None = None) -> HomePlan:
-    """What would be removed if config.toml had these settings. Changes neither that nor the
-    home."""
+def plan_trial(
+    home: Home, trial: Trial, *, pack: bool = False, progress: Progress | None = None
+) -> HomePlan:
+    """What would be removed if config.toml had these settings. Changes neither that nor the home;
+    but with `pack`, checkpoints over their cap are packed first, so that fewer have to go."""
     settings = tried(home.settings, trial.changes)
     use_trash = trial.trash is not TrashUse.NEVER
     caps_use_trash = trial.trash is TrashUse.ALWAYS
@@ -86,7 +88,8 @@ def plan_trial(home: Home, trial: Trial, *, progress: Progress | None = None) ->
             )
         case Cleanup.CHECKPOINTS:
             bounds = settings.checkpoint_policy(use_trash=use_trash)
-            return home.checkpoints.plan_policy(replace(bounds, caps_use_trash=caps_use_trash))
+            bounds = replace(bounds, caps_use_trash=caps_use_trash)
+            return home.checkpoints.plan_policy(bounds, pack=pack)
         case Cleanup.ARCHIVE:
             kept = settings.archive_policy(use_trash=use_trash)
             return home.archive.plan_policy(replace(kept, caps_use_trash=caps_use_trash))

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from types import FrameType
 from typing import Protocol
 
 from holdfast.value import dataclass
@@ -72,6 +73,7 @@ def _work(work: Callable[[], bytes], write: int) -> None:
     """In the child. It must never return into the code that its parent runs."""
     code = 1
     try:
+        _hear_once()
         with os.fdopen(write, "wb") as file:
             file.write(work())
         code = 0
@@ -79,6 +81,23 @@ def _work(work: Callable[[], bytes], write: int) -> None:
         _log.exception("a look at the homes failed")
     finally:
         os._exit(code)
+
+
+def _hear_once() -> None:
+    """A signal to the group reaches the child twice: by itself, and from its parent. To whoever
+    handles signals here, a second one means to end at once."""
+    usual = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        handler = usual[signal.Signals(number)]
+        if not heard and callable(handler):
+            heard.append(number)
+            handler(number, frame)
+
+    for each, handler in usual.items():
+        if callable(handler):
+            signal.signal(each, hear)
 
 
 class AtOnce:

@@ -15,9 +15,9 @@ from holdfast.stores.files import replace, storage_errors
 
 _NAME = "holdfast-maintain"
 _WATCH = "holdfast-watch"
-#: What a unit of a user can give up. Protections that need a file system of their own
-#: (ProtectSystem, PrivateTmp) would put it into another user namespace, or fail where there are
-#: none; from there it could not see which processes have a session open, and would touch nothing.
+#: What a unit of a user can give up. Protections that need a view of the file system of their own
+#: (ProtectSystem, PrivateTmp) put it into a user namespace, which not every system allows. They are
+#: left out: from outside that namespace, signs of life may not be readable.
 _HARDENED = """\
 Nice=10
 IOSchedulingClass=idle

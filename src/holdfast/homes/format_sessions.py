@@ -196,6 +196,9 @@ class FormatSessions(ForeignSessions):
         self._forget_lists()
         return self.get(session_id)
 
+    def pinned(self) -> frozenset[str]:
+        return self._pins.read()
+
     def _one(self, session_id: str) -> Seen:
         try:
             return self._units()[session_id]

@@ -32,9 +32,8 @@ from holdfast.ports import (
     Tallies,
     Vault,
 )
-from holdfast.stores.files import Inode
+from holdfast.stores.files import RESERVE, Inode
 from holdfast.stores.operation_log import FileOperationLog
-from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
 

@@ -66,11 +66,6 @@ class Vault:
                 self._cold = folder_archive(self.folder / COLD)
         return self._cold
 
-    def entries(self) -> Iterator[Entry]:
-        for stem in sorted(self.names.stems()):
-            if (entry := self.names.at(stem)) is not None:
-                yield entry
-
     def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
         """Sessions that the home does not have any more. `ids` are those that it has."""
         if not self.exists:
@@ -158,7 +153,6 @@ class Vault:
             bytes=self.bytes_of(entry),
             last_active_at=entry.seen_at if entry.alone_since is None else entry.alone_since,
             version=entry.bundle_sha256 or self._version(session.id),
-            pinned=session.pinned,
         )
 
     def part_of(self, session_id: str) -> FolderPart:

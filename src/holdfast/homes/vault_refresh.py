@@ -84,7 +84,9 @@ class HomeVault:
     # --- What it holds ----------------------------------------------------------------------------
 
     def items(self) -> Sequence[Item]:
-        return self._vault.items(self._ids(self._now()))
+        pinned = self._sessions.pinned()
+        items = self._vault.items(self._ids(self._now()))
+        return [replace(each, pinned=each.session in pinned) for each in items]
 
     def figures(self) -> VaultFigures:
         place = str(self._vault.folder)

@@ -12,6 +12,7 @@ from holdfast.model.alarm import Alarm, Writer
 from holdfast.model.json_value import NO_RECORD
 from holdfast.stores.files import make_private_dir, read_file
 from holdfast.stores.files import replace as write_file
+from holdfast.stores.line_file import Stamp, stamp_of
 from holdfast.value import replace
 
 NAME = "alarms.json"
@@ -29,6 +30,13 @@ class AlarmFile:
 
     def __init__(self, state: Path) -> None:
         self._path = state / "operations" / NAME
+
+    def stamp(self) -> Stamp | None:
+        """Changes whenever the file does; None when there is none, or nobody can look."""
+        try:
+            return stamp_of(self._path)
+        except OSError:
+            return None
 
     def read(self, now: float | None = None) -> Sequence[Alarm]:
         """Those that go on first, then the latest. `now` tells which of them a watcher left that

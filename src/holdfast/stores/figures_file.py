@@ -30,6 +30,8 @@ _KEPT = Rules(keep_last=1, keep_hourly=48, keep_daily=90, keep_weekly=104)
 #: The file is thinned when it has more lines. What `_KEPT` keeps is about half of it.
 _MOST = 500
 _WAIT = 5.0
+#: No disk has so many bytes; and figures of many homes are added.
+_ABSURD = 2**53
 
 
 class FiguresFile:
@@ -73,7 +75,7 @@ class FiguresFile:
             for line in self._file.lines():
                 with contextlib.suppress(*NO_RECORD):
                     said = json.loads(line)
-                    if said["format"] == _FORMAT:
+                    if said["format"] == _FORMAT and max(filter(None, said.values())) < _ABSURD:
                         yield fields_from_json(HomeFigures, said)
         except FileNotFoundError:
             return

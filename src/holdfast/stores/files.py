@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 from holdfast.errors import StorageError
 
+#: The file of what is set aside for a full disk.
+RESERVE = "reserve"
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
 #: The rights of everybody but the owner.

@@ -15,7 +15,6 @@ from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import droppable, view_of
-from holdfast.stores.reserve import give_back_if_full
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
@@ -49,6 +48,8 @@ class FileOperationLog:
 
     @contextlib.contextmanager
     def writing(self, command: str) -> Iterator[FileLogWriter]:
+        from holdfast.stores.reserve import give_back_if_full  # noqa: PLC0415 - no list writes
+
         give_back_if_full(self._folder.parent)  # before the first byte that has to be written
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)

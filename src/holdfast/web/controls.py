@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: What stands before a key that holds for one home only, where all are planned together.
 OF_HOME = ":"
+#: What a person types for a time that is not to count; an empty field leaves it as it is.
+_OFF = "off"
 _TITLES = {
     Cleanup.SESSIONS: "Old sessions",
     Cleanup.SMALL: "Small sessions",
@@ -95,10 +97,11 @@ class Asked:
         wanted: dict[str, str] = {}
         for name, text in self.typed.items():
             of, mark, key = name.partition(OF_HOME)
-            if not mark and text != usual.get(name):
-                wanted.setdefault(name, text)
+            value = "" if text == _OFF else text
+            if not mark and value != usual.get(name):
+                wanted.setdefault(name, value)
             elif mark and of == slug:  # counts more than what is typed for all
-                wanted[key] = text
+                wanted[key] = value
         return Trial(what=self.what, changes=wanted, trash=self.trash)
 
     def query(self, **other: str) -> str:

@@ -32,6 +32,7 @@ async function plan() {
   place.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(`/cleanup/plan?${query}`, { credentials: "same-origin" });
+    if (!answer.ok && answer.status !== 400) throw new Error(String(answer.status));
     const box = document.createElement("template");
     box.innerHTML = await answer.text();
     place.replaceChildren(box.content);
