@@ -51,6 +51,7 @@ SCRIPTS = (
         "checkpoints",
     ),
     "remotes",
+    "web",
 )
 
 

@@ -54,9 +54,8 @@ _DAC_OVERRIDE, _DAC_READ_SEARCH, _FOWNER = 1, 2, 3
 
 def main() -> None:
     """Until nobody can ask any more. Each process says its number, and we say how it ended."""
-    _preload()
-    gc.collect()
-    gc.freeze()  # a look for cycles would copy every page that the processes share
+    sys.path[:1] = sys.argv[1:2]
+    preload(*sys.argv[2:])
     asked = socket.socket(fileno=os.dup(0))
     waiting = selectors.DefaultSelector()
     waiting.register(asked, selectors.EVENT_READ)
@@ -86,15 +85,17 @@ def _say(where: int, number: int) -> None:
         os.write(where, STATUS.pack(number))
 
 
-def _preload() -> None:
-    sys.path[:1] = sys.argv[1:2]
+def preload(*more: str) -> None:
+    """All of Holdfast, and these modules, so that no process has to load any of it."""
     _load("holdfast")
-    for name in sys.argv[2:]:
+    for name in more:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a look for cycles would copy every page that the processes share
 
 
 def _load(name: str) -> None:
-    """A module with all below it, so that no process has to load any."""
+    """A module with all below it."""
     if name.startswith(_ON_DEMAND):
         return
     loaded = importlib.import_module(name)

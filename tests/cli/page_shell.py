@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.cli.fork_server import preload
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = 100
 _PATIENCE = 120.0
@@ -128,12 +130,7 @@ def _answer(answer: object) -> None:
 
 
 def _preload() -> None:
-    """What most commands need, so that no fork loads it again."""
-    app = importlib.import_module("holdfast.cli.app")
-    for lazy in app.COMMANDS.values():
-        importlib.import_module(lazy.module)
-    for name in ("holdfast.api.home", "holdfast.api.machine", "holdfast.cli.console"):
-        importlib.import_module(name)
+    preload()
     # A slow machine shows progress where the page has none.
     vars(importlib.import_module("holdfast.cli.progress"))["_QUIET_SECONDS"] = _PATIENCE
 

@@ -6,13 +6,17 @@ import re
 import shutil
 import sqlite3
 import tarfile
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.cli import show_machine
 from holdfast.errors import UsageError
+from holdfast.model.figures import HomeFigures
+from holdfast.stores.figures_file import FiguresFile
 from tests.cli.agents import settle_all
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -42,6 +46,24 @@ def test_every_home_is_found_as_what_it_is(machine_once: Machine) -> None:
     found = {each["home"]: each["kind"] for each in said["homes"]}
     for agent in RECORDED:
         assert found[str(machine_once.user / agent.folder)] == agent.name
+
+
+@pytest.mark.parametrize("urgent", [False, True], ids=("", "nearly full"))
+def test_status_is_one_screen_with_a_trend(
+    machine: Machine, urgent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each agent keeps its line, and the trend gives way, unless the disk is full before long."""
+    kept = FiguresFile(machine.user / ".codex" / ".holdfast")
+    for day in range(6, 0, -1):
+        kept.add(HomeFigures(at=time.time() - day * 86_400, bytes=day))
+    monkeypatch.setattr(show_machine, "is_urgent", lambda _: urgent)
+    drawn = {"LINES": "24", "TTY_COMPATIBLE": "1"}
+    said = Inside(machine).run("status", columns=80, env=drawn).out
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said).splitlines()
+    assert len(lines) < 24, said
+    alone = sum(any(line.startswith(each.name) for line in lines) for each in RECORDED)
+    assert ("B in 6 days" in said) is urgent, said
+    assert (alone < len(RECORDED)) is urgent, said
 
 
 @pytest.mark.parametrize("aider", [False, True], ids=("", "with projects"))

@@ -7,11 +7,14 @@ import time
 import pytest
 
 from holdfast.cli import show_growth
+from holdfast.model.alarm import Alarm, Writer
 from holdfast.model.figures import Growth, HomeFigures, Point
 from holdfast.model.growth_words import growth_words
 from holdfast.policy.remedy import Freeable, Remedy
 from holdfast.policy.rules import DAY
+from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
+from holdfast.value import replace
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 
@@ -100,3 +103,29 @@ def test_doctor_says_when_nobody_looks_any_more(used: Machine, days: int, stale:
 )
 def test_what_helps_is_chosen_by_bytes(sizes: dict[str, int], best: Remedy | None) -> None:
     assert Freeable(**sizes).best is best
+
+
+def test_status_shows_what_grows_too_fast(machine: Machine) -> None:
+    machine.file(machine.sessions / "sessions.json")
+    path = machine.sessions / "a\x1b[31m.jsonl"
+    now = time.time()
+    alarm = Alarm(
+        home=str(machine.home),
+        path=str(path),
+        folder=False,
+        first_at=now - 20,
+        last_at=now - 10,
+        bytes=5_000_000_000,
+        bytes_per_minute=2e9,
+        writers=(Writer(pid=4711, command="node cli.js"),),
+    )
+    AlarmFile(machine.home).note([alarm, replace(alarm, path="/over", ended_at=now)], now)
+    inside = Inside(machine)
+    shown = inside.ok("status").out
+    assert "grows by 2.0 GB a minute" in shown
+    assert "kill 4711" in shown
+    assert "\x1b[31m" not in shown
+    assert "/over" not in shown
+    document = inside.json("status")
+    assert isinstance(document, dict)
+    assert [each["active"] for each in document["alarms"]] == [True, False]

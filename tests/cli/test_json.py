@@ -19,8 +19,8 @@ _ERROR = {"error"}
 
 #: Command, exit code, fields of its document: on a home in use, with one operation in its log.
 _RUNS: list[tuple[str, int, set[str]]] = [
-    ("", 0, {"homes", "growth", "helps", "failed", "looked_at", "in_projects"}),
-    ("status", 0, {"homes", "growth", "helps", "failed", "looked_at", "in_projects"}),
+    ("", 0, {"homes", "growth", "helps", "failed", "looked_at", "alarms", "in_projects"}),
+    ("status", 0, {"homes", "growth", "helps", "failed", "looked_at", "alarms", "in_projects"}),
     ("sessions prune --dry-run", 0, _PLAN_RUN),
     ("sessions prune", 0, _PLAN_RUN),
     ("sessions prune --older-than 1d", 3, _PLAN_RUN),

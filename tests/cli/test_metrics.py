@@ -392,6 +392,11 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
         write_textfile(place, b"metrics")
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no folder"):
+        write_textfile(tmp_path / "none" / "holdfast.prom", b"metrics")
+
+
 def test_a_write_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.prom"
     path.write_text("old")

@@ -208,7 +208,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         name, _, anchor = target.partition("#")
         other = (page.parent / name).resolve() if name else page
         assert other.exists(), target
-        if anchor:
+        if anchor and other.suffix == ".md":  # that of a picture says in which scheme it is shown
             assert anchor in _anchors(other), target
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
 from holdfast.homes.archive_rows import StoreRows
+from holdfast.homes.hermes.state_db import moves
+from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
@@ -246,6 +250,46 @@ def test_columns_that_nobody_knows_come_back_too(root: Path) -> None:
     deleted(root, FIRST)
     undone(root)
     assert seen(root) == before
+
+
+def test_messages_come_back_by_one_statement(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one, FTS5 would write a segment of its index for each."""
+    before, real = seen(root), moves.insert
+    one_by_one: list[str] = []
+
+    def insert(db: sqlite3.Connection, schema: Schema, table: str, *row: Any) -> None:
+        one_by_one.append(table)
+        real(db, schema, table, *row)
+
+    monkeypatch.setattr(moves, "insert", insert)
+    deleted(root, FIRST, TITLED)
+    undone(root)
+    assert seen(root) == before
+    assert "messages" not in one_by_one
+
+
+def test_messages_whose_numbers_were_taken_get_other_numbers(root: Path) -> None:
+    def said(session_id: str) -> list[tuple[str]]:
+        query = "SELECT content FROM messages WHERE session_id = ? ORDER BY id"
+        with database(root) as db:
+            return db.execute(query, (session_id,)).fetchall()
+
+    before = said(FIRST)
+    with database(root) as db:
+        [number] = db.execute(
+            "SELECT min(id) FROM messages WHERE session_id = ?", (FIRST,)
+        ).fetchone()
+    deleted(root, FIRST)
+    with database(root) as db:  # as in a database that Hermes created again
+        db.execute(
+            "INSERT INTO messages (id, session_id, role, content, timestamp) "
+            "VALUES (?, ?, 'user', 'new here', ?)",
+            (number, PARENT, NOW),
+        )
+    undone(root)
+    assert Counter(said(FIRST)) == Counter(before)
+    assert ("new here",) in said(PARENT)
+    check(root)
 
 
 def test_a_title_that_was_taken_meanwhile_keeps_a_session_in_the_trash(root: Path) -> None:

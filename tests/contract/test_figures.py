@@ -6,13 +6,15 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import holdfast
 from holdfast.api.machine import Machine
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.figures import HomeFigures, Tally
+from holdfast.model.figures import Growth, HomeFigures, Tally
 from holdfast.model.maintenance import Step
 from holdfast.policy.rules import DAY, HOUR
 from holdfast.stores import figures_file
@@ -21,6 +23,7 @@ from holdfast.stores.lock import exclusive
 from holdfast.stores.tally import FileTallies
 from tests.builders import NOW
 from tests.contract.maintained import a_home, step
+from tests.contract.maintained import at as stopped_at
 
 
 def at(moment: float, size: int = 1) -> HomeFigures:
@@ -261,3 +264,35 @@ def test_counting_never_raises(tmp_path: Path) -> None:
     (link / "alarms").symlink_to(tmp_path / "tallies")
     FileTallies(tmp_path / "other").add(Tally.ALARMS)
     assert (tmp_path / "tallies").read_text() == "a file in the place of the folder"
+
+
+# --- A month --------------------------------------------------------------------------------------
+
+
+@pytest.mark.deep
+def test_a_month_of_growth_and_prunes_is_told_as_it_was(tmp_path: Path) -> None:
+    """Thirty days of an agent that leaves more each day, with maintenance that prunes what is older
+    than ten: after that the home grows no more, and both is what the trend says."""
+    root = a_home(tmp_path / "home", "[sessions]\nauto_prune = true\nretention_days = 10\n")
+    chance = Random(1)
+    seen: list[Growth] = []
+    for day in range(30):
+        clock = stopped_at(NOW + day * DAY)
+        with open_sessions(root, clock=clock) as store:
+            for number in range(8):
+                session = store.create(source="cli", id=f"day-{day:02}-{number}")
+                text = chance.randbytes(30_000).hex()  # hardly to be compressed
+                store.append(session.id, holdfast.Message(role="user", content=text))
+                store.end(session.id)
+        assert holdfast.maintain(root, clock=clock, force=True).ok
+        with holdfast.open(root, clock=clock) as home:
+            seen.append(home.growth())
+    young, old = seen[8], seen[-1]
+    assert young.bytes_per_day is not None
+    assert old.bytes_per_day is not None
+    assert 8 * 30_000 * 0.8 < young.bytes_per_day < 8 * 60_000 * 1.5
+    assert abs(old.bytes_per_day) < young.bytes_per_day / 2
+    assert [len(each.points) for each in seen] == [min(day + 1, 28) for day in range(30)]
+    assert all(each.latest is not None and each.latest.maintenance_ok for each in seen)
+    assert old.latest is not None
+    assert old.latest.sessions <= 8 * 11

@@ -95,7 +95,7 @@ def test_every_home_is_looked_after_and_one_that_fails_costs_itself_only(user: P
 
 def test_a_home_that_appears_is_found(user: Path) -> None:
     a_home(user / ".holdfast")
-    nights = Nights(4, {2: lambda: make_claude(user / ".claude")})
+    nights = Nights(7, {2: lambda: make_claude(user / ".claude")})
     done = looked_after(user, nights)
     assert [Path(each.home).name for each in done if each.ran] == [".holdfast", ".claude"]
 
@@ -245,3 +245,10 @@ def test_alarms_are_bounded_and_a_damaged_file_is_none(tmp_path: Path) -> None:
         assert list(file.read()) == []
     file.note([an_alarm("/h/again", now)], now)
     assert [each.path for each in file.read()] == ["/h/again"]
+
+
+def test_an_alarm_of_a_watcher_that_was_killed_is_over_after_a_while(tmp_path: Path) -> None:
+    file = AlarmFile(tmp_path)
+    file.note([an_alarm("/h/f", 1_000.0)], 1_000.0)
+    assert [each.active for each in file.read(1_060.0)] == [True]
+    assert [each.active for each in file.read(2_000.0)] == [False]

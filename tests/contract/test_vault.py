@@ -18,6 +18,7 @@ from holdfast.model.report import Result
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
+from tests.object_servers import CREDENTIALS, an_address, names_at, rclone
 
 _turns = Turns(AGENTS, share=2)
 
@@ -126,6 +127,9 @@ def test_no_byte_counts_twice_and_what_holdfast_prunes_is_not_kept(bench: Bench)
     assert {each.id: each.bytes for each in home.scan().items} == before
     inventory = home.status().inventory
     assert inventory.total_bytes == files_below(bench.root)
+    vault = bench.root / bench.sample.state / "vault"
+    for each in (vault, vault / "names", *(vault / "names").glob("*"), *vault.glob("names/*/*")):
+        assert each.stat().st_mode & 0o777 == 0o700  # what agents said is private
     assert bench.sample.plan(home).apply().removed
     home = bench.again()
     assert not home.sessions.find(vaulted=True)
@@ -151,6 +155,10 @@ def test_the_vault_has_its_own_age_and_cap_through_plan_trash_and_undo(bench: Be
     assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)
     bench.now += 6 * day
     home = bench.again()
+    home.pin_sessions(going)
+    home.maintain(force=True)
+    assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)  # a pin protects
+    home.pin_sessions(going, pinned=False)
     result = home.maintain(force=True)
     assert not result.errors
     assert not home.sessions.find(vaulted=True)
@@ -237,3 +245,67 @@ def test_bad_days_of_the_vault(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
 
 def _no_links(*_: object, **__: object) -> None:
     raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("bench", ["claude-code", "opencode"], indirect=True)
+def test_what_is_cold_can_lie_in_an_object_store(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    place = an_address(rclone().endpoint)
+    archive = f'[archive]\nendpoint = "{place.endpoint}"\nurl = "{place.url}"\n'
+    swept.turn_on(bench.sample, bench.root, f'cold_days = 0\nurl = "{place.url}"\n{archive}')
+    home, going = bench.again(), bench.going()
+    before = {each: said(home, each) for each in going}
+    home.refresh_vault()
+    agent_deletes(bench, going)
+    bench.home.refresh_vault()
+    home = bench.again()
+    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    assert not home.archive.count()  # what the vault has is not archived
+    stored = [each for each in names_at(place.url, place.endpoint) if each.endswith(".tar.zst")]
+    assert len(stored) >= len(going)
+    assert not [*(bench.root / bench.sample.state).rglob("*.tar.zst")]
+    assert {each: said(home, each) for each in going} == before
+    gone = home.delete(going)
+    assert not home.sessions.find(vaulted=True)
+    assert home.undo(gone.operation).brought_back == len(going)
+    assert bench.again().restore_sessions(going).brought_back == len(going)
+    assert {each: said(bench.again(), each) for each in going} == before
+
+
+@pytest.mark.parametrize(
+    "bench",
+    ["codex", *(pytest.param(each, marks=pytest.mark.deep) for each in ("copilot", "cline"))],
+    indirect=True,
+)
+def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
+    """An agent, or somebody else, deletes the file and leaves the row: what is left must not take
+    the place of what the vault has, nor take it away."""
+    home, going = bench.home, bench.going()
+    before = {each: said(home, each) for each in going}
+    home.refresh_vault()
+    home = bench.again()
+    files = [home.need_store().transcript(each) for each in going]  # type: ignore[attr-defined]
+    for path in files:
+        path.unlink()
+    for turn in range(3):
+        home = bench.again()
+        assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+        assert {each: said(home, each) for each in going} == before
+        if turn == 0:
+            home.refresh_vault()
+        else:
+            home.turn_vault(False)  # which lets go of what the agent has
+    plan = bench.sample.plan(home)
+    report = plan.apply()  # what is left of them goes into the trash
+    home = bench.again()
+    assert {each: said(home, each) for each in going} == before
+    report.undo()
+    home = bench.again()
+    restored = home.restore_sessions(going)
+    assert restored.brought_back == len(going), restored.outcomes
+    assert all(path.exists() for path in files)
+    assert {each: said(bench.again(), each) for each in going} == before

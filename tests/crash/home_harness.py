@@ -173,6 +173,8 @@ def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None
             assert brought == {Result.BROUGHT_BACK}, report.outcomes
     assert not home.refresh_vault().problems
     assert not home.refresh_vault().changed
+    names = home.path / sample.state / "vault" / "names"
+    assert all(len(list(each.iterdir())) == 1 for each in names.iterdir()), "left behind"
     idle = vaults.idle(sample, home)
     if idle:
         vaults.sweep(home, idle)

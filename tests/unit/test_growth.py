@@ -100,7 +100,7 @@ def test_only_the_last_weeks_count() -> None:
 
 def test_homes_of_one_disk_fill_it_together() -> None:
     one, other = grown(GB, 2 * GB, 3 * GB, 4 * GB), grown(GB, 4 * GB, 7 * GB, 10 * GB)
-    added = together([one, other], NOW)
+    added = together([one, other])
     assert added.bytes_per_day == 4 * GB
     assert added.full_in_days == 25
     assert added.latest is not None
@@ -110,25 +110,37 @@ def test_homes_of_one_disk_fill_it_together() -> None:
 def test_of_two_disks_the_one_counts_that_is_full_first() -> None:
     slow = grown(GB, 2 * GB, 3 * GB, 4 * GB, free=10 * GB, disk=50 * GB)
     quick = grown(GB, 4 * GB, 7 * GB, 10 * GB, free=300 * GB, disk=900 * GB)
-    added = together([slow, quick], NOW)
+    added = together([slow, quick])
     assert (added.full_in_days, added.disk_free) == (10, 10 * GB)
 
 
 def test_a_home_that_somebody_saw_late_did_not_grow_from_nothing() -> None:
     old, new = grown(*([GB] * 10)), grown(50 * GB)
-    added = together([old, new], NOW)
+    added = together([old, new])
     assert added.bytes_per_day == 0
     assert added.points[0].bytes == 51 * GB
 
 
 def test_a_home_that_was_not_looked_at_for_days_counts_as_it_was() -> None:
     quiet = growth(days(GB, GB, GB, until=NOW - 5 * DAY), NOW)
-    added = together([quiet, grown(*(each * GB for each in range(1, 9)))], NOW)
+    added = together([quiet, grown(*(each * GB for each in range(1, 9)))])
     assert added.points[-1].bytes == 9 * GB
     assert added.latest is not None
     assert added.latest.at == NOW - 5 * DAY  # as old as the oldest of its figures
 
 
+def test_a_home_that_nobody_looked_at_for_weeks_is_still_there() -> None:
+    """It has no points any more; its bytes are on the disk all the same."""
+    forgotten = growth(days(GB, GB, GB, until=NOW - 60 * DAY), NOW)
+    assert forgotten.points == ()
+    alone = together([forgotten])
+    assert alone.latest is not None
+    assert (alone.latest.bytes, alone.bytes_per_day, alone.full_in_days) == (GB, None, None)
+    added = together([forgotten, grown(GB, 2 * GB, 3 * GB, 4 * GB)])
+    assert [point.bytes for point in added.points] == [2 * GB, 3 * GB, 4 * GB, 5 * GB]
+    assert added.full_in_days == 100
+
+
 def test_without_homes_nothing_is_known() -> None:
-    assert together([], NOW) == Growth()
-    assert together([Growth()], NOW) == Growth()
+    assert together([]) == Growth()
+    assert together([Growth()]) == Growth()

@@ -84,3 +84,24 @@ def test_what_is_too_long_is_cut_and_counted_and_what_is_hostile_is_escaped() ->
     assert hunk.lines[1].text == "\\x1b[31m\\u202e"
     assert hunk.lines[2].text == "\\xff--- a/looks/like/a/header"
     assert closed
+
+
+def _parts(*lines: str) -> list[tuple[str, str, str]]:
+    text = ["diff --git a/x b/x\n", "@@ -1,9 +1,9 @@\n", *(f"{line}\n" for line in lines)]
+    [found] = read_patch([each.encode() for each in text])
+    return [line.parts for line in found.hunks[0].lines]
+
+
+def test_what_differs_in_a_changed_line_is_known() -> None:
+    assert _parts("-def f(request):", "-x", "+def f(asked):", "+y") == [
+        ("def f(", "request", "):"),
+        ("", "", "x"),
+        ("def f(", "asked", "):"),
+        ("", "", "y"),
+    ]
+    assert _parts("-aab", "+aaab") == [("aa", "", "b"), ("aa", "a", "b")]
+    # As many as were removed must have been added, or nobody knows which became which.
+    assert _parts("-one two", "-three", "+one 2") == [
+        ("", "", t) for t in ("one two", "three", "one 2")
+    ]
+    assert _parts("-same", "+same") == [("same", "", ""), ("same", "", "")]

@@ -107,12 +107,13 @@ def _claude(user: Path, chance: random.Random, number: int) -> None:
     project = _PROJECTS[min(int(chance.expovariate(0.7)), len(_PROJECTS) - 1)]
     folder = f"/home/ada/src/{project}"
     days = 0.05 + 180 * chance.random() ** 2
-    began = time.time() - days * _DAY
+    turns = 1 + int(chance.expovariate(0.06))
+    began = time.time() - days * _DAY - 120 * (turns + 2)
     name = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     path = user / ".claude/projects" / folder.replace("/", "-") / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     title, task = _TASKS[number % len(_TASKS)]
-    lines = [*_said(chance, name, folder, began, task, turns=1 + int(chance.expovariate(0.06)))]
+    lines = [*_said(chance, name, folder, began, task, turns=turns)]
     lines.append({"type": "ai-title", "sessionId": name, "aiTitle": title})
     path.write_text("".join(json.dumps(each, separators=(",", ":")) + "\n" for each in lines))
     ended = began + 40 * len(lines)

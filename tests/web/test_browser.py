@@ -214,10 +214,11 @@ def test_a_long_conversation_goes_on_while_it_is_read(chromium: Browser, machine
     with serving(machine) as link:
         context = chromium.new_context()
         visit = Visit(context.new_page(), link).go(f"/sessions/holdfast/read?id={made.id}")
-        for _ in range(12):
+        shown = visit.page.locator("article.said")
+        for place in (60, 120, 180, 240):
             visit.page.keyboard.press("End")
-            visit.settle()
-        assert visit.page.locator("article.said").count() == 300
+            shown.nth(place).wait_for()
+        assert shown.count() == 300
         context.close()
 
 

@@ -141,3 +141,31 @@ def test_what_was_tried_becomes_the_policy(used: Machine) -> None:
         assert "The policy was saved" in web.ok(done.place).words
         assert web.post("/cleanup/policy", form).status == 409
         assert file.read_text() == text
+
+
+def test_a_home_without_a_rule_keeps_nobody_from_the_others(used: Machine) -> None:
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]\n[sessions]\nretention_days = 0\n')
+    with Web(used) as web:
+        assert "5 items" in web.ok("/cleanup").words
+        alone = web.get("/cleanup?home=holdfast")
+        assert alone.status == 400
+        assert 'aria-label="The policy to try"' in alone.text
+        agreed = hidden(web.ok("/cleanup/confirm"))
+        shutil.rmtree(other)
+        assert web.post("/cleanup/apply", agreed).status in (400, 409)
+        agreed["agree:holdfast/other"] = "x"
+        assert web.post("/cleanup/apply", agreed).status in (400, 409)
+
+
+def test_a_source_can_have_a_rule_of_its_own_though_no_session_is_stored(machine: Machine) -> None:
+    machine.transcript(days=20, source="<img src=x onerror=alert(1)>")  # which no source may be
+    machine.transcript(days=20, source="cli")
+    with Web(machine) as web:
+        page = web.ok("/cleanup?home=holdfast")
+        assert "<img" not in page.text
+        assert 'name="sessions.source.unknown.retention_days"' in page.text
+        mine = _saved(web, "sessions.source.unknown.retention_days=5")
+    gone = [each for each in mine["items"] if each["action"] == "remove"]
+    assert [each["source"] for each in gone] == ["unknown"]

@@ -168,6 +168,7 @@ def test_it_is_planned_agreed_to_done_and_undone(machine: Machine, web: Web, wha
     state = _content(machine)
     plan = web.post(f"/sessions/{what}", chosen)
     assert plan.status == 200
+    assert "Disk clean-up" in plan.words
     assert _content(machine) == state
     done = web.post(f"/sessions/{what}", {**_form(plan), **chosen})
     assert done.status == 303, done

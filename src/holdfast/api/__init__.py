@@ -14,6 +14,7 @@ loads `capture`, and no session store.
 | `archive` | `ArchivedSessions`, `Trash` and `Log`: what left the store |
 | `background` | `maintain_in_background`, next to an event loop |
 | `guardian` | `watch`: all homes looked after by one process |
+| `metrics` | `MetricsSource`: all homes in numbers, by agent, without a scan |
 | `arguments` | ages, sizes and ids as callers write them |
 | `place` | `Place`: where a home is, its settings, the clock |
 """

@@ -14,7 +14,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.sharing import Budget, Pot, is_high, is_over
 from holdfast.services.bounds import ROUNDS
-from holdfast.services.budget import Weighed, machine_shares, plan_shares, weigh
+from holdfast.services.budget import Weighed, plan_homes, weigh
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.files import storage_errors
@@ -89,12 +89,11 @@ class BudgetKeeper:
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
-        given = machine_shares(self.budget, list(weighed.values()))
-        now = self._machine.clock()
+        plans = plan_homes(self.budget, list(weighed.values()), now=self._machine.clock())
         found = [
             HomeShare(home=str(home.path), bytes=_bytes(each), plan=made)
-            for (home, each), mine in zip(weighed.items(), given, strict=True)
-            if (made := plan_shares(each, mine, now=now)).steps or made.shortfalls
+            for (home, each), made in zip(weighed.items(), plans, strict=True)
+            if made.steps or made.shortfalls
         ]
         return self._result(list(weighed.values()), found, unread)
 
@@ -104,23 +103,24 @@ class BudgetKeeper:
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
-        self._begun = is_high(self.budget, _pots(weighed))
-        if not is_over(self.budget, _pots(weighed)):
-            return self._result(list(weighed.values()), (), unread)
         done: list[HomeShare] = []
         with one_run():
-            for home in self._by_excess(weighed):
-                if self._progress is not None and self._progress.stop_requested():
+            for _ in range(ROUNDS):  # what a plan frees is known for sure only afterwards
+                if not is_over(self.budget, _pots(weighed)) or self._is_stopped():
                     break
-                for _ in range(ROUNDS):  # what a plan frees is known for sure only afterwards
-                    found = self._give(home, weighed)
-                    done += [found] if found is not None else []
-                    if found is None or found.error or not is_over(self.budget, _pots(weighed)):
-                        break
-                    self._begun = is_high(self.budget, _pots(weighed))
+                self._begun = is_high(self.budget, _pots(weighed))
+                given = [self._give(home, weighed) for home in self._by_excess(weighed)]
+                done += [each for each in given if each is not None]
+                if not any(each.report and each.report.removed for each in given if each):
+                    break
         return self._result(list(weighed.values()), done, unread)
 
+    def _is_stopped(self) -> bool:
+        return self._progress is not None and self._progress.stop_requested()
+
     def _give(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> HomeShare | None:
+        if self._is_stopped():
+            return None
         before = weighed[home]
         empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
         try:
@@ -144,22 +144,15 @@ class BudgetKeeper:
         return HomeShare(home=str(home.path), bytes=_bytes(before), plan=made, report=report)
 
     def _planned(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> Plan:
-        homes = list(weighed)
-        given = machine_shares(self.budget, list(weighed.values()), begun=self._begun)
-        return plan_shares(weighed[home], given[homes.index(home)], now=self._machine.clock())
+        now = self._machine.clock()
+        plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
+        return plans[list(weighed).index(home)]
 
     def _by_excess(self, weighed: dict[AgentHome, Weighed]) -> list[AgentHome]:
-        """What has to go of each pot decides; how much may go for good does not."""
-        given = machine_shares(self.budget, list(weighed.values()))
-        excess = {
-            home: sum(
-                max(0, pot.kept - share.kept) if share.kept is not None else 0
-                for pot, share in zip(each.pots, mine, strict=True)
-            )
-            for (home, each), mine in zip(weighed.items(), given, strict=True)
-            if any(share.gives for share in mine)
-        }
-        return sorted(excess, key=lambda home: -excess[home])
+        now = self._machine.clock()
+        plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
+        found = {home: made for home, made in zip(weighed, plans, strict=True) if made.items}
+        return sorted(found, key=lambda home: -found[home].bytes)
 
     def _weigh_all(self) -> tuple[dict[AgentHome, Weighed], list[str]]:
         weighed: dict[AgentHome, Weighed] = {}

@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 
 HOLDER = "maintain --watch"
 #: How often to see whether there is a new home.
-_HOMES_EVERY = 60.0
+_HOMES_EVERY = 120.0
+#: How often to see whether a configuration was changed.
+_CONFIGS_EVERY = 10.0
 #: How often to look at all homes although nothing is due, and how much of the time that may take.
 _ROUND_EVERY, _TIMES = 3_600.0, 4_000
+#: How often to write down what still grows.
+_NOTE_EVERY = 60.0
 _CONFIG = "config.toml"
 _log = logging.getLogger("holdfast")
 
@@ -121,6 +125,8 @@ class _Watching:
         self._due = self._clock()
         self._round_after = 0.0
         self._found_at = 0.0
+        self._looked_at = 0.0
+        self._noted_at = 0.0
         self._round: Working | None = None
         self._telling: list[Working] = []
 
@@ -181,9 +187,12 @@ class _Watching:
     # --- Rounds -----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        now = {home: _stamp(self._states[home] / _CONFIG) for home in self._configs}
-        changed = now != self._configs
-        self._configs = now
+        changed = False
+        if self._monotonic() - self._looked_at >= _CONFIGS_EVERY:
+            self._looked_at = self._monotonic()
+            now = {home: _stamp(self._states[home] / _CONFIG) for home in self._configs}
+            changed = now != self._configs
+            self._configs = now
         return bool(self._states) and (
             changed or self._clock() >= self._due or self._monotonic() >= self._round_after > 0
         )
@@ -211,10 +220,12 @@ class _Watching:
         made = Round.of(done.result)
         self._due = min([each.due for each in made.homes], default=self._clock() + RETRY)
         self._growth.limit = made.alarm_rate
-        self._eyes.homes = [
-            Tops(home=each.home, folders=each.folders, programs=each.programs)
-            for each in made.homes
-        ]
+        self._eyes.watch(
+            [
+                Tops(home=each.home, folders=each.folders, programs=each.programs)
+                for each in made.homes
+            ]
+        )
         for each in made.homes:
             self._listener.looked_after(each)
         for line in made.more:
@@ -228,6 +239,8 @@ class _Watching:
         except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
             _log.exception("looking at what grows failed")
             return
+        if self._growth.active and self._monotonic() - self._noted_at >= _NOTE_EVERY:
+            self._note(list(self._growth.active.values()))
         if not alarms:
             return
         for alarm in alarms:
@@ -236,6 +249,7 @@ class _Watching:
         self._telling.append(self._work(lambda: _tell(self._machine, alarms, self._stop)))
 
     def _note(self, alarms: Sequence[Alarm]) -> None:
+        self._noted_at = self._monotonic()
         for home, state in self._states.items():
             mine = [each for each in alarms if each.home == str(home)]
             if mine:

@@ -237,7 +237,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast here while `maintain --watch` ran: what still does first, then the
         latest."""
-        return AlarmFile(self._place.state).read()
+        return AlarmFile(self._place.state).read(self._place.clock())
 
     def written_to(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The folders that the agent writes to, and the names of its programs."""

@@ -377,7 +377,7 @@ class Machine:
         return MachineStatus(
             seen=looked.seen,
             unread=looked.unread,
-            growth=self._added([each.growth for _, each in looked.seen]),
+            growth=_added([each.growth for _, each in looked.seen]),
             in_projects=found,
         )
 
@@ -389,13 +389,8 @@ class Machine:
         """How the homes grew in the last weeks, by the figures that were kept. Looks at no
         session."""
         looked = self._ask(lambda home: home.growth())
-        added = self._added([each for _, each in looked.seen])
+        added = _added([each for _, each in looked.seen])
         return MachineGrowth(seen=looked.seen, together=added, unread=looked.unread)
-
-    def _added(self, growths: Sequence[Growth]) -> Growth:
-        from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
-
-        return together(growths, (self._clock or system_clock)())
 
     def overview(self, *, progress: Progress | None = None) -> MachineOverview:
         """The same at a glance, with what is alive now and what was done last."""
@@ -790,3 +785,9 @@ def machine(
         command=command,
         agents=agents,
     )
+
+
+def _added(growths: Sequence[Growth]) -> Growth:
+    from holdfast.policy.growth import together  # noqa: PLC0415 - a list does without it
+
+    return together(growths)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.api.machine import Machine
 from holdfast.api.place import Place
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.figures import Growth, Tally
 from holdfast.model.json_value import JsonValue
@@ -69,7 +70,10 @@ class FoundHomes:
 
 def homes_of(machine: Machine) -> FoundHomes:
     """The homes of a machine. Opens none of them."""
-    found = [(home.agent, Place(home.path).state) for home in machine.homes]
+    found = []
+    for home in machine.homes:
+        with suppress(HoldfastError, OSError):  # it went while we looked
+            found.append((home.agent, Place(home.path).state))
     return FoundHomes(homes=found, unreadable=len(machine.unread))
 
 
@@ -88,6 +92,7 @@ class MetricsSource:
         self._turn = threading.Lock()
         self._grown: dict[Path, tuple[Stamp | None, int, Growth]] = {}
         self._sums: dict[str, tuple[Sequence[Growth], Growth]] = {}
+        self._going_on: dict[Path, tuple[Stamp | None, int, int]] = {}
         self._latest: MachineMetrics | None = None
         self.find_homes()
 
@@ -118,8 +123,7 @@ class MetricsSource:
             found = self._found
             for owner, state in found.homes:
                 by_agent.setdefault(owner, []).append(self._growth(state, now))
-                going_on = sum(each.active for each in AlarmFile(state).read())
-                alarms[owner] = alarms.get(owner, 0) + going_on
+                alarms[owner] = alarms.get(owner, 0) + self._alarms(state, now)
                 for (what, agent), count in FileTallies(state).read().items():
                     key = what, agent or owner
                     counts[key] = counts.get(key, 0) + count
@@ -130,7 +134,7 @@ class MetricsSource:
                         agent=agent,
                         homes=len(growths),
                         looked_at=sum(each.latest is not None for each in growths),
-                        growth=self._together(agent, growths, now),
+                        growth=self._together(agent, growths),
                         alarms=alarms[agent],
                     )
                     for agent, growths in sorted(by_agent.items())
@@ -140,16 +144,27 @@ class MetricsSource:
                     for (what, agent), count in sorted(counts.items())
                 ),
                 together=self._together(
-                    "", [each for all_of in by_agent.values() for each in all_of], now
+                    "", [each for all_of in by_agent.values() for each in all_of]
                 ),
                 unreadable=found.unreadable,
             )
 
-    def _together(self, whose: str, growths: Sequence[Growth], now: float) -> Growth:
+    def _alarms(self, state: Path, now: float) -> int:
+        """How many go on. That also ends by itself, so a file is read again after a minute; one
+        that cannot be read is complained about no more often."""
+        kept = AlarmFile(state)
+        stamp, minute = kept.stamp(), int(now // 60)
+        known = self._going_on.get(state)
+        if known is None or known[:2] != (stamp, minute):
+            going_on = sum(each.active for each in kept.read(now))
+            known = self._going_on[state] = (stamp, minute, going_on)
+        return known[2]
+
+    def _together(self, whose: str, growths: Sequence[Growth]) -> Growth:
         """Added up again when one of them is another one."""
         known = self._sums.get(whose)
         if known is None or [*map(id, known[0])] != [*map(id, growths)]:
-            known = self._sums[whose] = (growths, together(growths, now))
+            known = self._sums[whose] = (growths, together(growths))
         return known[1]
 
     def _growth(self, state: Path, now: float) -> Growth:
@@ -167,6 +182,11 @@ def write_textfile(path: StrPath, text: bytes) -> None:
     the place is replaced and not followed; another kind of file is refused."""
     place = expanded(path)
     with storage_errors(f"write {place}"):
+        if not place.parent.is_dir():
+            raise UsageError(
+                f"There is no folder {place.parent}, so no file can be written to it.",
+                hint="Create the folder, and see that this user may write to it.",
+            )
         if not place.is_symlink() and place.exists() and not place.is_file():
             raise UsageError(
                 f"{place} is not a file that could be replaced.",

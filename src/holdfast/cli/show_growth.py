@@ -33,6 +33,11 @@ def lines_of(growth: Growth) -> int:
     return sum(1 for _ in line.folded(width())) if line else 0
 
 
+def is_urgent(growth: Growth) -> bool:
+    """Whether the disk is full before long."""
+    return growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS
+
+
 def _line(growth: Growth) -> Line | None:
     if growth.bytes_per_day is None:
         return None
@@ -42,8 +47,9 @@ def _line(growth: Growth) -> Line | None:
     days = min(_WIDEST, round(growth.over_days) + 1)
     room = min(days, max(_NARROWEST, width() - len(text) - 2))
     style = ""
-    if growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS:
-        style = "bold red" if growth.full_in_days <= _VERY_SOON_DAYS else "yellow"
+    if is_urgent(growth):
+        very_soon = (growth.full_in_days or 0.0) <= _VERY_SOON_DAYS
+        style = "bold red" if very_soon else "yellow"
     return joined((curve(growth.points, room), "cyan"), "  ", (text, style))
 
 

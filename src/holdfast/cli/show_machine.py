@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
 from holdfast.cli.output import bar, name, say, suggest, table
-from holdfast.cli.show_growth import lines_of, show_growth
+from holdfast.cli.show_growth import is_urgent, lines_of, show_growth
 from holdfast.cli.what_helps import show_threats, show_what_helps
 from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count
@@ -75,8 +75,13 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     together = _sum(figures for _, figures in lines)
     troubled = _troubled(seen)
     threatened = any(status.threat for _, status in seen)
-    below += lines_of(growth) + _THREAT_LINES * threatened
-    most, tight = _most(len(lines), below, len(troubled))
+    below += _THREAT_LINES * threatened
+    trend = lines_of(growth)
+    most, tight = _most(len(lines), below + trend, len(troubled))
+    if most < len(lines) and trend and not is_urgent(growth):
+        without = _most(len(lines), below, len(troubled))
+        if without[0] == len(lines):  # a line for each home is worth more
+            (most, tight), trend = without, 0
     shown, rest = lines[:most], lines[most:]
     if rest:
         shown.append((f"{len(rest)} more", _sum(figures for _, figures in rest)))
@@ -94,7 +99,8 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
             "" if last else bar(share, _NARROW),
         )
     say(rows)
-    show_growth(growth)
+    if trend:
+        show_growth(growth)
     if not tight:
         say()
     _show_troubles(troubled)

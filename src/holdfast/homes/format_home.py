@@ -184,6 +184,10 @@ class FormatContents(Contents):
     def _ids(self) -> set[str]:
         return {each.unit.id for each in self._now()[0]}
 
+    def _whole(self) -> set[str]:
+        """Those that the agent really has."""
+        return self.vault.whole(self._now()[0])
+
     @property
     def written_to(self) -> Sequence[Path]:
         return self._format.roots(self._root)
@@ -283,7 +287,7 @@ class FormatContents(Contents):
         """What left the home leaves the index with it."""
         if self._mirror.database.exists():
             ids = self._ids()
-            vaulted = {each.session.id for each in self.vault.alone(ids)}
+            vaulted = {each.session.id for each in self.vault.alone(self._whole())}
             self._mirror.forget_all_but(ids | vaulted)
 
     @cached_property
@@ -321,12 +325,12 @@ class FormatContents(Contents):
         from holdfast.spine.keeper import Keeper  # noqa: PLC0415 - as above
 
         left = UnitMover(self._movers, self.ground.trash, self._left)
-        vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._ids))
+        vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
         restore = VaultRestore(
             self.vault,
             self._movers,
             self._census,
-            self._ids,
+            self._whole,
             renews=self._renews,
             clock=self.ground.clock,
         )

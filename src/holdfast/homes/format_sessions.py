@@ -79,9 +79,9 @@ class FormatSessions(ForeignSessions):
         mirror: Mirror,
         look: Callable[[], Iterable[Seen]],
         unread: Callable[[], Sequence[Problem]],
-        vaulted: Callable[[Iterable[str]], Iterable[Seen]] = lambda _: (),
+        vaulted: Callable[[Iterable[Seen]], Iterable[Seen]] = lambda _: (),
     ) -> None:
-        """`vaulted` are the sessions that only the vault has, given the ids of all others."""
+        """`vaulted` are the sessions that only the vault has, given all others."""
         super().__init__(form.facts.agent)
         self._format = form
         self._root = root
@@ -109,7 +109,8 @@ class FormatSessions(ForeignSessions):
         if self._seen is not None and seen is self._shown:
             return self._seen
         units = {each.unit.id: each for each in seen}
-        self._seen = units = {**units, **{each.unit.id: each for each in self._vaulted(units)}}
+        vaulted = self._vaulted(units.values())
+        self._seen = units = {**units, **{each.unit.id: each for each in vaulted}}
         self._shown = seen
         self._pinned = self._pins.read()
         self._forget_lists()
@@ -194,6 +195,9 @@ class FormatSessions(ForeignSessions):
         self._pinned = self._pins.set(session_id, pinned)
         self._forget_lists()
         return self.get(session_id)
+
+    def pinned(self) -> frozenset[str]:
+        return self._pins.read()
 
     def _one(self, session_id: str) -> Seen:
         try:

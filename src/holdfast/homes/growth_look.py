@@ -33,7 +33,7 @@ class Tops:
 
 
 class MachineEyes:
-    """The homes of a machine. `homes` may change from one look to the next."""
+    """The homes of a machine, which may change from one look to the next."""
 
     def __init__(
         self,
@@ -42,18 +42,26 @@ class MachineEyes:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.homes = homes
         self._clock = clock
         self.monotonic = monotonic
+        self.watch(homes)
+
+    def watch(self, homes: Sequence[Tops]) -> None:
+        """Look at these homes from now on, and at one folder for each of their disks."""
+        self._homes = homes
+        self._disks: dict[int, str] = {}
+        for folder in self._folders():
+            disk = _disk_of(folder)
+            if disk is not None:
+                self._disks.setdefault(disk, folder)
 
     def room(self) -> Room:
+        """Every two seconds for months: one question for each disk."""
         free: dict[int, int] = {}
-        for folder in self._folders():
+        for disk, folder in self._disks.items():
             with contextlib.suppress(OSError):
-                disk = _disk_of(folder)
-                if disk is not None and disk not in free:
-                    found = os.statvfs(folder)
-                    free[disk] = found.f_bfree * found.f_frsize
+                found = os.statvfs(folder)
+                free[disk] = found.f_bfree * found.f_frsize
         return Room(at=self.monotonic(), free=free)
 
     def sizes(self, disks: Collection[int] = ()) -> Sizes:
@@ -85,7 +93,7 @@ class MachineEyes:
         """The innermost home that a path lies in."""
         within = [
             (len(folder), each.home)
-            for each in self.homes
+            for each in self._homes
             for folder in each.folders
             if path == folder or path.startswith(f"{folder}{os.sep}")
         ]
@@ -103,7 +111,7 @@ class MachineEyes:
         if open_by:
             return [_writer(number, commands) for number in sorted(set(open_by))]
         home = self.home_of(grown.path)
-        programs = next((each.programs for each in self.homes if each.home == home), ())
+        programs = next((each.programs for each in self._homes if each.home == home), ())
         return [
             _writer(number, commands, sure=False)
             for number, words in sorted(commands.items())
@@ -111,7 +119,7 @@ class MachineEyes:
         ]
 
     def _folders(self) -> Collection[str]:
-        return {folder: None for each in self.homes for folder in each.folders}
+        return {folder: None for each in self._homes for folder in each.folders}
 
 
 def _disk_of(folder: str) -> int | None:

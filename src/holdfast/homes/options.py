@@ -92,9 +92,14 @@ class HomeOptions:
             vault=VaultOptions(
                 enabled=settings.vault.enabled,
                 cold_after=settings.vault.cold_days * _DAY,
-                cold=replace(archive, folder="", url=settings.vault.url),
+                cold=replace(archive, folder="", url=_apart(settings.vault.url, archive.url)),
             ),
         )
+
+
+def _apart(url: str, archive: str) -> str:
+    """What the vault holds is no archived session, although both may name one place."""
+    return f"{url}/{VAULT}" if url and url == archive else url
 
 
 USUAL = HomeOptions()

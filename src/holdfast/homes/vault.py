@@ -9,8 +9,10 @@ again as a whole is copied.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
@@ -22,6 +24,7 @@ from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
 from holdfast.model.part import FolderPart, Role, Unit, version_of_parts
 from holdfast.model.session import Message
 from holdfast.parts.trees import remove_tree, tree_stamp
+from holdfast.parts.unit_record import BatchRecord, UnitRecord
 from holdfast.stores.files import Inode, allocated_below
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import replace
@@ -63,11 +66,6 @@ class Vault:
                 self._cold = folder_archive(self.folder / COLD)
         return self._cold
 
-    def entries(self) -> Iterator[Entry]:
-        for stem in sorted(self.names.stems()):
-            if (entry := self.names.at(stem)) is not None:
-                yield entry
-
     def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
         """Sessions that the home does not have any more. `ids` are those that it has."""
         if not self.exists:
@@ -75,16 +73,37 @@ class Vault:
         gone = self.names.stems().difference(map(file_stem, ids))
         return [entry for stem in sorted(gone) if (entry := self.names.at(stem)) is not None]
 
-    def seen(self, ids: Iterable[str]) -> Sequence[Seen]:
-        """The same as a look at the home would see them."""
-        return self.seen_as(self.alone(ids))
+    def seen(self, here: Iterable[Seen]) -> Sequence[Seen]:
+        """The same as a look at the home would see them, given what that saw."""
+        return self.seen_as(self.alone(self.whole(here)))
+
+    def whole(self, here: Iterable[Seen]) -> set[str]:
+        """Of the sessions that a look saw, those that their agent really has. One that has lost its
+        transcript, as a row of a database without its file, is only in the vault."""
+        if not self.exists:
+            return {each.unit.id for each in here}
+        stems = self.names.stems()
+        return {each.unit.id for each in here if not self._is_lost(each, stems)}
+
+    def is_lost(self, seen: Seen) -> bool:
+        return self._is_lost(seen, self.names.stems())
+
+    def _is_lost(self, seen: Seen, stems: Collection[str]) -> bool:
+        path, stem = seen.unit.transcript, file_stem(seen.unit.id)
+        if seen.inside or stem not in stems:
+            return False
+        if path is not None and (str(path) in seen.stamps or os.path.lexists(path)):
+            return False
+        entry = self.names.at(stem)
+        return entry is not None and bool(entry.transcript)
 
     def seen_as(self, entries: Iterable[Entry]) -> Sequence[Seen]:
         return [self._seen(entry) for entry in entries]
 
     def _seen(self, entry: Entry) -> Seen:
         session = entry.session
-        path = entry.folder / entry.transcript if entry.transcript else None
+        linked = entry.transcript and not entry.bundle
+        path = entry.folder / entry.transcript if linked else None
         told = partial(self._told, entry) if entry.bundle else None
         # Its agent cannot write to it any more.
         ended = session.last_active_at if session.ended_at is None else session.ended_at
@@ -134,7 +153,6 @@ class Vault:
             bytes=self.bytes_of(entry),
             last_active_at=entry.seen_at if entry.alone_since is None else entry.alone_since,
             version=entry.bundle_sha256 or self._version(session.id),
-            pinned=session.pinned,
         )
 
     def part_of(self, session_id: str) -> FolderPart:
@@ -164,15 +182,30 @@ class Vault:
     def doubled(self) -> frozenset[Inode]:
         return self.names.doubled() if self.exists else frozenset()
 
-    def forget(self, ids: Sequence[str]) -> None:
-        """Let sessions go that Holdfast itself takes out of the home: their space has to come back,
+    def forget(self, left: Sequence[UnitRecord]) -> None:
+        """Let sessions go that Holdfast itself took out of the home: their space has to come back,
         and the trash or the archive has them. Never raises: a name that stays behind is listed as
         vaulted, where somebody sees it."""
         if not self.exists:
             return
-        for each in ids:
+        for each in left:
             with contextlib.suppress(HoldfastError, OSError):
-                self.drop(file_stem(each))
+                if not self._has_more_than(each):
+                    self.drop(file_stem(each.unit.id))
+
+    def _has_more_than(self, left: UnitRecord) -> bool:
+        """Whether the vault has the transcript of a session that left without one."""
+        entry = self.names.find(left.unit.id)
+        if entry is None or not entry.transcript:
+            return False
+        if entry.bundle:
+            return True  # only what was found alone is compressed
+        top, *below = Path(entry.transcript).parts
+        record = BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+        place = next((slot.part.place for slot in slots if slot.copy.name == top), None)
+        copies = (slot.copy for slot in left.slots if slot.part.place == place)
+        return not any(os.path.lexists(each.joinpath(*below)) for each in copies)
 
     def drop(self, stem: str) -> None:
         """Remove all that the vault has of a session."""

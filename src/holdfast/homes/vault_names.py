@@ -68,6 +68,9 @@ class Entry:
 
     def write(self) -> None:
         make_private_dir(self.folder)
+        files.replace(self.folder / ABOUT, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
         said: dict[str, Any] = {
             "format": _FORMAT,
             "session": self.session.to_json(),
@@ -81,7 +84,7 @@ class Entry:
             "bundle_sha256": self.bundle_sha256,
             "bundle_bytes": self.bundle_bytes,
         }
-        files.replace(self.folder / ABOUT, json.dumps(said).encode("ascii"))
+        return json.dumps(said).encode("ascii")
 
     @classmethod
     def read(cls, folder: Path) -> Entry:

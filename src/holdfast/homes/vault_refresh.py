@@ -2,8 +2,8 @@
 ones, those that the agent deleted are sealed, and compressed when they have been gone for a while.
 
 Nothing of the agent is changed, and no session leaves the vault here but one that is in the home.
-Write-order rule: a folder gets its `vault.json` last, and the older folder goes after that; a
-bundle is proved and named before the files go that it was made of.
+Write-order rule: a folder gets its `vault.json` last, all new folders are flushed together, and the
+older ones go after that; a bundle is proved and named before the files go that it was made of.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
@@ -40,7 +41,15 @@ from holdfast.parts.units import Movers, by_container
 from holdfast.ports import Format, Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import open_file, storage_errors, sync_dir
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    give_to,
+    make_private_dir,
+    open_file,
+    storage_errors,
+    write_all,
+)
 from holdfast.value import replace
 
 _CHUNK = 1024 * 1024
@@ -75,7 +84,9 @@ class HomeVault:
     # --- What it holds ----------------------------------------------------------------------------
 
     def items(self) -> Sequence[Item]:
-        return self._vault.items(self._ids(self._now()))
+        pinned = self._sessions.pinned()
+        items = self._vault.items(self._ids(self._now()))
+        return [replace(each, pinned=each.session in pinned) for each in items]
 
     def figures(self) -> VaultFigures:
         place = str(self._vault.folder)
@@ -136,13 +147,13 @@ class HomeVault:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
             problems = self._take_in(seen, done, progress)
-            self._heal(ids)
+            self._tidy()
+            self._heal()
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
 
-    @staticmethod
-    def _ids(seen: Iterable[Seen]) -> Collection[str]:
-        return {each.unit.id for each in seen}
+    def _ids(self, seen: Iterable[Seen]) -> Collection[str]:
+        return self._vault.whole(seen)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
         """It was turned off: what the agent has needs no second name. What it has not stays."""
@@ -157,6 +168,7 @@ class HomeVault:
         problems: list[Problem] = []
         if not any(self._is_stale(each) for each in seen):
             return problems
+        kept: list[Entry] = []
         whole = self._look()
         self._sessions.show(whole)
         for number, each in enumerate(whole):
@@ -167,26 +179,33 @@ class HomeVault:
             if not each.unit.parts or not self._is_stale(each):
                 continue
             try:
-                done[self._keep(each)] += 1
+                entry = self._keep(each)
+                done["copied" if entry.bundle else "named"] += 1
+                kept.append(entry)
             except BusyError:
                 raise
             except _UNREADABLE as error:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
+        if kept:
+            # Once for all: to flush each by itself takes minutes where an agent has thousands. What
+            # a power cut takes before this, the agent still has, and the next look takes in again.
+            os.sync()
+        for entry in kept:
+            self._drop_older(entry)
         return problems
 
     def _is_stale(self, seen: Seen) -> bool:
         """Whether the vault does not have a session as it is. One that cannot be read now stays in
         the vault as it was; one inside another is kept with that; what lies outside is not ours."""
-        if seen.inside or seen.outside or seen.unit.unread:
+        if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
             return False
         entry = self._vault.names.find(seen.unit.id)
         return entry is None or entry.version != seen.version or entry.alone_since is not None
 
-    def _keep(self, seen: Seen) -> str:
-        """Take a session in as it is. Returns how, as `VaultRefresh` calls it."""
+    def _keep(self, seen: Seen) -> Entry:
+        """Take a session in as it is. What the vault had of it before is for the caller to drop."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
-        before = names.at(stem)
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
         try:
@@ -194,41 +213,42 @@ class HomeVault:
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
-                entry.write()
-                made = "named"
-            else:
-                session, said = self._sessions.taken_out(unit.id)
-                bundle = self._pack(session, said, folder)
-                stub = self._entry(seen, names.next_folder(stem), session)
-                entry = _in_bundle(stub, bundle)
-                entry.write()
-                made = "copied"
+                _write(folder / ABOUT, entry.to_bytes())
+                return entry
+            session, said = self._sessions.taken_out(unit.id)
+            bundle = self._pack(session, said, folder)
+            stub = self._entry(seen, names.next_folder(stem), session)
+            entry = _in_bundle(stub, bundle)
+            entry.write()
         except BaseException:
             remove_tree(folder)
             raise
-        self._drop_older(entry, before)
-        return made
+        return entry
 
     def _entry(self, seen: Seen, folder: Path, session: Session) -> Entry:
         at = self._ground.clock()
         return Entry(folder=folder, session=session, version=seen.version, seen_at=at)
 
-    def _drop_older(self, entry: Entry, before: Entry | None) -> None:
+    def _drop_older(self, entry: Entry) -> None:
+        bundles = []
         for folder in self._vault.names.folders(entry.stem):
             if folder != entry.folder:
+                with suppress(HoldfastError, OSError):
+                    bundles.append(Entry.read(folder).bundle)
                 # What is half removed must not pass for whole, nor for an unpacked bundle.
                 (folder / ABOUT).unlink(missing_ok=True)
                 (folder / RECORD).unlink(missing_ok=True)
                 remove_tree(folder)
-        if before is not None and before.bundle and before.bundle != entry.bundle:
-            self._vault.cold.drop_in_time([before.bundle], BY_THE_VAULT)
+        older = [each for each in bundles if each and each != entry.bundle]
+        if older:
+            self._vault.cold.drop_in_time(older, BY_THE_VAULT)
 
     def _stage(self, unit: Unit, folder: Path) -> str:
         """Second names and copies of all parts, with their record: what a restore puts back from.
         Returns where the transcript is in there, "" if it has none of its own."""
         number = int(folder.name.rpartition("-")[2])
         record = UnitRecord.of(number, unit, folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder)
         stamps: dict[int, str] = {}
         others = []
         for slot in record.slots:
@@ -249,8 +269,8 @@ class HomeVault:
             replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
         )
         kept = replace(record, slots=slots)
-        BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED).write()
-        sync_dir(folder)
+        record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
+        _write(folder / RECORD, record_of_it.to_bytes())
         return _transcript(unit, kept, folder)
 
     # --- What the agent deleted -------------------------------------------------------------------
@@ -298,10 +318,10 @@ class HomeVault:
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
         bundle = self._pack(entry.session, self._said(entry), entry.folder)
-        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem), transcript="")
+        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, bundle)
         cold.write()
-        self._drop_older(cold, None)
+        self._drop_older(cold)
 
     def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
         cold = self._vault.cold
@@ -314,7 +334,15 @@ class HomeVault:
         cold.catalogue.add([made])
         return made
 
-    def _heal(self, ids: Collection[str]) -> None:
+    def _tidy(self) -> None:
+        """Remove what a killed run left beside whole folders."""
+        for stem in self._vault.names.stems():
+            if len(self._vault.names.folders(stem)) > 1:
+                entry = self._vault.names.at(stem)
+                if entry is not None:
+                    self._drop_older(entry)
+
+    def _heal(self) -> None:
         """Bundles that a killed run left without their note in the vault, or twice."""
         if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
             return
@@ -325,6 +353,26 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _make(folder: Path) -> None:
+    """The private folder of a session in the vault, without the flush of each."""
+    make_private_dir(folder.parent.parent)
+    for each in (folder.parent, folder):
+        with suppress(FileExistsError):
+            each.mkdir(mode=PRIVATE_DIR)
+            if os.geteuid() == 0:  # below somebody's folder it is theirs
+                above = each.parent.stat()
+                give_to(each, above.st_uid, above.st_gid)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A private file in a folder that nobody reads yet. Not flushed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
 
 
 def _kept(unit: Unit, root: Path) -> Iterator[Part]:

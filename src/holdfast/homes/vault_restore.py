@@ -25,7 +25,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Result
-from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
+from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import Census, Movers, UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
@@ -124,11 +124,19 @@ class VaultRestore:
         if record is None or number not in record.records:
             raise DamageError(f"{folder} does not say what its files are")
         unit = record.records[number]
+        trees = [
+            (slot.part.path, slot.copy)
+            for slot in unit.slots
+            if isinstance(slot.part, FilePart | FolderPart) and os.path.lexists(slot.copy)
+        ]
+        taken = next((place for place, copy in trees if not _is_free(place, copy)), None)
+        if taken is not None:
+            return str(taken)
+        for place, copy in trees:
+            _make_room(place, copy)
         slots = []
         for slot in unit.slots:
             if isinstance(slot.part, FilePart | FolderPart) and os.path.lexists(slot.copy):
-                if not _is_free(slot.part.path, slot.copy):
-                    return str(slot.part.path)
                 if self._renews() and not is_folder(slot.part.path):
                     _renew(slot.copy, self._clock())
                 slots.append(replace(slot, stamp=tree_stamp(slot.copy)))
@@ -140,19 +148,32 @@ class VaultRestore:
 
 
 def _is_free(place: Path, copy: Path) -> bool:
-    """Whether a part can come back. Agents leave empty folders behind, which are in nobody's way,
-    and side folders that they did not delete: those are what the vault has too. A file may be there
-    because a killed run had come this far."""
+    """Whether a part can come back. Agents leave empty folders behind, and folders out of which
+    they deleted something: what is left in those the vault has too. A file may be there because a
+    killed run had come this far."""
     if not os.path.lexists(place):
         return True
     if not is_folder(place):
         return not is_folder(copy) and place.samefile(copy)
     if tree_stamp(place) == tree_stamp(copy):
         return True
-    if any(not is_folder(each) for each in below(place)):
+    left = [each for each in below(place) if not is_folder(each)]
+    kept = all(_is_kept(each, copy / each.relative_to(place)) for each in left)
+    return kept and in_use(place) is None
+
+
+def _make_room(place: Path, copy: Path) -> None:
+    """Remove what an agent left of a folder that comes back whole."""
+    if is_folder(place) and tree_stamp(place) != tree_stamp(copy):
+        remove_tree(place)
+
+
+def _is_kept(path: Path, copy: Path) -> bool:
+    """Whether the vault has a file as it is: its second name, or one of the same size and time."""
+    if not os.path.lexists(copy):
         return False
-    remove_tree(place)
-    return True
+    mine, theirs = copy.lstat(), path.lstat()
+    return (mine.st_size, mine.st_mtime_ns) == (theirs.st_size, theirs.st_mtime_ns)
 
 
 def _renew(path: Path, now: float) -> None:

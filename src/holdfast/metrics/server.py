@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from prometheus_client import start_http_server
 
 from holdfast.api.metrics import MetricsSource
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.metrics.exposition import registry_of
 from holdfast.value import dataclass
 
@@ -20,6 +21,7 @@ _READ_EVERY = 5.0
 _FIND_AFTER = 12
 _HIGHEST_PORT = 65_535
 _LOOPBACK = "127.0.0.1"
+_log = logging.getLogger("holdfast")
 
 
 class Stop(Protocol):
@@ -84,10 +86,19 @@ def serve(
             stop.sleep(_READ_EVERY)
             if stop.stop_requested():
                 break
-            if number % _FIND_AFTER == 0:
-                source.find_homes()
-            source.refresh()
+            _look(source, for_homes=number % _FIND_AFTER == 0)
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _look(source: MetricsSource, *, for_homes: bool) -> None:
+    """What cannot be read now may be in a moment: until then, what was known before is served, and
+    its age says so."""
+    try:
+        if for_homes:
+            source.find_homes()
+        source.refresh()
+    except (HoldfastError, OSError) as error:
+        _log.warning("the figures cannot be read: %s", error)

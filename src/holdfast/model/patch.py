@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from holdfast.model.text import printable
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: Lines of one file that are read, and characters of one line.
 MOST_LINES = 2_000
 LONGEST_LINE = 1_000
+#: Lines that have less than this share in common are two lines, not one that was changed.
+_ALIKE = 0.3
 _TAB = 4
 _HUNK = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
 _FACTS = (
@@ -31,11 +33,19 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLine:
-    """One line. `old` and `new` are its numbers before and after; None where it is not there."""
+    """One line. `old` and `new` are its numbers before and after; None where it is not there.
+    `start` and `end` are the part of its text that differs from the line beside it."""
 
     text: str
     old: int | None = None
     new: int | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The text before what differs, that, and the text after it."""
+        return self.text[: self.start], self.text[self.start : self.end], self.text[self.end :]
 
     @property
     def kind(self) -> str:
@@ -133,13 +143,44 @@ class _Reading:
         self._hunks[-1][1].append(PatchLine(text=_text(line[1:]), old=old, new=new))
 
     def done(self) -> FilePatch:
-        hunks = [Hunk(heading=heading, lines=tuple(lines)) for heading, lines in self._hunks]
+        hunks = [Hunk(heading=heading, lines=_compared(lines)) for heading, lines in self._hunks]
         return FilePatch(
             facts=tuple(self._facts),
             hunks=tuple(hunk for hunk in hunks if hunk.lines),
             binary=self._binary,
             hidden=self._hidden,
         )
+
+
+def _compared(lines: Sequence[PatchLine]) -> tuple[PatchLine, ...]:
+    """The lines, with what differs in those that were changed one by one."""
+    found: list[PatchLine] = []
+    for kind, members in groupby(lines, key=lambda line: line.kind):
+        run = list(members)
+        before = found[-len(run) :]
+        fits = len(before) == len(run) and all(each.kind == "removed" for each in before)
+        longer = len(found) > len(run) and found[-len(run) - 1].kind == "removed"
+        if kind == "added" and fits and not longer:
+            pairs = [_pair(old, new) for old, new in zip(before, run, strict=True)]
+            found[-len(run) :] = [old for old, _ in pairs]
+            run = [new for _, new in pairs]
+        found += run
+    return tuple(found)
+
+
+def _pair(old: PatchLine, new: PatchLine) -> tuple[PatchLine, PatchLine]:
+    """Two lines with what lies between their common beginning and their common end. Lines that have
+    hardly anything in common differ as a whole, which needs no mark."""
+    shorter = min(len(old.text), len(new.text))
+    start = next((n for n in range(shorter) if old.text[n] != new.text[n]), shorter)
+    rest = shorter - start
+    end = next((n for n in range(rest) if old.text[-1 - n] != new.text[-1 - n]), rest)
+    if start + end < shorter * _ALIKE:
+        return old, new
+    return (
+        replace(old, start=start, end=len(old.text) - end),
+        replace(new, start=start, end=len(new.text) - end),
+    )
 
 
 def _text(line: bytes) -> str:

@@ -122,12 +122,15 @@ class BatchRecord:
 
     def write(self) -> None:
         files.make_private_dir(self.folder)
+        files.replace(self.folder / RECORD, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
         said = {
             "format": _FORMAT,
             "state": self.state.value,
             "units": [each.to_json() for each in self.records.values()],
         }
-        files.replace(self.folder / RECORD, json.dumps(said).encode("ascii"))
+        return json.dumps(said).encode("ascii")
 
     def enter(self, state: State) -> None:
         if self.state is not state and self.records:

@@ -74,9 +74,9 @@ class UnitMover:
         movers: Movers,
         trash: TrashFolder,
         census: Census,
-        left: Callable[[Sequence[str]], None] = lambda _: None,
+        left: Callable[[Sequence[UnitRecord]], None] = lambda _: None,
     ) -> None:
-        """`left` is told which units have left their place, by their ids."""
+        """`left` is told which units have left their place, while their copies are there."""
         self._movers = movers
         self._left = left
         self._trash = trash
@@ -384,7 +384,7 @@ class _Dropping:
         self.left: dict[int, list[str]] = defaultdict(list)
         self._tried: list[Slot] = []
 
-    def run(self, left: Callable[[Sequence[str]], None]) -> None:
+    def run(self, left: Callable[[Sequence[UnitRecord]], None]) -> None:
         groups = by_container(
             self._movers, (s for each in self.records.values() for s in each.slots)
         )
@@ -396,7 +396,7 @@ class _Dropping:
         stuck = _put_back(self._movers, back)
         self.stuck = {number: f"{self.why[number]}; {why}" for number, why in stuck.items()}
         # While the record says that they are on their way: a run that is killed here does it again.
-        left([each.unit.id for number, each in self.records.items() if number not in self.why])
+        left([each for number, each in self.records.items() if number not in self.why])
         for mover, group in groups:
             for slot, sight in zip(group, mover.look(group), strict=True):
                 self.bytes[slot.number] += sight.copy_bytes

@@ -47,7 +47,7 @@ def growth(figures: Iterable[HomeFigures], now: float) -> Growth:
     return replace(made, disk_free=latest.disk_free, full_in_days=_full_in(made, latest.disk_free))
 
 
-def together(homes: Sequence[Growth], now: float) -> Growth:
+def together(homes: Sequence[Growth]) -> Growth:
     """The growth of several homes. A home whose first look came later than that of others counts
     with that look from the beginning: it was there before somebody looked, and did not grow from
     nothing. Homes on disks of one size are on one disk; of several disks the one counts that is
@@ -56,7 +56,7 @@ def together(homes: Sequence[Growth], now: float) -> Growth:
     if not known:
         return Growth()
     latest = _sum([figures for _, figures in known])
-    made = _paced(Growth(points=_added([each for each, _ in known], now), latest=latest))
+    made = _paced(Growth(points=_added([each for each, _ in known]), latest=latest))
     disks = [_disk(members) for members in _by_disk(known).values()]
     with_room = [each for each in disks if each[0] is not None]
     if not with_room:
@@ -77,29 +77,32 @@ def _by_disk(
 def _disk(members: Sequence[tuple[Growth, HomeFigures]]) -> tuple[int | None, float | None]:
     """What is free on the disk of these homes by the latest look, and when it is full."""
     last = max((figures for _, figures in members), key=lambda each: each.at)
-    latest = max(each.points[-1].at for each, _ in members if each.points)
-    added = _paced(Growth(points=_added([each for each, _ in members], latest)))
+    added = _paced(Growth(points=_added([each for each, _ in members])))
     return last.disk_free, _full_in(added, last.disk_free)
 
 
-def _added(homes: Sequence[Growth], now: float) -> tuple[Point, ...]:
+def _added(homes: Sequence[Growth]) -> tuple[Point, ...]:
     """A point for each day on which one of the homes has one."""
     days: dict[int, float] = {}
     for each in homes:
         for point in each.points:
             day = _day(point)
             days[day] = max(point.at, days.get(day, 0.0))
-    sums = (
-        Point(at=at, bytes=sum(_at(each.points, day) for each in homes))
+    return tuple(
+        Point(at=at, bytes=sum(_at(each, day) for each in homes))
         for day, at in sorted(days.items())
     )
-    return _recent(tuple(sums), now)
 
 
-def _at(points: Sequence[Point], day: int) -> int:
-    """What was there at the end of a day, as far as known."""
-    before = [each.bytes for each in points if _day(each) <= day]
-    return before[-1] if before else points[0].bytes if points else 0
+def _at(home: Growth, day: int) -> int:
+    """What was there at the end of a day, as far as known: before the first look as much as then,
+    and in a home that nobody looked at for weeks as much as at the last one."""
+    before = [each.bytes for each in home.points if _day(each) <= day]
+    if before:
+        return before[-1]
+    if home.points:
+        return home.points[0].bytes
+    return 0 if home.latest is None else home.latest.bytes
 
 
 def _day(point: Point) -> int:

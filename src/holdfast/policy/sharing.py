@@ -74,15 +74,19 @@ def shares(budget: Budget, pots: Sequence[Pot], *, begun: bool = False) -> list[
     sizes = [each.kept for each in pots]
     most = level(sizes, budget.low if begun or is_high(budget, pots) else sum(sizes))
     kept = [min(each.kept, most) for each in pots]
-    trash = [each.bytes - stays for each, stays in zip(pots, kept, strict=True)]
-    most_trash = level(trash, budget.limit - sum(kept))
-    return [
-        Share(
-            kept=stays if stays < each.kept else None,
-            bytes=stays + most_trash if gone > most_trash else None,
-        )
-        for each, stays, gone in zip(pots, kept, trash, strict=True)
+    moved = [
+        Pot(kept=stays, trash=each.bytes - stays) for each, stays in zip(pots, kept, strict=True)
     ]
+    return [
+        Share(kept=stays if stays < each.kept else None, bytes=share.bytes)
+        for each, stays, share in zip(pots, kept, trash_shares(budget, moved), strict=True)
+    ]
+
+
+def trash_shares(budget: Budget, pots: Sequence[Pot]) -> list[Share]:
+    """The same where nothing but trash may go: all that is not trash stays, and counts."""
+    most = level([each.trash for each in pots], budget.limit - sum(each.kept for each in pots))
+    return [Share(bytes=each.kept + most if each.trash > most else None) for each in pots]
 
 
 def level(sizes: Sequence[int], room: int) -> int:

@@ -7,12 +7,21 @@ from collections.abc import Sequence
 
 from holdfast.config.settings import Settings
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.item import LEFTOVER, Inventory
+from holdfast.model.item import LEFTOVER, TRASH, Inventory
 from holdfast.model.operation import MAINTAIN
 from holdfast.model.plan import Plan
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import Caps, Limits, Policy
-from holdfast.policy.sharing import Budget, Pot, Share, after, is_over, shares, tighter
+from holdfast.policy.sharing import (
+    Budget,
+    Pot,
+    Share,
+    after,
+    is_over,
+    shares,
+    tighter,
+    trash_shares,
+)
 from holdfast.ports import Home, Progress
 from holdfast.services.plans import archive_inventory
 from holdfast.value import dataclass, replace
@@ -75,40 +84,90 @@ def weigh(
     )
 
 
-def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Plan:
-    """What goes so that each pot keeps its share: one plan, so one operation and one undo."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What goes of a home in one plan, so in one operation and with one undo. `kept` is what then
+    stays of each pot besides trash: what is in use or pinned may hold more than its share."""
+
+    plan: Plan
+    kept: tuple[int, int, int]
+
+
+def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Planned:
+    """What goes so that each pot keeps its share."""
     sessions, archive, checkpoints = given
-    plans: list[Plan] = []
+    plans: dict[int, Plan] = {}
     if sessions.gives:
         policy = _capped(weighed.settings.policy(), sessions)
-        plans.append(plan(policy, weighed.sessions, now, command=MAINTAIN))
+        plans[0] = plan(policy, weighed.sessions, now, command=MAINTAIN)
     if archive.gives and weighed.archive is not None:
         policy = _capped(weighed.settings.archive_policy(), archive)
-        made = plan(policy, weighed.archive, now, command=MAINTAIN)
-        plans.append(_named(made, "the archive"))
+        plans[1] = _named(plan(policy, weighed.archive, now, command=MAINTAIN), "the archive")
     if checkpoints.gives and weighed.checkpoints is not None:
         most = checkpoints.bytes if checkpoints.kept is None else checkpoints.kept
         bounded = replace(weighed.settings.checkpoint_policy().upkeep_only(), max_bytes=most)
-        plans.append(plan_checkpoints(bounded, weighed.checkpoints, now, command=MAINTAIN))
-    return Plan(
+        plans[2] = plan_checkpoints(bounded, weighed.checkpoints, now, command=MAINTAIN)
+    first, second, third = (
+        pot.kept - (_taken(plans[place]) if place in plans else 0)
+        for place, pot in enumerate(weighed.pots)
+    )
+    made = Plan(
         home=str(weighed.home.root),
         command=MAINTAIN,
         made_at=now,
-        items=tuple(item for each in plans for item in each.items),
-        shortfalls=tuple(each for made in plans for each in made.shortfalls),
+        items=tuple(item for each in plans.values() for item in each.items),
+        shortfalls=tuple(each for made in plans.values() for each in made.shortfalls),
     )
+    return Planned(plan=made, kept=(first, second, third))
+
+
+def _taken(made: Plan) -> int:
+    """What leaves besides trash."""
+    return sum(item.bytes for item in made.removals if item.kind != TRASH)
 
 
 def plan_home_budget(weighed: Weighed, *, now: float) -> Plan:
     """What goes because of the budget of the home alone."""
-    return plan_shares(weighed, weighed.own_shares(), now=now)
+    [made] = plan_homes(weighed.budget, [weighed], now=now)
+    return made
 
 
-def machine_shares(
-    budget: Budget | None, homes: Sequence[Weighed], *, begun: bool = False
+def plan_homes(
+    budget: Budget | None, homes: Sequence[Weighed], *, now: float, begun: bool = False
+) -> list[Plan]:
+    """What goes of each home: by its own budget, and by that of the machine. Once a run has `begun`
+    to make room, it goes on until the low mark is reached.
+
+    A pot that is held above its share costs no other one a session. It does cost trash: that is the
+    first to go where the whole is over its budget.
+    """
+    given = _shares(budget, homes, begun=begun)
+    planned = [plan_shares(each, mine, now=now) for each, mine in zip(homes, given, strict=True)]
+    if budget is None:
+        return [each.plan for each in planned]
+    left = [
+        Pot(kept=kept, trash=_trash_after(pot, kept, share))
+        for each, made, mine in zip(homes, planned, given, strict=True)
+        for pot, kept, share in zip(each.pots, made.kept, mine, strict=True)
+    ]
+    if sum(each.bytes for each in left) <= budget.limit:
+        return [each.plan for each in planned]
+    of_trash = iter(trash_shares(budget, left))
+    tight = [[tighter(share, next(of_trash)) for share in mine] for mine in given]
+    return [
+        made.plan if mine == was else plan_shares(each, mine, now=now).plan
+        for each, made, mine, was in zip(homes, planned, tight, given, strict=True)
+    ]
+
+
+def _trash_after(pot: Pot, kept: int, share: Share) -> int:
+    trash = pot.bytes - kept
+    return trash if share.bytes is None else max(0, min(trash, share.bytes - kept))
+
+
+def _shares(
+    budget: Budget | None, homes: Sequence[Weighed], *, begun: bool
 ) -> list[Sequence[Share]]:
-    """What the pots of each home may keep: by its own budget, and by that of the machine. Once a
-    run has `begun` to make room, it goes on until the low mark is reached."""
     own = [each.own_shares() for each in homes]
     left = [
         after(pot, share)

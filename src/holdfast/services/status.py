@@ -194,6 +194,7 @@ def status(
         sessions=count_sessions(inventory) if statistics is None else statistics.sessions,
         reclaimable=would.frees if would else 0,
     )
+    held = None if home.vault is None else home.vault.figures()
     return HomeStatus(
         kind=home.kind,
         version=home.version,
@@ -213,8 +214,8 @@ def status(
         large_files=too_large(inventory.items, limits or SessionLimits()),
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
-        vault=None if home.vault is None else home.vault.figures(),
-        threat=_threat(home, inventory.items, now),
+        vault=held,
+        threat=None if held is None or held.enabled else _threat(home, inventory.items, now),
         nearness=_nearness(
             store,
             limits or SessionLimits(),
@@ -229,7 +230,7 @@ def status(
 def _threat(home: Home, items: Iterable[Item], now: float) -> Threat | None:
     """What the agent will delete by itself, and nobody keeps."""
     sweep = None if home.vault is None else home.vault.sweep()
-    if sweep is None or home.vault is None or home.vault.figures().enabled:
+    if sweep is None:
         return None
     before = now - (sweep.days - SOON) * DAY
     next_ones = sum(item.kind == SESSION and item.last_active_at < before for item in items)

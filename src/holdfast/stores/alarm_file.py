@@ -12,6 +12,7 @@ from holdfast.model.alarm import Alarm, Writer
 from holdfast.model.json_value import NO_RECORD
 from holdfast.stores.files import make_private_dir, read_file
 from holdfast.stores.files import replace as write_file
+from holdfast.stores.line_file import Stamp, stamp_of
 from holdfast.value import replace
 
 NAME = "alarms.json"
@@ -19,6 +20,8 @@ _FORMAT = 1
 _LARGEST = 1_000_000
 #: How many are kept, and for how long, in seconds.
 _MOST, _LONGEST = 20, 7 * 86_400.0
+#: What nobody has seen growing for so long is over.
+_SILENT = 300.0
 _log = logging.getLogger("holdfast")
 
 
@@ -28,8 +31,16 @@ class AlarmFile:
     def __init__(self, state: Path) -> None:
         self._path = state / "operations" / NAME
 
-    def read(self) -> Sequence[Alarm]:
-        """Those that go on first, then the latest."""
+    def stamp(self) -> Stamp | None:
+        """Changes whenever the file does; None when there is none, or nobody can look."""
+        try:
+            return stamp_of(self._path)
+        except OSError:
+            return None
+
+    def read(self, now: float | None = None) -> Sequence[Alarm]:
+        """Those that go on first, then the latest. `now` tells which of them a watcher left that
+        was killed: it writes down every minute what still grows."""
         try:
             found = [_alarm(each) for each in json.loads(read_file(self._path, _LARGEST))["alarms"]]
         except FileNotFoundError:
@@ -37,6 +48,13 @@ class AlarmFile:
         except (OSError, *NO_RECORD) as error:
             _log.warning("%s cannot be read: %s", self._path, error)
             return ()
+        if now is not None:
+            found = [
+                replace(each, ended_at=each.last_at)
+                if each.active and abs(now - each.last_at) > _SILENT
+                else each
+                for each in found
+            ]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
     def note(self, alarms: Iterable[Alarm], now: float) -> None:

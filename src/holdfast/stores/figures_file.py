@@ -57,7 +57,9 @@ class FiguresFile:
         with storage_errors(f"write {self._file.path}"):
             make_private_dir(self._folder)
         with (
-            exclusive(self._folder / LOCK, holder="figures", wait=_WAIT, doing="counting"),
+            exclusive(
+                self._folder / LOCK, holder="figures", wait=_WAIT, doing="writing the figures of"
+            ),
             storage_errors(f"write {self._file.path}"),
         ):
             self._file.clear_unfinished()

@@ -31,7 +31,7 @@ class LineFile:
     def stamp(self) -> Stamp | None:
         """None when there is no file."""
         try:
-            return _stamp(self.path.stat(follow_symlinks=False))
+            return stamp_of(self.path)
         except FileNotFoundError:
             return None
 
@@ -98,6 +98,10 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
             rest = file.readline(_LONGEST_LINE)
         if rest:  # else torn by a kill: never written
             yield line[:_BLOCK]
+
+
+def stamp_of(path: Path) -> Stamp:
+    return _stamp(path.stat(follow_symlinks=False))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -8,7 +8,6 @@ first gives it back for all.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +22,6 @@ _NEEDED = 8 * 1024 * 1024
 #: It is set aside again only when the disk has this many times as much free.
 _PLENTY = 4
 _PIECE = bytes(1024 * 1024)
-_log = logging.getLogger("holdfast")
 
 
 def give_back_if_full(state: Path) -> int:
@@ -51,17 +49,20 @@ def give_back(state: Path) -> int:
         os.ftruncate(fd, 0)
         os.fsync(fd)
     except OSError as error:
-        _log.warning("%s cannot be given back: %s", state / NAME, error)
+        _warn(f"{state / NAME} cannot be given back: {error}")
         return 0
     finally:
         os.close(fd)
     if held:
-        _log.warning(
-            "The disk is nearly full: %s that were set aside are free again (%s).",
-            format_bytes(held),
-            state / NAME,
-        )
+        free = f"{format_bytes(held)} that were set aside are free again ({state / NAME})"
+        _warn(f"The disk is nearly full: {free}.")
     return held
+
+
+def _warn(message: str) -> None:
+    import logging  # noqa: PLC0415 - every operation loads this module, and hardly any needs that
+
+    logging.getLogger("holdfast").warning(message)
 
 
 def set_aside(states: Iterable[Path], size: int) -> list[Path]:

@@ -8,6 +8,7 @@ close it again. Each does one thing after the other.
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
 from collections.abc import Callable
@@ -43,6 +44,8 @@ class Desk:
         self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._stale = threading.Event()
+        #: How often something was changed here: what was seen before counts no longer.
+        self.changes = 0
         self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         for work in (
             self._read_on,
@@ -75,6 +78,7 @@ class Desk:
 
     def changed(self) -> None:
         """Something was changed: look again."""
+        self.changes += 1
         self._stale.set()
 
     def _read_on(self) -> None:
@@ -87,6 +91,7 @@ class Desk:
                 if kept is not None:
                     kept.close()
                     kept = None
+                    gc.collect()
                 continue
             if job is None:
                 break
@@ -108,6 +113,7 @@ class Desk:
         while (job := jobs.get()) is not None:
             with self.machine("web") as machine:
                 _answer(job[0], machine, job[1])
+            gc.collect()  # a scan leaves much in circles; nobody waits for this thread now
 
 
 class _Kept:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.plan_words import (
     for_good,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
     from holdfast.model.plan import Plan
 
+#: What has a source that a policy can have rules for.
+_OF_SESSIONS = (SESSION, TRANSCRIPT, REQUEST_DUMP)
 _MOST_GROUPS = 12
 _MOST_ITEMS = 50
 _FEW = 5
@@ -85,6 +88,7 @@ class PlanView:
     warning: str
     notes: Sequence[str]
     problems: Sequence[str]
+    sources: Sequence[str]
     read_only: bool
 
     @property
@@ -126,6 +130,7 @@ def view_plan(planned: HomePlan) -> PlanView:
         warning=for_good(removals),
         notes=_notes(planned),
         problems=[f"{each.path}: {each.reason}" for each in planned.problems],
+        sources=sorted({each.source for each in plan.items if each.kind in _OF_SESSIONS}),
         read_only=planned.read_only and not plan.steps,
     )
 

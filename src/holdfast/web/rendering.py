@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from holdfast.model.text import (
     format_bytes,
@@ -57,6 +57,7 @@ class Templates:
             "count": format_count,
             "place": lambda path: _inert(f"{path}".replace(below, "~/", 1)),
             "number": lambda number: f"{number:,}",
+            "hint": hint,
             "one_line": one_line,
             "printable": printable,
             "query": lambda values: urlencode(values, doseq=True, errors=_ANY_NAME),
@@ -107,6 +108,15 @@ def day(moment: float) -> str:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%A, %-d %B %Y")
     except (ValueError, OverflowError, OSError):
         return "on an unknown day"
+
+
+def hint(text: str) -> Markup:
+    """What to do next, with the commands in it as such."""
+    pieces = printable(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if number % 2 else escape(piece)
+        for number, piece in enumerate(pieces)
+    )
 
 
 def _time(moment: float) -> Markup:

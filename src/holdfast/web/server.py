@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -83,7 +82,7 @@ def site(
 
 
 def serve(app: ASGIApp, at: socket.socket) -> None:
-    """Answer until Ctrl-C."""
+    """Answer until Ctrl-C; once it has ended, uvicorn sends itself the signal again."""
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -95,9 +94,7 @@ def serve(app: ASGIApp, at: socket.socket) -> None:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    # Ctrl-C is how a server ends. Once it has ended, uvicorn sends itself the signal again.
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[at])
+    uvicorn.Server(config).run(sockets=[at])
 
 
 __all__ = ["Gate", "Keys", "OpenedOnce", "application", "listening", "serve", "site"]

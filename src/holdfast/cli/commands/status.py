@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, UnreadHome
     from holdfast.api.values import CheckpointCount
     from holdfast.cli.plain import Line
+    from holdfast.model.alarm import Alarm
 
 _MOST_SOURCES = 8
+#: What an alarm takes of the screen.
+_ALARM_LINES = 3
 #: What problems say about a file or folder that somebody else owns, or nobody may read.
 _CLOSED = ("cannot be read", "Permission denied")
 _WIDE = 100
@@ -84,10 +87,15 @@ def status(invocation: Invocation) -> int:
         seen, unread, places, more, grown = _look(invocation)
     except HoldfastError as error:
         raise with_doctor(error) from None
+    alarms = _alarms(invocation)
+    going_on = [each for each in alarms if each.active]
+    if not invocation.json:
+        _show_alarms(going_on)
     if invocation.json:
         print_json(
             {
                 "homes": [each.to_json() for _, each in seen],
+                "alarms": [each.to_json() for each in alarms],
                 "growth": grown.to_json(),
                 "helps": helps_json(seen, invocation.home_flag),
                 "failed": failed_json(unread),
@@ -99,7 +107,7 @@ def status(invocation: Invocation) -> int:
         show_machine(
             [(home, each) for home, each in seen if home is not None],
             grown,
-            below=PROJECT_LINES if more else 0,
+            below=(PROJECT_LINES if more else 0) + _ALARM_LINES * len(going_on),
         )
     elif seen:
         show_status(seen[0][1], invocation.now, home_flag=invocation.home_flag)
@@ -108,6 +116,21 @@ def status(invocation: Invocation) -> int:
     if more and not invocation.json:
         show_in_projects(more, listed_homes(invocation.user_home, os.environ))
     return tell_unread(unread)
+
+
+def _alarms(invocation: Invocation) -> Sequence[Alarm]:
+    """What grows too fast, as far as a watcher noticed."""
+    chosen = invocation.chosen_home
+    if chosen is None:
+        return invocation.machine.alarms()
+    return invocation.open_home(chosen).alarms()
+
+
+def _show_alarms(going_on: Sequence[Alarm]) -> None:
+    for each in going_on:
+        say(name(each.message, "bold red"))
+    if going_on:
+        say()
 
 
 def _look(

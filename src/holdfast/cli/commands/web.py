@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
     from holdfast.api.machine import Machine
+    from holdfast.web.gate import Gate
 
 _HOST = "127.0.0.1"
 
@@ -53,6 +55,11 @@ def web(
     Only this machine can reach it, and only with the address that is printed: it has a token that
     changes with every start.
     """
+    if invocation.home is not None:
+        raise UsageError(
+            "The page shows every home of this machine; --home does not fit.",
+            hint="Choose a home on the page, or start it with --agent NAME.",
+        )
     try:
         from holdfast.web import server
     except ImportError as error:
@@ -95,26 +102,32 @@ def web(
         user_home=invocation.user_home,
     )
     address = f"http://{_shown(host)}:{chosen}/"
-    link = f"{address}?token={gate.keys.link}"
-    if invocation.json:
-        print_json({"url": link, "port": chosen, "read_only": read_only})
-    else:
-        say("Holdfast is open at this address, until Ctrl-C:")
-        suggest(link)
-    if beyond:
-        note(
-            "warning: other machines can reach this page. Whoever has the address can read and "
-            "remove your sessions, and nothing encrypts what is sent. Through an SSH tunnel the "
-            "usual address is enough: ssh -L 7877:127.0.0.1:7877 HOST"
-        )
-    sys.stdout.flush()
-    if not no_open:
-        _open(f"{address}?token={gate.opened.key}")
     try:
-        server.serve(server.application(site), listening)
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            _tell(invocation, f"{address}?token={gate.keys.link}", gate)
+            if not no_open and _has_screen():
+                _open(f"{address}?token={gate.opened.key}")
+            server.serve(server.application(site), listening)
     finally:
         site.close()
     return 0
+
+
+def _tell(invocation: Invocation, link: str, gate: Gate) -> None:
+    """Where the page is, and what it means when others can reach it. Whoever waits in a pipe for
+    the address gets it at once."""
+    if invocation.json:
+        print_json({"url": link, "port": gate.port, "read_only": gate.read_only})
+    else:
+        say("Holdfast is open at this address, until Ctrl-C:")
+        suggest(link)
+    if gate.beyond:
+        note(
+            "warning: other machines can reach this page. Whoever has the address can read and "
+            "remove your sessions, and nothing encrypts what is sent. Through an SSH tunnel the "
+            f"usual address is enough: ssh -L {gate.port}:127.0.0.1:{gate.port} HOST"
+        )
+    sys.stdout.flush()
 
 
 def _is_loopback(host: str) -> bool:
@@ -129,6 +142,12 @@ def _shown(host: str) -> str:
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host
+
+
+def _has_screen() -> bool:
+    """Without one, a browser in the terminal would open, over what is printed there."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    return sys.platform != "linux" or any(os.environ.get(each) for each in named)
 
 
 def _open(link: str) -> None:

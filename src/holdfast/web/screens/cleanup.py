@@ -12,7 +12,7 @@ from holdfast.api.cleanup import plan_trial
 from holdfast.api.configure import plan_several, text_of
 from holdfast.api.home import Home
 from holdfast.api.plan import expect_same
-from holdfast.errors import UsageError
+from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
 from holdfast.value import dataclass
@@ -89,11 +89,12 @@ async def show(site: Site, request: Request) -> Response:
     asked = _asked(request)
 
     def look(machine: Machine) -> tuple[Panel, Planned | None, UsageError | None]:
-        panel = _panel(site, machine, asked)
+        planned, error = None, None
         try:
-            return panel, _plan(site, machine, asked), None
+            planned = _plan(site, machine, asked)
         except UsageError as wrong:
-            return panel, None, wrong
+            error = wrong
+        return _panel(site, machine, asked, planned), planned, error
 
     panel, planned, error = await site.work(look)
     return site.page(
@@ -159,8 +160,9 @@ async def apply(site: Site, request: Request) -> Response:
     def run(job: Job) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
             plans = _plans(site, machine, asked)
-            for home, planned in plans:
-                expect_same(agreed.get(site.slug(home), ""), planned.fingerprint)
+            # A home that came or went since counts as a change, too.
+            now = {site.slug(home): planned.fingerprint for home, planned in plans}
+            expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
             if not knows and any(view_plan(each).warning for _, each in plans):
                 raise UsageError(
                     "Some of this cannot be undone, and you did not say that you know.",
@@ -203,12 +205,15 @@ def _homes(site: Site, machine: Machine, asked: Asked) -> Sequence[AgentHome]:
     return [site.home_of(machine, asked.home)] if asked.home else machine.homes
 
 
-def _panel(site: Site, machine: Machine, asked: Asked) -> Panel:
+def _panel(site: Site, machine: Machine, asked: Asked, planned: Planned | None) -> Panel:
     homes = [(site.slug(each), each.label) for each in machine.homes]
     if asked.home:
         home = machine.open(site.home_of(machine, asked.home))
         store = home.session_store
-        rows = of_sources(asked, home.settings, store.sources() if store is not None else ())
+        known = set(store.sources()) if store is not None else set()
+        if planned is not None:  # files without a session have a source, too
+            known |= {source for _, _, plan in planned.plans for source in plan.sources}
+        rows = of_sources(asked, home.settings, known)
         return Panel(controls=controls(asked, [home.settings]), rows=rows, homes=homes)
     seen = machine.look(lambda place: place.settings).seen
     rows = of_homes(asked, [(site.slug(home), home.label, found) for home, found in seen])
@@ -229,12 +234,21 @@ def _looked(
 ) -> tuple[Sequence[tuple[AgentHome, HomePlan]], Sequence[tuple[str, str]]]:
     slugs = {home.path: site.slug(home) for home in machine.homes}
 
-    def one(place: Place) -> HomePlan:
+    unruled: list[EmptyPolicyError] = []
+
+    def one(place: Place) -> HomePlan | None:
         home = Home(place)
-        return plan_trial(home, asked.trial(slugs[home.path], home.settings))
+        try:
+            return plan_trial(home, asked.trial(slugs[home.path], home.settings))
+        except EmptyPolicyError as error:  # another home may have a rule
+            unruled.append(error)
+            return None
 
     looked = machine.look(one)
-    return looked.seen, [(str(each.path), each.error.message) for each in looked.unread]
+    plans = [(home, planned) for home, planned in looked.seen if planned is not None]
+    if unruled and not plans:
+        raise unruled[0]
+    return plans, [(str(each.path), each.error.message) for each in looked.unread]
 
 
 def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:

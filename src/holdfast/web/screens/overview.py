@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
 from holdfast.model.growth_words import growth_words
@@ -39,16 +40,27 @@ class Figures:
     def __init__(self) -> None:
         self.last: MachineOverview | None = None
         self._running: Future[MachineOverview] | None = None
+        #: How much had been changed here when the last scan began, and when the one that runs did.
+        self._seen_after = self._began_after = 0
 
     def renewed(self, site: Site) -> Future[MachineOverview]:
-        """A scan: the one that is running, or a new one."""
-        if self._running is None or self._running.done():
-            self._running = site.desk.begin(self._look)
+        """A scan: the one that is running, or a new one, also when something was changed since
+        that began."""
+        changes = site.desk.changes
+        if self._running is None or self._running.done() or changes != self._began_after:
+            self._began_after = changes
+            self._running = site.desk.begin(lambda machine: self._look(machine, changes))
         return self._running
 
-    def _look(self, machine: Any) -> MachineOverview:
-        self.last = machine.overview()
-        return self.last
+    def are_fresh(self, site: Site) -> bool:
+        if self.last is None or self._seen_after != site.desk.changes:
+            return False
+        return 0 <= site.clock() - self.last.at < _FRESH
+
+    def _look(self, machine: Machine, changes: int) -> MachineOverview:
+        self.last = seen = machine.overview()
+        self._seen_after = changes
+        return seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +87,7 @@ class Chart:
 
 async def show(site: Site, request: Request) -> Response:
     figures = _figures(site)
-    stale = figures.last is None or not 0 <= site.clock() - figures.last.at < _FRESH
+    stale = not figures.are_fresh(site)
     if stale:
         figures.renewed(site)
     seen = figures.last or await site.read(lambda machine: machine.last_overview())

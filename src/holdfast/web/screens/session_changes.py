@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from holdfast.api.plan import expect_same
 from holdfast.errors import UsageError
 from holdfast.model.operation import one_run
+from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.machine import AgentHome, FoundSession, Machine
     from holdfast.api.plan import HomePlan
     from holdfast.web.jobs import Job
+    from holdfast.web.plan_view import PlanView
 
 _AGREE = "agree:"
+_MOST_NAMED = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +125,15 @@ async def _leave(
         if name.startswith(_AGREE)
     }
     if not agreed:
-        shown = await site.work(
-            lambda machine: [
-                (site.slug(home), home.label, view_plan(each)) for home, each in plans(machine)
-            ]
-        )
+
+        def look(
+            machine: Machine,
+        ) -> tuple[Sequence[tuple[str, str, PlanView]], Sequence[FoundSession]]:
+            made = plans(machine)
+            shown = [(site.slug(home), home.label, view_plan(each)) for home, each in made]
+            return shown, _named(machine, named.homes(site, machine))
+
+        shown, sessions = await site.work(look)
         return site.page(
             request,
             "sessions/leave.html",
@@ -134,6 +141,7 @@ async def _leave(
             what=what,
             named=named,
             plans=shown,
+            sessions=sessions,
             count=sum(each.count for _, _, each in shown),
             bytes=sum(each.bytes for _, _, each in shown),
             for_good=sum(each.for_good_count for _, _, each in shown),
@@ -155,6 +163,19 @@ async def _leave(
 
     job = site.jobs.start(f"{what.capitalize()} sessions", run, back="/sessions")
     return await started(site, job)
+
+
+def _named(
+    machine: Machine, homes: Sequence[tuple[AgentHome, Sequence[str]]]
+) -> Sequence[FoundSession]:
+    """The sessions as people know them; of very many, the last active."""
+    return [
+        each
+        for home, ids in homes
+        for each in machine.list_sessions(
+            SessionFilter(ids=tuple(ids)), limit=_MOST_NAMED, openings=True, homes=[home]
+        ).found
+    ]
 
 
 SCREEN = Screen(

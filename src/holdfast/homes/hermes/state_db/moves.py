@@ -235,6 +235,7 @@ def _put_back(
     refused: dict[str, str] = {}
     children: dict[str, list[str]] = {}
     parents: dict[str, str] = {}
+    back: list[int] = []
     for number, name, own_children in chosen:
         [(place, row)] = _copied_rows(copies, _RAW + _SESSIONS, number)
         title = row.get("title")
@@ -246,12 +247,44 @@ def _put_back(
             parents[name] = row["parent_session_id"]
         insert(db, schema, _SESSIONS, place, row | {"parent_session_id": None})
         children[name] = json.loads(own_children)
+        back.append(number)
         for copy, table in tables.items():
-            if table != _SESSIONS and table in schema.columns:
+            if table not in (_SESSIONS, _MESSAGES) and table in schema.columns:
                 for place, each in _copied_rows(copies, copy, number):
                     insert(db, schema, table, place, each)
+    _put_messages_back(db, schema, copies, back)
     _relate(db, parents, children, awaited)
     return refused
+
+
+def _put_messages_back(
+    db: sqlite3.Connection, schema: Schema, copies: sqlite3.Connection, sessions: Sequence[int]
+) -> None:
+    """The messages of these sessions, by one statement and in the order of their numbers. For each
+    statement that fires a trigger FTS5 writes out what it has gathered so far, and so it does for
+    each number below the last: message by message that takes three times as long."""
+    cursor = copies.execute(
+        f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
+        (json.dumps(sessions),),
+    )
+    copied = [column[0].removeprefix(_PREFIX) for column in cursor.description]
+    known = [column for column in copied[2:] if column in schema.columns[_MESSAGES]]
+    places = [copied.index(column, 2) for column in known]
+    names, marks = ", ".join(map(quoted, known)), ", ".join("?" * len(known))
+    db.execute("DROP TABLE IF EXISTS temp.back")
+    db.execute(f"CREATE TEMP TABLE back ({names})")
+    db.executemany(
+        f"INSERT INTO temp.back VALUES ({marks})",  # noqa: S608 - marks alone
+        ([unpack(row[place]) for place in places] for row in cursor),
+    )
+    taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
+    if db.execute(taken).fetchone() is None:
+        db.execute(f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid")  # noqa: S608 - quoted names
+    else:  # in a database that Hermes has created again since
+        for number in sessions:
+            for place, each in _copied_rows(copies, _MESSAGES, number):
+                insert(db, schema, _MESSAGES, place, each)
+    db.execute("DROP TABLE temp.back")
 
 
 def title_holder(db: sqlite3.Connection, title: str | None) -> str | None:

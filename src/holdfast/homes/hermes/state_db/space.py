@@ -102,12 +102,15 @@ class SearchRenewal:
         if not missing:
             return False
         with self._database.write() as db:
-            rows = db.execute(
-                f"SELECT m.id FROM messages m WHERE {missing} LIMIT ?",  # noqa: S608 - our own text
+            # One statement: for each of them FTS5 writes out what it has gathered.
+            indexed = db.execute(
+                f"""
+                UPDATE messages SET role = role
+                WHERE id IN (SELECT m.id FROM messages m WHERE {missing} LIMIT ?)
+                """,  # noqa: S608 - our own text
                 (_AT_ONCE,),
-            ).fetchall()
-            db.executemany("UPDATE messages SET role = role WHERE id = ?", rows)
-        return len(rows) == _AT_ONCE
+            ).rowcount
+        return indexed == _AT_ONCE
 
 
 def is_search_due(state: Path) -> bool:

@@ -1,0 +1,122 @@
+"""The first screen: the figures of the command, at once with those of the last look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+from unittest import mock
+
+import holdfast
+from holdfast.model.alarm import Alarm, Writer
+from holdfast.model.figures import HomeFigures
+from holdfast.model.text import format_bytes
+from holdfast.stores.figures_file import FiguresFile
+from holdfast.value import replace
+from holdfast.web.treemap import treemap
+from tests.cli.agents import settle
+from tests.cli.inside import Inside
+from tests.cli.machine import DAY, Machine
+from tests.web.client import Web
+
+
+def _status(machine: Machine) -> Mapping[str, Any]:
+    found = Inside(machine).json("status")
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_figures_are_those_of_the_command(machine: Machine, web: Web) -> None:
+    settle(machine, "claude-code", "codex")
+    for number in range(3):
+        machine.transcript(days=100 + number, source="cron", kb=8)
+    seen = web.ok("/overview/figures")
+    homes = _status(machine)["homes"]
+    assert len(homes) == 3
+    for each in homes:
+        assert format_bytes(each["total_bytes"]) in seen.words
+    frees = sum(each["policy_would_free"] for each in homes)
+    assert frees
+    assert f"The policy would free {format_bytes(frees)}" in seen.words
+    assert 'href="/cleanup"' in seen.text
+    # What the projects take is what the sessions take.
+    found = holdfast.machine(user_home=machine.user, environ=machine.env()).overview()
+    parts = sum(each.parts["sessions"] for each in found.homes)
+    assert sum(each.bytes for each in found.projects) == parts
+    assert all(sum(each.parts.values()) == each.bytes for each in found.homes)
+
+
+def test_the_page_comes_with_the_last_figures_before_any_scan(machine: Machine, web: Web) -> None:
+    settle(machine, "claude-code")
+    assert "Looking at the homes" in web.ok("/").words
+    web.site.memory.clear()
+    now = time.time()
+    kept = FiguresFile(machine.user / ".claude/.holdfast")
+    for days in (3, 2, 1):
+        kept.add(HomeFigures(at=now - days * DAY, bytes=(9 - days) * 10**9, sessions=41))
+    with mock.patch.object(web.site.desk, "begin", return_value=Future()):
+        first = web.ok("/")
+    assert "8.0 GB" in first.words
+    assert "41" in first.words
+    assert "data-stale" in first.text
+    assert "polyline" in first.text
+    assert "1.0 GB a day" in first.words
+
+
+def test_what_grows_too_fast_is_at_the_top(machine: Machine, web: Web) -> None:
+    settle(machine, "claude-code")
+    alarm = Alarm(
+        home=str(machine.user / ".claude"),
+        path="/x/<b>.log",
+        folder=False,
+        first_at=1.0,
+        last_at=time.time(),
+        bytes=5 * 10**9,
+        bytes_per_minute=10**9,
+        writers=(Writer(pid=42, command="agent <script>"),),
+    )
+    homes = web.site.desk.machine("x")
+    with homes:
+        seen = homes.overview()
+    web.site.memory.clear()
+    web.ok("/overview/figures")
+    web.site.memory["overview"].last = replace(seen, alarms=(alarm,), at=time.time())
+    answer = web.ok("/")
+    assert "Something grows too fast" in answer.words
+    assert "<script>" not in answer.text.replace('<script type="module"', "")
+    assert answer.text.index("grows too fast") < answer.text.index("Who fills the disk")
+
+
+def test_a_home_that_cannot_be_read_costs_itself_only(machine: Machine, web: Web) -> None:
+    settle(machine, "claude-code", "holdfast")
+    (machine.home / "config.toml").write_text("nonsense = [\n")
+    answer = web.ok("/overview/figures")
+    assert "Not read:" in answer.words
+    assert "claude-code" in answer.words
+    assert web.get("/sessions").status == 200
+
+
+def test_tiles_fill_the_area_and_keep_their_shares() -> None:
+    sizes = [600.0, 250, 100, 50, 0, 3]
+    tiles = treemap(sizes, aspect=3.0)
+    assert {each.index for each in tiles} == {0, 1, 2, 3, 5}
+    for each in tiles:
+        share = each.width * each.height / 100**2
+        assert abs(share - sizes[each.index] / sum(sizes)) < 1e-3
+        assert each.x >= 0
+        assert each.y >= 0
+        assert each.x + each.width <= 100.01
+        assert each.y + each.height <= 100.01
+    assert not treemap([], aspect=2.0)
+    assert not treemap([0.0], aspect=2.0)
+
+
+def test_what_was_done_here_is_on_the_first_screen_at_once(machine: Machine, web: Web) -> None:
+    settle(machine, "holdfast")
+    assert "Nothing has been removed or changed yet" in web.ok("/overview/figures").words
+    assert "data-stale" not in web.ok("/").text
+    assert web.post("/sessions/pin", {"s": "holdfast:20260101_090000_aaaaaa"}).status == 303
+    assert "data-stale" in web.ok("/").text
+    assert "sessions pin" in web.ok("/overview/figures").words
+    assert "data-stale" not in web.ok("/").text
