@@ -103,7 +103,7 @@ def web(
     )
     address = f"http://{_shown(host)}:{chosen}/"
     try:
-        with suppress(KeyboardInterrupt):  # that is how it ends
+        with listening, suppress(KeyboardInterrupt):  # that is how it ends
             _tell(invocation, f"{address}?token={gate.keys.link}", gate)
             if not no_open and _has_screen():
                 _open(f"{address}?token={gate.opened.key}")
@@ -114,19 +114,19 @@ def web(
 
 
 def _tell(invocation: Invocation, link: str, gate: Gate) -> None:
-    """Where the page is, and what it means when others can reach it. Whoever waits in a pipe for
-    the address gets it at once."""
-    if invocation.json:
-        print_json({"url": link, "port": gate.port, "read_only": gate.read_only})
-    else:
-        say("Holdfast is open at this address, until Ctrl-C:")
-        suggest(link)
+    """What it means when others can reach it, and where it is. Whoever waits in a pipe for the
+    address gets it at once."""
     if gate.beyond:
         note(
             "warning: other machines can reach this page. Whoever has the address can read and "
             "remove your sessions, and nothing encrypts what is sent. Through an SSH tunnel the "
             f"usual address is enough: ssh -L {gate.port}:127.0.0.1:{gate.port} HOST"
         )
+    if invocation.json:
+        print_json({"url": link, "port": gate.port, "read_only": gate.read_only})
+    else:
+        say("Holdfast is open at this address, until Ctrl-C:")
+        suggest(link)
     sys.stdout.flush()
 
 
