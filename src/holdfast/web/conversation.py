@@ -52,16 +52,10 @@ class Said:
     blocks: Sequence[Block]
     usage: str = ""
 
-    @property
-    def is_tool(self) -> bool:
-        """Whether it is only the answer of a tool: then all of it is folded."""
-        return all(each.kind in (RESULT, OTHER) for each in self.blocks) and bool(self.blocks)
-
 
 def said(message: Message, *, most: int = MOST_SHOWN) -> Said:
     """A message as it is shown; with `most`, long texts are cut."""
     left = _Budget(most)
-    blocks = [left.cut(each) for each in _blocks(message)]
     tokens = message.usage
     return Said(
         number=message.number,
@@ -70,7 +64,7 @@ def said(message: Message, *, most: int = MOST_SHOWN) -> Said:
         at=message.timestamp,
         taken_back=message.taken_back,
         replaced=message.replaced and not message.taken_back,
-        blocks=[each for each in blocks if each is not None],
+        blocks=[left.cut(each) for each in _blocks(message)],
         usage=f"{tokens.total:,} tokens" if tokens.total else "",
     )
 
@@ -85,9 +79,7 @@ class _Budget:
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def cut(self, block: Block) -> Block | None:
-        if self._left <= 0:
-            return Block(kind=block.kind, title=block.title, text="", hidden=len(block.text))
+    def cut(self, block: Block) -> Block:
         shown = block.text[: self._left]
         self._left -= len(shown)
         return Block(
