@@ -11,6 +11,7 @@ taken as it is.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
@@ -125,8 +126,9 @@ def _names(fd: int) -> dict[str, Name]:
     found = {}
     with os.scandir(fd) as entries:
         for entry in entries:
-            status = entry.stat(follow_symlinks=False)
-            target = os.readlink(entry.name, dir_fd=fd) if entry.is_symlink() else ""
-            times = status.st_atime_ns, status.st_mtime_ns
-            found[entry.name] = Name(status.st_ino, status.st_mode, times, target)
+            with contextlib.suppress(FileNotFoundError):  # another thread renamed it meanwhile
+                status = entry.stat(follow_symlinks=False)
+                target = os.readlink(entry.name, dir_fd=fd) if entry.is_symlink() else ""
+                times = status.st_atime_ns, status.st_mtime_ns
+                found[entry.name] = Name(status.st_ino, status.st_mode, times, target)
     return found
