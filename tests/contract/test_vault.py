@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,35 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
     assert restored.brought_back == len(going), restored.outcomes
     assert all(path.exists() for path in files)
     assert {each: said(bench.again(), each) for each in going} == before
+
+
+def _with_files(bench: Bench) -> tuple[str, Path, list[Path]]:
+    """A session that has more than its transcript: its id, that, and the other files."""
+    for session in bench.going():
+        transcript = bench.home.need_store().transcript(session)  # type: ignore[attr-defined]
+        others = [each for each in transcript.with_suffix("").rglob("*") if each.is_file()]
+        if others:
+            return session, transcript, others
+    raise AssertionError("no session has files")
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, whole: bool) -> None:
+    session, transcript, others = _with_files(bench)
+    before = {each: each.read_bytes() for each in (transcript, *others)}
+    bench.home.refresh_vault()
+    for each in others:
+        each.unlink()
+    if whole:
+        shutil.rmtree(transcript.with_suffix(""))
+    for _ in range(2):  # kept in the next generation, and in the one after that
+        assert bench.again().refresh_vault().named == 1
+        with transcript.open("ab") as file:
+            file.write(b"\n")
+    bench.again().refresh_vault()
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    assert bench.again().restore_sessions(session).brought_back == 1
+    assert {each: each.read_bytes() for each in others} == {each: before[each] for each in others}
+    assert transcript.read_bytes() == before[transcript] + b"\n\n"

@@ -9,12 +9,16 @@ import stat
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.parts.trees import clone
+from holdfast.parts.trees import clone, is_folder
 from holdfast.stores.files import link_new, make_private_dir
 
 #: Documents that can only be written again as a whole, perhaps in place: a second name would change
 #: with them. Everything else is appended to, or written once.
 _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqlite3", "-wal")
+
+
+#: What an agent has while it works, and what would mislead it if it came back.
+_PASSING = (".lock", ".tmp", ".pid")
 
 
 def name_again(source: Path, target: Path) -> None:
@@ -34,6 +38,23 @@ def name_again(source: Path, target: Path) -> None:
     is_appended = not stat.S_ISLNK(status.st_mode) and not source.name.endswith(_REWRITTEN)
     if not is_appended or not _linked(source, target):
         clone(source, target)
+
+
+def name_vanished(earlier: Path, target: Path) -> None:
+    """Give what is below `earlier`, and no more below `target`, a second name there."""
+    if not is_folder(earlier) or not is_folder(target):
+        return
+    with os.scandir(earlier) as entries:
+        inner = sorted(each.name for each in entries)
+    for each in inner:
+        if os.path.lexists(target / each):
+            name_vanished(earlier / each, target / each)
+        elif not is_passing(earlier / each):
+            name_again(earlier / each, target / each)
+
+
+def is_passing(path: Path) -> bool:
+    return path.name.endswith(_PASSING)
 
 
 def _linked(source: Path, target: Path) -> bool:

@@ -23,7 +23,7 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed
-from holdfast.homes.second_names import name_again
+from holdfast.homes.second_names import is_passing, name_again, name_vanished
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
@@ -31,7 +31,7 @@ from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
 from holdfast.model.operation import Removal
-from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Unit
+from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
@@ -208,8 +208,9 @@ class HomeVault:
         names, stem = self._vault.names, file_stem(seen.unit.id)
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
+        earlier = names.at(stem)
         try:
-            transcript = self._stage(unit, folder)
+            transcript = self._stage(unit, folder, () if earlier is None else _trees_of(earlier))
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
@@ -243,9 +244,9 @@ class HomeVault:
         if older:
             self._vault.cold.drop_in_time(older, BY_THE_VAULT)
 
-    def _stage(self, unit: Unit, folder: Path) -> str:
+    def _stage(self, unit: Unit, folder: Path, earlier: Sequence[Slot]) -> str:
         """Second names and copies of all parts, with their record: what a restore puts back from.
-        Returns where the transcript is in there, "" if it has none of its own."""
+        What the vault has from `earlier` and the agent deleted since goes along. Returns where the transcript is in there, "" if it has none of its own."""
         number = int(folder.name.rpartition("-")[2])
         record = UnitRecord.of(number, unit, folder)
         _make(folder)
@@ -256,6 +257,9 @@ class HomeVault:
                 others.append(slot)
             elif os.path.lexists(slot.part.path):
                 name_again(slot.part.path, slot.copy)
+                for each in earlier:
+                    if each.part.place == slot.part.place:
+                        name_vanished(each.copy, slot.copy)
                 stamps[slot.index] = tree_stamp(slot.copy)
         for mover, group in by_container(self._movers, others):
             sights = mover.look(group)
@@ -265,10 +269,11 @@ class HomeVault:
             stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
             if here:
                 mover.copy(here)
-        slots = tuple(
+        slots = [
             replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
-        )
-        kept = replace(record, slots=slots)
+        ]
+        slots += _vanished(earlier, slots, folder, first=len(record.slots))
+        kept = replace(record, slots=tuple(slots))
         record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
         _write(folder / RECORD, record_of_it.to_bytes())
         return _transcript(unit, kept, folder)
@@ -386,6 +391,34 @@ def _kept(unit: Unit, root: Path) -> Iterator[Part]:
         if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
             continue
         yield part
+
+
+def _trees_of(entry: Entry) -> Sequence[Slot]:
+    """The files and folders that the vault holds of a session by names."""
+    slots: tuple[Slot, ...] = ()
+    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
+        record = None if entry.bundle else BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
+
+
+def _vanished(
+    earlier: Sequence[Slot], slots: Sequence[Slot], folder: Path, first: int
+) -> Iterator[Slot]:
+    """Parts that a session had and has no more, under second names of their copies."""
+    here = [slot.part.place for slot in slots]
+    gone = [
+        each
+        for each in earlier
+        if os.path.lexists(each.copy)
+        and not is_passing(each.part.place)
+        and not any(each.part.place.is_relative_to(place) for place in here)
+    ]
+    number = int(folder.name.rpartition("-")[2])
+    for index, each in enumerate(gone, first):
+        slot = replace(each, number=number, index=index, folder=folder)
+        name_again(each.copy, slot.copy)
+        yield replace(slot, stamp=tree_stamp(slot.copy))
 
 
 def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
