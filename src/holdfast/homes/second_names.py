@@ -21,22 +21,24 @@ _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqli
 _PASSING = (".lock", ".tmp", ".pid")
 
 
-def name_again(source: Path, target: Path) -> None:
+def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
     """Give everything below `source` a second name below `target`, which does not exist yet. What
-    cannot have one, or should not, is copied and compared."""
+    cannot have one, or should not, is copied and compared. With `alone`, so is a file that has
+    another name: somebody may write to it."""
     status = source.lstat()
     if stat.S_ISDIR(status.st_mode):
         make_private_dir(target)
         with os.scandir(source) as entries:
             inner = sorted(each.name for each in entries)
         for each in inner:
-            name_again(source / each, target / each)
+            name_again(source / each, target / each, alone=alone)
         shutil.copystat(source, target, follow_symlinks=False)
         return
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
-    is_appended = not stat.S_ISLNK(status.st_mode) and not source.name.endswith(_REWRITTEN)
-    if not is_appended or not _linked(source, target):
+    is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
+    is_shared = alone and status.st_nlink > 1
+    if is_shared or not is_appended or not _linked(source, target):
         clone(source, target)
 
 
@@ -51,6 +53,10 @@ def name_vanished(earlier: Path, target: Path) -> None:
             name_vanished(earlier / each, target / each)
         elif not is_passing(earlier / each):
             name_again(earlier / each, target / each)
+
+
+def is_document(path: Path) -> bool:
+    return path.name.endswith(_REWRITTEN)
 
 
 def is_passing(path: Path) -> bool:
