@@ -112,7 +112,7 @@ def test_a_store_that_goes_while_it_is_read(bench: Bench, monkeypatch: pytest.Mo
         (bench.project / "nowhere").stat()
 
     monkeypatch.setattr(Taker, "_look", look)
-    with pytest.raises(StorageError, match="Cannot take a checkpoint of .*: No such file"):
+    with pytest.raises(StorageError, match=r"Cannot take a checkpoint of .*: No such file"):
         bench.take()
 
 
