@@ -26,6 +26,7 @@ from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.stores.checkpoints import fetch as fetching
+from holdfast.stores.checkpoints import remotes
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.git import remote as talking
@@ -374,6 +375,32 @@ def test_what_is_removed_here_can_be_removed_there(
     # What came back here goes there again.
     one.home.undo("1")
     assert len(one.checkpoints.push("backup", one.project).accepted) == 1
+
+
+def test_what_somebody_else_put_there_under_our_name_stays(
+    one: Machine, remote: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = remotes.save
+
+    def killed(layout: Layout, known: remotes.KnownRemote) -> remotes.KnownRemote:
+        if known.pushed:
+            raise KeyboardInterrupt
+        return save(layout, known)
+
+    with monkeypatch.context() as during:  # it was sent, and nobody wrote that down
+        during.setattr(remotes, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            one.checkpoints.push("backup", one.project)
+    (sent,) = git_remotes.checkpoints(remote)
+    foreign = f"{sent.rpartition('/')[0]}/000000000000001-00000000"
+    git_remotes.git("update-ref", foreign, sent, at=remote)
+    one.checkpoints.delete(one.checkpoints.list(one.project)[0].id)
+    plan = one.checkpoints.plan_prune_remote("backup")
+    assert [each.id.rpartition("/")[2] for each in plan.removals] == [sent.rpartition("/")[2]]
+    assert [each.id.rpartition("/")[2] for each in plan.kept] == ["000000000000001-00000000"]
+    assert plan.apply().removed == 1
+    assert git_remotes.checkpoints(remote) == [foreign]
+    assert one.checkpoints.plan_prune_remote("backup").removals == ()
 
 
 @pytest.mark.deep

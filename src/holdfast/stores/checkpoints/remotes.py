@@ -40,11 +40,13 @@ _PARTS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRemote:
     """A remote with what is remembered of it. References are as the remote has them; those that
-    were pushed have their ids there."""
+    were pushed have their ids there. `sending` was on its way when a push last began: it may be
+    there or not."""
 
     name: str
     url: str
     pushed: Mapping[str, str] = field(default_factory=dict)
+    sending: Mapping[str, str] = field(default_factory=dict)
     fetched: frozenset[str] = frozenset()
 
     @property
@@ -186,6 +188,7 @@ def save(layout: Layout, known: KnownRemote) -> KnownRemote:
         "format": _FORMAT,
         "url": known.url,
         "pushed": dict(sorted(known.pushed.items())),
+        "sending": dict(sorted(known.sending.items())),
         "fetched": sorted(known.fetched),
     }
     path = _path(layout, known.name)
@@ -203,6 +206,7 @@ def _read(layout: Layout, name: str) -> KnownRemote | None:
             name=name,
             url=str(data["url"]),
             pushed={str(ref): str(oid) for ref, oid in data["pushed"].items()},
+            sending={str(ref): str(oid) for ref, oid in data.get("sending", {}).items()},
             fetched=frozenset(map(str, data["fetched"])),
         )
     except FileNotFoundError:
