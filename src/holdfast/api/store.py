@@ -16,6 +16,7 @@ from holdfast.homes.own_store import no_driver
 from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
+from holdfast.stores import processes
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ def forget_machine(place: Place, machine: str) -> Sequence[FleetHome]:
         )
     fleet.forget(_shared(place), machine)
     return homes
+
+
+def this_machine() -> str:
+    """What `fleet_status` calls the machine that this runs on."""
+    return processes.host_name()
 
 
 def _shared(place: Place) -> Database:
