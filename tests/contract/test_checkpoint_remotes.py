@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -671,12 +672,37 @@ def _shim(folder: Path, seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("ssh://git:word@example.org/x", "ssh://git:***@example.org/x"),
         ("git@example.org:x", "git@example.org:x"),
         ("/srv/x.git", "/srv/x.git"),
+        ("https://h/x.git?token=s%C3%A9same&v=1", "https://h/x.git?token=***&v=***"),
+        ("https://h/x.git?s%C3%A9same", "https://h/x.git?***"),
+        ("https://me:word@h/x?t=s%C3%A9same", "https://me:***@h/x?t=***"),
+        ("ssh://me@h/x?t=s%C3%A9same==", "ssh://me@h/x?t=***"),
     ],
 )
 def test_no_address_shows_its_password(url: str, shown: str) -> None:
     address = address_of(url)
     assert address.shown == shown
     assert "word" not in address.url
+    said = f"no {url}, nor {unquote(url)}"  # git says it in its own way
+    hidden = talking.RemoteGit(folder=Path(), address=address)._hidden(said)
+    assert "same" not in hidden
+
+
+def test_what_git_would_run_is_no_address(machines: Callable[[str], Machine]) -> None:
+    one = machines("one")
+    for url in (
+        "ext::sh -c touch% /tmp/x",
+        "EXT::sh",
+        "fd::17",
+        "ssh://-oProxyCommand=touch/x",
+        "ssh://me@-oProxyCommand=touch/x",
+        "git@-oProxyCommand=touch:x",
+        "-oProxyCommand=touch:x",
+    ):
+        with pytest.raises(UsageError, match="not the address of a git repository"):
+            one.checkpoints.add_remote("bad", url)
+    assert one.checkpoints.remotes() == []
+    for url in ("ssh://git@example.org/a-b", "git@example.org:-x/y", "https://a-b.org/@-"):
+        assert one.checkpoints.add_remote(f"r{len(url)}", url).url
 
 
 @pytest.mark.deep

@@ -29,6 +29,8 @@ _MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _PROJECT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9]{15}-[0-9a-f]{8}", re.ASCII)
 _RULES = re.compile(r"[0-9a-f]{16}", re.ASCII)
+#: What git hands to a shell or to a file of its own, and a host that ssh would take for an option.
+_COMMAND = re.compile(r"\s*(ext|fd)::|[^/]*://([^/]*@)?-|[^/:]*@-", re.IGNORECASE)
 _LONGEST_HOST = 40
 _WHERE_BYTES = 8
 #: refs/holdfast/<machine>/<project>/<name>, and refs/holdfast/<machine>/rules/<digest>.
@@ -161,6 +163,11 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
         )
     if not url.strip() or url.startswith("-") or "\n" in url or "\0" in url:
         raise UsageError(f"{address_of(url).shown!r} is not the address of a git repository.")
+    if _COMMAND.match(url):  # never shown: it may hold anything
+        raise UsageError(
+            "That is not the address of a git repository: git would run a command for it.",
+            hint="A remote for checkpoints is a URL, a path, or host:path.",
+        )
     found = _read(layout, name)
     if found is not None and found.url != url:
         raise UsageError(
