@@ -163,6 +163,8 @@ class FormatSessions(ForeignSessions):
 
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self._wanted(wanted) if not each.vaulted]
+        if wanted.max_messages is not None:  # no plan takes what nobody understands for short
+            found = [each for each in found if self.understood_messages(each.id) is not None]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -235,6 +237,13 @@ class FormatSessions(ForeignSessions):
         """How many messages a session has; None while nobody read it."""
         counts = self._counts.of(session_id)
         return counts.messages if counts and self._counts.is_whole(session_id) else None
+
+    def understood_messages(self, session_id: str) -> int | None:
+        """How many messages a session has; None while nobody read it, and for one that has bytes
+        but no message that we know: an agent, or a script, may write them in a way that we do not
+        know yet, and that is no reason to call it empty."""
+        known = self.known_messages(session_id)
+        return None if known == 0 and _says_something(self._one(session_id)) else known
 
     def _is_short(self, session_id: str, most: int) -> bool:
         """Whether a session has at most so many messages; a long one is not read to its end."""
@@ -514,6 +523,18 @@ class Pins:
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
         return [str(each) for each in said]
+
+
+def _says_something(seen: Seen) -> bool:
+    """Whether there is anything in the file that messages would be in. The rows of a database are
+    asked by name: without a message there is none."""
+    path = seen.unit.transcript
+    if path is None:
+        return seen.bytes > 0 and not seen.in_rows
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _started(unit: Unit) -> float:
