@@ -22,6 +22,7 @@ from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
+from holdfast.homes.records import whole_records
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
@@ -57,6 +58,8 @@ _FIGURES = {
     SessionOrder.STARTED: "started_at",
     SessionOrder.BYTES: "bytes",
 }
+#: Where documents of agents have their messages.
+_LISTS = ("messages", "history")
 #: The messages of a smaller session are held in memory.
 _FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
@@ -527,14 +530,18 @@ class Pins:
 
 def _says_something(seen: Seen) -> bool:
     """Whether there is anything in the file that messages would be in. The rows of a database are
-    asked by name: without a message there is none."""
+    asked by name: without a message there is none. A document has an empty list then."""
     path = seen.unit.transcript
     if path is None:
         return seen.bytes > 0 and not seen.in_rows
     try:
+        if path.suffix == ".json":
+            return not any(each.get(key) == [] for each in whole_records(path) for key in _LISTS)
         return path.stat().st_size > 0
     except FileNotFoundError:
         return False
+    except OSError:
+        return True
 
 
 def _started(unit: Unit) -> float:
