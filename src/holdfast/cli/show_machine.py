@@ -140,7 +140,7 @@ def _most(homes: int, below: int, troubled: int) -> tuple[int, bool]:
 
 def _figures(status: HomeStatus) -> _Figures:
     inventory = status.inventory
-    sessions = [item for item in inventory.items if item.kind == SESSION]
+    sessions = [item for item in inventory.items if item.kind == SESSION and not item.vaulted]
     return _Figures(
         sessions=sessions_in(status),
         in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),

@@ -112,6 +112,12 @@ class HomeVault:
     def sweep(self) -> Sweep | None:
         return sweep_of(self._format, self._ground.root)
 
+    def unused_since(self, before: float) -> int:
+        sweep = self.sweep()
+        by_file_time = sweep is not None and sweep.by_file_time
+        here = (each for each in self._now() if not each.inside and not each.outside)
+        return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
+
     def problems(self) -> Sequence[Problem]:
         return self._vault.names.problems() if self._vault.exists else ()
 
@@ -407,6 +413,15 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _written(seen: Seen) -> float:
+    """The time of the transcript of a session, or of all its files where it has none."""
+    path = seen.unit.transcript
+    with suppress(OSError):
+        if path is not None:
+            return path.stat().st_mtime
+    return seen.changed or seen.unit.active
 
 
 def _make(folder: Path) -> None:
