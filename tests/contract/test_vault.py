@@ -297,6 +297,7 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
         home = bench.again()
         assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
         assert {each: said(home, each) for each in going} == before
+        assert not [each for each in home.scan().items if each.id in going and each.in_use]
         if turn == 0:
             home.refresh_vault()
         else:
@@ -423,13 +424,19 @@ def test_a_place_that_is_taken_is_named_and_a_session_that_is_there_too(bench: B
     with pytest.raises(UnknownSessionError):
         resolved("nobody")
     transcript.unlink()
-    for take in (transcript.mkdir, lambda: transcript.symlink_to("nowhere")):
-        take()
+    for is_link in (False, True):
+        if is_link:
+            transcript.symlink_to("nowhere")
+        else:
+            transcript.mkdir()
         assert resolved(session) == session
         [outcome] = bench.again().restore_sessions(session).outcomes
         assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
         assert os.path.lexists(transcript)
-        (transcript.rmdir if transcript.is_dir() else transcript.unlink)()
+        if is_link:
+            transcript.unlink()
+        else:
+            transcript.rmdir()
     assert bench.again().restore_sessions(session).brought_back == 1
     assert transcript.read_bytes() == whole
 

@@ -238,13 +238,13 @@ class ArchivedSessions:
             return archived(self._place.home.archive, ids)
         except UnknownSessionError:
             store = self._place.home.session_store()
-            for each in () if store is None else ids:
+            here = ""
+            for each in ids:
                 with suppress(UsageError):
-                    found = store.resolve(each)
-                    break
-            else:
+                    here = here or ("" if store is None else store.resolve(each))
+            if not here:
                 raise
-        raise is_there(found)
+        raise is_there(here)
 
     def _vaulted(self, prefix: str) -> Session | None:
         """The session of the vault that an id means. The archive has an older one of the same id if

@@ -9,7 +9,6 @@ older ones go after that; a bundle is proved and named before the files go that 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import stat
 from collections import Counter
@@ -259,15 +258,13 @@ class HomeVault:
 
     def _set_aside(self, entry: Entry, session_id: str) -> None:
         names, kept = self._vault.names, entry.folder / entry.transcript
-        for number in itertools.count(1):
-            # Before the id, so that the start of an id still means one session.
-            called = f"earlier-{number}-{session_id}"
-            other = names.find(called)
-            if other is None:
-                break
+        number = 1
+        # Before the id, so that the start of an id still means one session.
+        while (other := names.find(called := f"earlier-{number}-{session_id}")) is not None:
             path = other.folder / other.transcript
             if not other.bundle and path.exists() and path.samefile(kept):
                 return  # a killed run did it
+            number += 1
         folder = names.folder(file_stem(called), entry.number)
         remove_tree(folder.parent)
         _make(folder)

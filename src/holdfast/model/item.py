@@ -85,6 +85,11 @@ class Item:
     vaulted: bool = False
 
     @property
+    def in_use(self) -> bool:
+        """As people count them: without what can be ended, and without what its agent deleted."""
+        return self.alive is not None and self.abandoned is None and not self.vaulted
+
+    @property
     def capped_bytes(self) -> int:
         """The bytes that count against the caps of the store in which it was found."""
         return 0 if self.capped_elsewhere else self.bytes
