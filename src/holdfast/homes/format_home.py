@@ -401,6 +401,7 @@ def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) 
         parent=seen.unit.parent,
         delegate=seen.unit.relation is Relation.DELEGATE,
         follows=follows,
+        vaulted=session.vaulted,
     )
 
 
