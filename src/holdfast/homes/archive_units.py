@@ -30,7 +30,7 @@ from holdfast.model.path_map import MAPPED, from_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
-from holdfast.parts.trees import remove_tree
+from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
@@ -44,7 +44,8 @@ _OTHER_PATHS = (
     "its files belong below {home}, where another home archived it, and this home is elsewhere; "
     "where the agent allows it, `--map OLD=NEW` restores it here"
 )
-_HERE_ALREADY = "a session of that id is here already"
+_HERE_ALREADY = "a session of that id is here already, and stays as it is"
+_THE_SAME = "it is here already, unchanged"
 
 
 def unit_archive(
@@ -60,10 +61,11 @@ def unit_archive(
     mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state)
     moving = MOVING.get(kind)
 
-    def restore(removal: Removal) -> Ended:
+    def restore(removal: Removal, again: bool) -> Ended:  # noqa: FBT001
         if moving is None or removal.item.target != MAPPED:
             return mover.restore(removal)
-        return MovedRestore(made.folder, units, ground, moving, ids).restore(removal)
+        moved = MovedRestore(made.folder, units, ground, moving, ids)
+        return moved.restore(removal, again=again)
 
     made.serve(mover, restore, lambda session_id: session_id in ids(), moves=kind in MOVING)
     return made
@@ -86,7 +88,8 @@ class MovedRestore:
         self._moving = moving
         self._ids = ids
 
-    def restore(self, removal: Removal) -> Ended:
+    def restore(self, removal: Removal, *, again: bool) -> Ended:
+        """`again` finishes what a killed run began: it may have put all of it in its place."""
         here = replace(removal, item=_as_session(removal.item))
         folder = self._units.folder(here)
         try:
@@ -100,11 +103,16 @@ class MovedRestore:
             return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
             return Result.FAILED, in_a_word(error)
-        # Exactly what would come back, in its place: a killed run had come this far.
-        if seen.changed or (not seen.here and removal.item.session in self._ids()):
+        # An id is there once, wherever its transcript lies. Files beside it, such as those of the
+        # history, have the same place under every path, so that they do not tell.
+        known = removal.item.session in self._ids()
+        if seen.changed or (known and not (again and seen.here)):
+            same = known and seen.here and _is_in_place(folder)
             remove_tree(folder)
             self._units.forget_empty(here)
-            return Result.FAILED, _HERE_ALREADY
+            if same:
+                return Result.SKIPPED, _THE_SAME
+            return Result.FAILED, _HERE_ALREADY if known else _TAKEN
         [done] = Keeper(self._units).undo([here])
         return done.result, done.reason
 
@@ -308,6 +316,14 @@ class UnitArchiveMover(IntoArchive):
         staged = self._units.folder(removal)
         remove_tree(staged)
         self._units.forget_empty(removal)
+
+
+def _is_in_place(folder: Path) -> bool:
+    """Whether all that is staged is in its place already, byte for byte: a stamp does not tell two
+    paths of the same length apart."""
+    found = BatchRecord.read(folder)
+    slots = () if found is None else [s for each in found.records.values() for s in each.slots]
+    return bool(slots) and all(is_same_tree(slot.copy, slot.part.place) for slot in slots)
 
 
 def _as_session(item: PlanItem) -> PlanItem:
