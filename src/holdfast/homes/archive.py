@@ -165,7 +165,7 @@ class Restore:
         self._archive.drop_in_time(back, batch[0].operation)
         return outcomes
 
-    def _restore(self, removal: Removal, again: bool) -> Ended:  # noqa: FBT001
+    def _restore(self, removal: Removal, again: bool) -> Ended:
         if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
             return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:

@@ -40,10 +40,8 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.value import replace
 
 _TAKEN = "its place is taken; the session stays in the archive"
-_OTHER_PATHS = (
-    "its files belong below {home}, where another home archived it, and this home is elsewhere; "
-    "where the agent allows it, `--map OLD=NEW` restores it here"
-)
+_OTHER_HOME = "it comes from another home ({home}); to restore it here: --map OLD=NEW"
+_ONLY_THERE = "it comes from another home ({home}), and can only be restored there"
 _HERE_ALREADY = "a session of that id is here already, and stays as it is"
 _THE_SAME = "it is here already, unchanged"
 
@@ -58,10 +56,10 @@ def unit_archive(
     """The archive of a home that has a format, of this kind. `ids` are those of the units that are
     in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state)
     moving = MOVING.get(kind)
+    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state, moving)
 
-    def restore(removal: Removal, again: bool) -> Ended:  # noqa: FBT001
+    def restore(removal: Removal, again: bool) -> Ended:
         if moving is None or removal.item.target != MAPPED:
             return mover.restore(removal)
         moved = MovedRestore(made.folder, units, ground, moving, ids)
@@ -150,10 +148,13 @@ class UnitArchiveMover(IntoArchive):
         units: UnitMover,
         sessions: FormatSessions,
         state: Path,
+        moving: Moving | None = None,
     ) -> None:
-        """`state` is the state folder of the home: paths in its bundles are those of this home."""
+        """`state` is the state folder of the home: paths in its bundles are those of this home.
+        `moving` is for an agent whose sessions can be restored under other paths."""
         super().__init__(archive, packer)
         self._state = state
+        self._moving = moving
         self._units = units
         self._sessions = sessions
         #: Why the store of the archive cannot be reached: the rest of a batch would wait as long.
@@ -286,7 +287,7 @@ class UnitArchiveMover(IntoArchive):
             is_own = self._archive.is_own(file, beside.operation)
             there = "" if is_own else self._archive.home_of(file)
             if not is_own and there != str(self._state):
-                return Result.FAILED, _OTHER_PATHS.format(home=there)
+                return Result.FAILED, self._from_elsewhere(Path(there).parent)
             # Another home has operations of the same numbers, so what that one archived is
             # unpacked in the name of the operation that restores it.
             by = beside if is_own else removal
@@ -294,6 +295,13 @@ class UnitArchiveMover(IntoArchive):
                 operation=by.operation, number=by.number, item=_as_session(removal.item)
             )
             self._unpack(archived, file)
+            # A bundle that was copied here says nothing of its home, but its files do.
+            outside = self._units.outside(archived)
+            if outside is not None:
+                unit, place = outside
+                home = None if self._moving is None else self._moving.root(unit.parts)
+                self._clear(archived)
+                return Result.FAILED, self._from_elsewhere(home or place)
             [seen] = self._units.look([archived])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
@@ -304,6 +312,9 @@ class UnitArchiveMover(IntoArchive):
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
+
+    def _from_elsewhere(self, home: object) -> str:
+        return (_ONLY_THERE if self._moving is None else _OTHER_HOME).format(home=home)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]
