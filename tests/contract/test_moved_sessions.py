@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast import Home
+from holdfast.cli import main
 from holdfast.errors import UsageError
 from holdfast.homes import moving
 from holdfast.homes.moving import ClaudeCode, Codex
@@ -137,6 +138,22 @@ def test_an_id_is_there_once_whatever_the_paths(two: Two) -> None:
         assert why in outcome.reason
         assert _files(everything(two.two_root)) == before
     assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
+
+
+def test_a_bundle_of_another_machine_says_how_it_is_restored(
+    two: Two, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cwd = two.archived()
+    [outcome] = two.two.restore_sessions(two.id).outcomes
+    assert outcome.result is Result.FAILED
+    assert f"it comes from another home ({two.one_root}); " in outcome.reason
+    assert "--map OLD=NEW" in outcome.reason
+    assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
+    restore = ["--home", str(two.two_root), "sessions", "restore", two.id]
+    assert main.run([*restore, "--map", f"{cwd}={two.one_root}", "--dry-run"]) == 0
+    assert "does not exist" not in capsys.readouterr().err
+    assert main.run([*restore, "--map", f"{cwd}=/srv/nowhere", "--dry-run"]) == 0
+    assert "/srv/nowhere does not exist here yet" in capsys.readouterr().err
 
 
 def test_a_copy_was_not_used_by_being_made(tmp_path: Path) -> None:
