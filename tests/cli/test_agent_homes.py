@@ -189,6 +189,23 @@ def test_files_that_are_gone_are_freed(bench: Bench, monkeypatch: pytest.MonkeyP
     assert "database" not in gone
 
 
+@pytest.mark.parametrize("bench", [AGENTS["pi"]], indirect=True, ids=["pi"])
+def test_on_a_full_disk_nothing_goes_to_the_trash(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would free nothing, and take the room in which something can be removed for good."""
+    before = bench.look()
+    monkeypatch.setattr("holdfast.stores.files.is_disk_full", lambda _: True)
+    monkeypatch.setattr("time.time", lambda: LATER)
+    inside = Inside(Machine(root=bench.user.parent))
+    prune = ("--home", str(bench.root), "sessions", "prune", "--yes")
+    refused = inside.run(*prune)
+    assert refused.code == 1
+    assert "--now" in refused.err
+    assert bench.look() == before
+    assert "Freed" in inside.ok(*prune, "--now").out
+
+
 def _pruned_inside(bench: Bench, monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
     """A prune in this process: what it said."""
     monkeypatch.setattr("time.time", lambda: LATER)
