@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -14,9 +17,12 @@ from holdfast.errors import FullDiskError
 from holdfast.homes.home import Home
 from holdfast.model.figures import DiskRoom
 from holdfast.model.operation import Removal
+from holdfast.parts.unit_record import BatchRecord
 from holdfast.stores import journal
+from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite import foreign
-from tests.contract.maintained import a_home, ids
+from tests.contract.agent_homes import make_claude
+from tests.contract.maintained import DAY, a_home, ids
 
 
 def test_the_first_batch_is_small_so_that_it_makes_room_for_the_next(
@@ -56,3 +62,31 @@ def test_a_database_without_a_log_is_read_on_a_full_disk(
     failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
     with pytest.raises(FullDiskError, match="The disk is full, so"), foreign.reading(path):
         raise failure
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_session_that_did_not_fit_leaves_nothing_in_the_trash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Neither when its record cannot be written, nor when its copies are there already."""
+    root = tmp_path / ".claude"
+    make_claude(root)
+    write = BatchRecord.write
+    written: list[object] = []
+
+    def full(record: BatchRecord) -> None:
+        written.append(record)
+        if len(written) == failing:
+            make_private_dir(record.folder)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(record)
+
+    with holdfast.open(root, clock=lambda: time.time() + 400 * DAY) as home:
+        before = {each.id for each in home.list_sessions().sessions}
+        with monkeypatch.context() as patched:
+            patched.setattr(BatchRecord, "write", full)
+            report = home.plan_prune(older_than="1d").apply().report
+        assert report.failed
+        assert not report.removed
+        assert {each.id for each in home.list_sessions().sessions} == before
+    assert not list((root / ".holdfast" / "trash").rglob("units-*"))
