@@ -149,7 +149,7 @@ def _fill(state: Path, size: int) -> bool:
             return False
         fits = (room.free + mine) // _PART - _NEEDED
         wanted = min(size, fits)
-        if wanted < _LEAST <= size and mine <= size:
+        if wanted < min(_LEAST, size) and mine <= size:
             if not mine:
                 free = f"the disk of {state} has only {format_bytes(room.free)} free"
                 least = f"it takes {format_bytes(_PART * (_LEAST + _NEEDED))}"
