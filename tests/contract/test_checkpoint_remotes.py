@@ -534,6 +534,42 @@ def test_what_no_checkpoint_may_have_stays_on_the_remote(
     assert len(two.checkpoints.list()) == 1
 
 
+def test_an_object_that_git_refuses_keeps_nothing_else_away(
+    one: Machine, two: Machine, remote: Path
+) -> None:
+    one.write("more.txt")
+    one.take("second")
+    one.checkpoints.push("backup", one.project)
+    first, second = git_remotes.checkpoints(remote)
+    blob = git_remotes.git("rev-parse", f"{first}:files/src/1.txt", at=remote).strip()
+    (remote / "tree").write_bytes(b"100644 ..\0" + bytes.fromhex(blob))
+    tree = git_remotes.git(
+        *("hash-object", "-w", "-t", "tree", "--literally", "tree"), at=remote
+    ).strip()
+    commit = git_remotes.git(
+        *("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-m", "x"), at=remote
+    ).strip()
+    bad = f"{first.rpartition('/')[0]}/000000000000001-00000000"
+    rules = f"{first.rsplit('/', 2)[0]}/rules/{'0' * 16}"
+    for ref in (bad, rules):
+        git_remotes.git("update-ref", ref, commit, at=remote)
+    done = two.checkpoints.fetch("there")
+    assert [each.reason for each in done.fetched] == ["second", "first"]
+    assert {each.ref for each in done.unusable} == {bad, rules}
+    assert all("hasDotdot" in each.why for each in done.unusable)
+    assert two.checkpoints.verify().ok
+    assert two.checkpoints.fetch("there").known == 2
+    # What the remote itself cannot read keeps nothing else away, either.
+    for ref in (bad, rules):
+        git_remotes.git("update-ref", "-d", ref, at=remote)
+    lost = git_remotes.git("rev-parse", f"{second}:files/more.txt", at=remote).strip()
+    (remote / "objects" / lost[:2] / lost[2:]).unlink()
+    two.checkpoints.delete([each.id for each in two.checkpoints.list()], use_trash=False)
+    done = two.checkpoints.fetch("there", again=True)
+    assert [each.reason for each in done.fetched] == ["first"]
+    assert [each.ref for each in done.unusable] == [second]
+
+
 def _tree(remote: Path, lines: str) -> str:
     return subprocess.run(
         ["git", "mktree"], cwd=remote, input=lines, text=True, check=True, capture_output=True

@@ -225,6 +225,8 @@ def test_a_lost_connection_is_opened_again_on_the_loop(tmp_path: Path) -> None:
     [
         "postgresql://me:geheim@db.example.org/holdfast",
         "postgresql://db.example.org/holdfast?password=geheim",
+        "postgresql://db.example.org/holdfast?sslpassword=geheim",
+        "postgresql://db.example.org/holdfast?PASSWORD=geheim",
         "postgresql://db.example.org:geheim/holdfast",
         "mysql://db.example.org/geheim",
         "postgresql://[geheim/holdfast",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,96 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
     assert restored.brought_back == len(going), restored.outcomes
     assert all(path.exists() for path in files)
     assert {each: said(bench.again(), each) for each in going} == before
+
+
+def _with_files(bench: Bench) -> tuple[str, Path, list[Path]]:
+    """A session that has more than its transcript: its id, that, and the other files."""
+    for session in bench.going():
+        transcript = bench.home.need_store().transcript(session)  # type: ignore[attr-defined]
+        others = [each for each in transcript.with_suffix("").rglob("*") if each.is_file()]
+        if others:
+            return session, transcript, others
+    raise AssertionError("no session has files")
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, whole: bool) -> None:
+    session, transcript, others = _with_files(bench)
+    before = {each: each.read_bytes() for each in (transcript, *others)}
+    bench.home.refresh_vault()
+    for each in others:
+        each.unlink()
+    if whole:
+        shutil.rmtree(transcript.with_suffix(""))
+    for _ in range(2):  # kept in the next generation, and in the one after that
+        assert bench.again().refresh_vault().named == 1
+        with transcript.open("ab") as file:
+            file.write(b"\n")
+    bench.again().refresh_vault()
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    assert bench.again().restore_sessions(session).brought_back == 1
+    assert {each: each.read_bytes() for each in others} == {each: before[each] for each in others}
+    assert transcript.read_bytes() == before[transcript] + b"\n\n"
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) -> None:
+    session, transcript, _ = _with_files(bench)
+    if cold:
+        swept.turn_on(bench.sample, bench.root, "cold_days = 0\n")
+    home = bench.again()
+    whole, before = transcript.read_bytes(), said(home, session)
+    home.refresh_vault()
+    transcript.unlink()
+    assert bench.again().refresh_vault().found_alone == 1
+    # An empty file is no transcript: the session stays in the vault alone.
+    transcript.touch()
+    for _ in range(2):
+        home = bench.again()
+        home.refresh_vault()
+        home.turn_vault(False)
+        home.turn_vault(True)
+        assert said(home, session) == before
+        assert [each.id for each in home.sessions.find(vaulted=True)] == [session]
+    [outcome] = home.restore_sessions(session).outcomes
+    assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
+    # Another one of the same id is taken in, and what the vault held is a session of its own.
+    transcript.write_bytes(whole[: whole.index(b"\n") + 1])
+    assert bench.again().turn_vault(False).set_aside == 0
+    done = bench.again().turn_vault(True)
+    assert (done.set_aside, done.problems) == (1, ())
+    home = bench.again()
+    [kept] = home.sessions.find(vaulted=True)
+    assert kept.id == f"earlier-1-{session}"
+    assert len(said(home, kept.id)) == len(before) > len(said(home, session))
+    assert home.refresh_vault().set_aside == 0
+    [found] = [each for each in home.doctor().findings if each.check == "vault"]
+    assert found.severity.value == "ok", found
+    [outcome] = home.restore_sessions(kept.id).outcomes
+    assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
+    home.delete([session], use_trash=False)
+    home = bench.again()
+    assert home.restore_sessions(kept.id).brought_back == 1
+    assert transcript.read_bytes() == whole
+    assert not bench.again().sessions.find(vaulted=True)
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -> None:
+    session, transcript, _ = _with_files(bench)
+    whole = transcript.read_bytes()
+    bench.home.refresh_vault()
+    for text, aside in ((whole + b"\n", 0), (whole[: whole.index(b"\n") + 1], 1), (whole, 0)):
+        new = transcript.with_suffix(".new")
+        new.write_bytes(text)
+        new.replace(transcript)
+        assert bench.again().refresh_vault().set_aside == aside
+    [kept] = bench.again().sessions.find(vaulted=True)
+    assert kept.id == f"earlier-1-{session}"
+    transcript.unlink()
+    shutil.rmtree(transcript.with_suffix(""))
+    assert bench.again().restore_sessions(kept.id).brought_back == 1
+    assert transcript.read_bytes() == whole + b"\n"

@@ -29,8 +29,8 @@ _PROJECTS = "projects"
 #: Claude Code cuts a longer name and adds a digest.
 _LONGEST = 200
 #: A key and its text. Inside a text every quote has a backslash before it, so this is no text.
-_CWD = re.compile(rb'(?<!\\)"cwd":\s?("(?:[^"\\]|\\.)*")')
-_ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots":\s?\[([^\[\]]*)\]')
+_CWD = re.compile(rb'(?<!\\)"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots"\s*:\s*\[([^\[\]]*)\]')
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 #: The records of a rollout that say where a thread works. The others are what was said.
 _WHERE = (b'"session_meta"', b'"turn_context"', b'"thread_settings_applied"', b'"world_state"')

@@ -92,10 +92,16 @@ class Vault:
         path, stem = seen.unit.transcript, file_stem(seen.unit.id)
         if seen.inside or stem not in stems:
             return False
-        if path is not None and (str(path) in seen.stamps or os.path.lexists(path)):
+        stamp = "" if path is None else seen.stamps.get(str(path)) or tree_stamp(path)
+        if _says_something(stamp):
             return False
         entry = self.names.at(stem)
-        return entry is not None and bool(entry.transcript)
+        if entry is None or not entry.transcript:
+            return False
+        # An empty file, a folder or a link in its place is no transcript, unless it was one before.
+        if not stamp or entry.bundle:
+            return True
+        return _says_something(tree_stamp(entry.folder / entry.transcript))
 
     def seen_as(self, entries: Iterable[Entry]) -> Sequence[Seen]:
         return [self._seen(entry) for entry in entries]
@@ -198,8 +204,8 @@ class Vault:
         entry = self.names.find(left.unit.id)
         if entry is None or not entry.transcript:
             return False
-        if entry.bundle:
-            return True  # only what was found alone is compressed
+        if entry.bundle or entry.alone_since is not None:
+            return True  # it was found alone, and what left is another one of that id
         top, *below = Path(entry.transcript).parts
         record = BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
@@ -213,3 +219,8 @@ class Vault:
         if entry is not None and entry.bundle:
             self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
         remove_tree(self.names.root / stem)
+
+
+def _says_something(stamp: str) -> bool:
+    """Whether a stamp is that of a file, and not of an empty one."""
+    return stamp.startswith("8:") and not stamp.startswith("8:0:")

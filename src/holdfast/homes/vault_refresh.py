@@ -9,6 +9,7 @@ older ones go after that; a bundle is proved and named before the files go that 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import stat
 from collections import Counter
@@ -22,8 +23,8 @@ from holdfast.homes.format_sessions import FormatSessions
 from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
-from holdfast.homes.packed_folder import packed
-from holdfast.homes.second_names import name_again
+from holdfast.homes.packed_folder import packed, unpack
+from holdfast.homes.second_names import is_document, is_passing, name_again, name_vanished
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
@@ -31,7 +32,7 @@ from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
 from holdfast.model.operation import Removal
-from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Unit
+from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
@@ -40,6 +41,7 @@ from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
 from holdfast.parts.units import Movers, by_container
 from holdfast.ports import Format, Progress
 from holdfast.spine.keeper import in_a_word
+from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import (
     PRIVATE_DIR,
@@ -57,6 +59,10 @@ _CHUNK = 1024 * 1024
 _OURS = (ABOUT, RECORD, "tree.json")
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 _VANISHED = "it vanished while it was taken in"
+
+
+#: What the id of a session begins with that another one of its id has replaced.
+SET_ASIDE = r"^earlier-\d+-"
 
 
 class HomeVault:
@@ -158,9 +164,12 @@ class HomeVault:
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
         """It was turned off: what the agent has needs no second name. What it has not stays."""
         here = self._vault.names.stems().intersection(map(file_stem, ids))
-        for stem in here:
+        entries = {stem: self._vault.names.at(stem) for stem in here}
+        # What was found alone and is there again may be another one of that id.
+        going = [s for s, each in entries.items() if each is None or each.alone_since is None]
+        for stem in going:
             self._vault.drop(stem)
-        return VaultRefresh(let_go=len(here))
+        return VaultRefresh(let_go=len(going))
 
     def _take_in(
         self, seen: Sequence[Seen], done: Counter[str], progress: Progress | None
@@ -179,7 +188,7 @@ class HomeVault:
             if not each.unit.parts or not self._is_stale(each):
                 continue
             try:
-                entry = self._keep(each)
+                entry = self._keep(each, done)
                 done["copied" if entry.bundle else "named"] += 1
                 kept.append(entry)
             except BusyError:
@@ -203,27 +212,67 @@ class HomeVault:
         entry = self._vault.names.find(seen.unit.id)
         return entry is None or entry.version != seen.version or entry.alone_since is not None
 
-    def _keep(self, seen: Seen) -> Entry:
+    def _keep(self, seen: Seen, done: Counter[str]) -> Entry:
         """Take a session in as it is. What the vault had of it before is for the caller to drop."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
+        earlier = self._earlier(seen, done)
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
         try:
-            transcript = self._stage(unit, folder)
+            transcript = self._stage(unit, folder, earlier)
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
                 _write(folder / ABOUT, entry.to_bytes())
                 return entry
             session, said = self._sessions.taken_out(unit.id)
-            bundle = self._pack(session, said, folder)
+            made = self._pack(session, said, folder)
             stub = self._entry(seen, names.next_folder(stem), session)
-            entry = _in_bundle(stub, bundle)
+            entry = _in_bundle(stub, made)
             entry.write()
         except BaseException:
             remove_tree(folder)
             raise
         return entry
+
+    def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:
+        """What the vault has of a session that changed. Where its transcript is another one now, so
+        that what the vault has would be lost with its folder, that becomes a session of its own."""
+        entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
+        if entry is None or path is None or not entry.transcript:
+            return () if entry is None else _trees_of(entry)
+        if entry.bundle:
+            folder = unpacked(self._vault, entry)
+            entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
+        was_alone = entry.alone_since is not None
+        if _goes_on(entry.folder / entry.transcript, path, was_alone=was_alone):
+            return _trees_of(entry)
+        self._set_aside(entry, seen.unit.id)
+        done["set_aside"] += 1
+        return ()
+
+    def _set_aside(self, entry: Entry, session_id: str) -> None:
+        names, kept = self._vault.names, entry.folder / entry.transcript
+        for number in itertools.count(1):
+            # Before the id, so that the start of an id still means one session.
+            called = f"earlier-{number}-{session_id}"
+            other = names.find(called)
+            if other is None:
+                break
+            path = other.folder / other.transcript
+            if not other.bundle and path.exists() and path.samefile(kept):
+                return  # a killed run did it
+        folder = names.folder(file_stem(called), entry.number)
+        remove_tree(folder.parent)
+        _make(folder)
+        for each in sorted(entry.folder.iterdir()):
+            if each.name != ABOUT:
+                name_again(each, folder / each.name, alone=each.name not in _OURS)
+        aside = replace(entry, folder=folder, session=replace(entry.session, id=called))
+        if entry.alone_since is None:
+            self._seal(aside, self._ground.clock())
+        else:
+            aside.write()
 
     def _entry(self, seen: Seen, folder: Path, session: Session) -> Entry:
         at = self._ground.clock()
@@ -243,9 +292,10 @@ class HomeVault:
         if older:
             self._vault.cold.drop_in_time(older, BY_THE_VAULT)
 
-    def _stage(self, unit: Unit, folder: Path) -> str:
+    def _stage(self, unit: Unit, folder: Path, earlier: Sequence[Slot]) -> str:
         """Second names and copies of all parts, with their record: what a restore puts back from.
-        Returns where the transcript is in there, "" if it has none of its own."""
+        What the vault has from `earlier` and the agent deleted since goes along. Returns where the
+        transcript is in there, "" if it has none of its own."""
         number = int(folder.name.rpartition("-")[2])
         record = UnitRecord.of(number, unit, folder)
         _make(folder)
@@ -256,6 +306,9 @@ class HomeVault:
                 others.append(slot)
             elif os.path.lexists(slot.part.path):
                 name_again(slot.part.path, slot.copy)
+                for each in earlier:
+                    if each.part.place == slot.part.place:
+                        name_vanished(each.copy, slot.copy)
                 stamps[slot.index] = tree_stamp(slot.copy)
         for mover, group in by_container(self._movers, others):
             sights = mover.look(group)
@@ -265,10 +318,11 @@ class HomeVault:
             stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
             if here:
                 mover.copy(here)
-        slots = tuple(
+        slots = [
             replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
-        )
-        kept = replace(record, slots=slots)
+        ]
+        slots += _vanished(earlier, slots, folder, first=len(record.slots))
+        kept = replace(record, slots=tuple(slots))
         record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
         _write(folder / RECORD, record_of_it.to_bytes())
         return _transcript(unit, kept, folder)
@@ -317,9 +371,9 @@ class HomeVault:
 
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
-        bundle = self._pack(entry.session, self._said(entry), entry.folder)
+        made = self._pack(entry.session, self._said(entry), entry.folder)
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
-        cold = _in_bundle(stub, bundle)
+        cold = _in_bundle(stub, made)
         cold.write()
         self._drop_older(cold)
 
@@ -388,6 +442,72 @@ def _kept(unit: Unit, root: Path) -> Iterator[Part]:
         yield part
 
 
+def unpacked(vault: Vault, entry: Entry) -> Path:
+    """Unpack the bundle of a session into a folder of the vault, once."""
+    cold = vault.cold
+    beside = cold.beside(entry.bundle)
+    folder = entry.folder.with_name(f"units-{beside.number}")
+    if folder == entry.folder:
+        raise DamageError(f"{entry.bundle} does not say where it was packed")
+    if not (folder / RECORD).exists():
+        remove_tree(folder)
+        with cold.at_hand(entry.bundle):
+            cold.verify(entry.bundle)
+            with (
+                cold.opened(entry.bundle) as (raw, codec),
+                bundle.members(raw, codec) as members,
+            ):
+                unpack(folder, members)
+    return folder
+
+
+def _goes_on(kept: Path, path: Path, *, was_alone: bool) -> bool:
+    """Whether the transcript that an agent has makes up for the one that the vault has. An agent
+    writes a document again as a whole, and may write the first line of others again. What was held
+    alone must be in it to the last byte."""
+    try:
+        mine, theirs = kept.lstat(), path.stat()
+    except FileNotFoundError:
+        return True  # the vault has nothing, or the agent has deleted it just now
+    if not stat.S_ISREG(mine.st_mode) or os.path.samestat(mine, theirs):
+        return True
+    if not was_alone:
+        return theirs.st_size >= mine.st_size or is_document(path)
+    with open_file(kept) as ours, open_file(path) as other:
+        while piece := ours.read(_CHUNK):
+            if other.read(len(piece)) != piece:
+                return False
+    return True
+
+
+def _trees_of(entry: Entry) -> Sequence[Slot]:
+    """The files and folders that the vault holds of a session by names."""
+    slots: tuple[Slot, ...] = ()
+    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
+        record = None if entry.bundle else BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
+
+
+def _vanished(
+    earlier: Sequence[Slot], slots: Sequence[Slot], folder: Path, first: int
+) -> Iterator[Slot]:
+    """Parts that a session had and has no more, under second names of their copies."""
+    here = [slot.part.place for slot in slots]
+    gone = [
+        each
+        for each in earlier
+        if os.path.lexists(each.copy)
+        and not is_passing(each.part.place)
+        and not any(each.part.place.is_relative_to(place) for place in here)
+    ]
+    number = int(folder.name.rpartition("-")[2])
+    for index, each in enumerate(gone, first):
+        slot = replace(each, number=number, index=index, folder=folder)
+        name_again(each.copy, slot.copy)
+        yield replace(slot, stamp=tree_stamp(slot.copy))
+
+
 def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
     path = unit.transcript
     if path is None:
@@ -403,12 +523,12 @@ def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
     return ""
 
 
-def _in_bundle(entry: Entry, bundle: ArchivedSession) -> Entry:
+def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:
     return replace(
         entry,
-        bundle=bundle.file,
-        bundle_sha256=bundle.sha256,
-        bundle_bytes=bundle.archive_bytes,
+        bundle=made.file,
+        bundle_sha256=made.sha256,
+        bundle_bytes=made.archive_bytes,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,20 +17,18 @@ from holdfast.homes.archive import BundleMover
 from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.home import Ground
-from holdfast.homes.packed_folder import unpack
 from holdfast.homes.vault import Vault
 from holdfast.homes.vault_names import Entry
-from holdfast.homes.vault_refresh import check_sums
+from holdfast.homes.vault_refresh import SET_ASIDE, check_sums, unpacked
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Result
 from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_stamp
-from holdfast.parts.unit_record import RECORD, BatchRecord
+from holdfast.parts.unit_record import BatchRecord
 from holdfast.parts.units import Census, Movers, UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
-from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
@@ -77,11 +76,11 @@ class VaultRestore:
         session_id = removal.item.session
         entry = self._vault.names.find(session_id)
         if entry is None:
-            is_back = session_id in self._ids()
+            is_back = re.sub(SET_ASIDE, "", session_id) in self._ids()
             return (Result.BROUGHT_BACK, "") if is_back else (Result.DAMAGED, NOT_HELD)
         try:
-            number = self._unpacked(entry) if entry.bundle else self._checked(entry)
-            folder = entry.folder.with_name(f"units-{number}")
+            folder = unpacked(self._vault, entry) if entry.bundle else self._checked(entry)
+            number = int(folder.name.rpartition("-")[2])
             there = Removal(operation=entry.stem, number=number, item=_as_session(removal.item))
             taken = self._make_ready(folder, number)
             if taken:
@@ -93,29 +92,11 @@ class VaultRestore:
             self._vault.drop(entry.stem)
         return done.result, done.reason
 
-    def _checked(self, entry: Entry) -> int:
+    def _checked(self, entry: Entry) -> Path:
         # A killed run has moved files out of the folder, and gave the others new times.
         if all((entry.folder / name).exists() for name in entry.sums):
             check_sums(entry)
-        return entry.number
-
-    def _unpacked(self, entry: Entry) -> int:
-        """Unpack a bundle into a folder of the vault, once; the number of that folder."""
-        cold = self._vault.cold
-        beside = cold.beside(entry.bundle)
-        folder = entry.folder.with_name(f"units-{beside.number}")
-        if folder == entry.folder:
-            raise DamageError(f"{entry.bundle} does not say where it was packed")
-        if not (folder / RECORD).exists():
-            remove_tree(folder)
-            with cold.at_hand(entry.bundle):
-                cold.verify(entry.bundle)
-                with (
-                    cold.opened(entry.bundle) as (raw, codec),
-                    bundle.members(raw, codec) as members,
-                ):
-                    unpack(folder, members)
-        return beside.number
+        return entry.folder
 
     def _make_ready(self, folder: Path, number: int) -> str:
         """The record with the stamps that the files have now: an agent appends to a file after the
@@ -153,8 +134,10 @@ def _is_free(place: Path, copy: Path) -> bool:
     killed run had come this far."""
     if not os.path.lexists(place):
         return True
+    if is_folder(place) != is_folder(copy) or place.is_symlink() != copy.is_symlink():
+        return False
     if not is_folder(place):
-        return not is_folder(copy) and place.samefile(copy)
+        return os.path.samestat(place.lstat(), copy.lstat())
     if tree_stamp(place) == tree_stamp(copy):
         return True
     left = [each for each in below(place) if not is_folder(each)]

@@ -15,13 +15,15 @@ class VaultRefresh:
     """What one look after the vault did, in sessions. `named` have got second names, `copied` were
     copied because they are rows of a database, `found_alone` were deleted by their agent since the
     last look, `compressed` of those went into bundles, `let_go` left the vault because it is off.
-    `problems` are sessions that could not be taken in, and why."""
+    `set_aside` got another transcript from their agent, and the earlier one is kept as a session of
+    its own. `problems` are sessions that could not be taken in, and why."""
 
     named: int = 0
     copied: int = 0
     found_alone: int = 0
     compressed: int = 0
     let_go: int = 0
+    set_aside: int = 0
     problems: tuple[Problem, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -35,12 +37,13 @@ class VaultRefresh:
         words += [f"{self.copied:,} of them as copies"] if self.copied else []
         words += [f"{self.found_alone:,} deleted by the agent"] if self.found_alone else []
         words += [f"{format_count(self.let_go, 'session')} let go"] if self.let_go else []
+        words += [f"{self.set_aside:,} replaced by the agent and kept"] if self.set_aside else []
         return ", ".join(words) or "nothing else had to be done"
 
     @property
     def changed(self) -> bool:
         done = self.named, self.copied, self.found_alone, self.compressed, self.let_go
-        return any(done)
+        return any(done) or self.set_aside > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

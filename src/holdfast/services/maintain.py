@@ -238,6 +238,7 @@ class _Run:
             (done.found_alone, "deleted by the agent"),
             (done.compressed, "compressed"),
             (done.let_go, "let go"),
+            (done.set_aside, "replaced by the agent and kept"),
             (len(done.problems), "not kept"),
         )
         return ", ".join(f"{count:,} {word}" for count, word in counts if count)

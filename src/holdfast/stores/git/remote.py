@@ -79,6 +79,9 @@ _OF_GIT = re.compile(
 )
 _MOST_WORDS = 500
 _REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
+#: How git says that an object is not as it must be, or that the remote itself cannot read one.
+_BAD_OBJECT = ("fsck error", "repository corruption", "not send all necessary objects")
+_FSCK = re.compile(r"^error: object [0-9a-f]+: (\w+: .*)$", re.MULTILINE)
 #: How git says that a reference is not there, in any of its versions.
 _NO_SUCH_REF = "couldn't find remote ref"
 _CREDENTIALS_WANTED = (
@@ -99,6 +102,10 @@ _REASONS = (
     (("not appear to be a git repo", "not found", "does not exist", "not export"), _NO_REPOSITORY),
     (("hung up", "early EOF", "reset by peer", "Broken pipe", "unexpected disc"), _CUT_SHORT),
 )
+
+
+class BadObjectError(RemoteError):
+    """One of the references that were asked for has an object that git refuses. Nothing came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +229,25 @@ class RemoteGit:
 
     def fetch(self, refs: Mapping[str, str], watch: Callable[[], None] = lambda: None) -> None:
         """Bring references of the remote, by the names that they get here. `watch` is called now
-        and then while that goes on, and may end it by raising."""
+        and then while that goes on, and may end it by raising. All come, or none."""
         lines = "".join(f"+{there}:{here}\n" for here, there in sorted(refs.items()))
-        self._run(
+        said = self._run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
             *("--stdin", _THERE),
             stdin=lines.encode("utf-8", "surrogateescape"),
             watch=watch,
+            fails=True,
         )
+        if said.returncode:
+            with storage_errors(f"clear {self.folder}"):
+                for half in (self.folder / "objects" / "pack").glob("tmp_*"):
+                    half.unlink(missing_ok=True)
+            failed = self._failed("fetch", said)
+            if not _any(_BAD_OBJECT, failed.said):
+                raise failed
+            found = _FSCK.search(failed.said)
+            why = f"git refuses an object of it: {found[1]}." if found else failed.message
+            raise BadObjectError(why, said=failed.said)
 
     def _run(
         self,
