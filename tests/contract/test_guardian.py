@@ -18,11 +18,12 @@ from holdfast.api.guardian import Listener, watch
 from holdfast.api.in_child import Child
 from holdfast.api.machine import Machine
 from holdfast.errors import BusyError
+from holdfast.homes import life
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
 from holdfast.model.rounds import LookedAfter
-from holdfast.policy.growing import grown
+from holdfast.policy.growing import Grown, grown
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.tally import FileTallies
@@ -281,6 +282,20 @@ def test_the_process_that_writes_is_named(tmp_path: Path) -> None:
         assert "python" in writer.command
         assert eyes.home_of(found.path) == str(root)
     assert list(eyes.writers(found)) == []
+
+
+def test_who_names_the_file_is_probable_and_nobody_found_leaves_a_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop of a shell opens the file for a moment, and somebody who reads it is not meant."""
+    found = Grown(path="/h/my log", folder=False, bytes=1, bytes_per_minute=2.0)
+    loop = ("sh", "-c", "while :; do date >> '/h/my log'; done")
+    seen = {7: loop, 8: ("tail", "-f", "/h/my log"), 9: ("vim", "/h/other")}
+    monkeypatch.setattr(life, "commands", lambda: seen)
+    monkeypatch.setattr(life, "opened_files", lambda _: [(8, found.path, os.O_RDONLY)])
+    eyes = MachineEyes([Tops(home="/h", folders=("/h",))], clock=time.time)
+    assert [(each.pid, each.sure) for each in eyes.writers(found)] == [(7, False)]
+    assert "lsof '/h/my log'" in an_alarm(found.path, 0.0).message
 
 
 def test_an_alarm_is_told_noted_and_nothing_is_removed(user: Path) -> None:
