@@ -195,7 +195,7 @@ def test_on_a_full_disk_nothing_goes_to_the_trash(
 ) -> None:
     """That would free nothing, and take the room in which something can be removed for good."""
     before = bench.look()
-    monkeypatch.setattr("holdfast.stores.files.is_disk_full", lambda _: True)
+    monkeypatch.setattr("holdfast.api.plan.is_disk_full", lambda _: True)
     monkeypatch.setattr("time.time", lambda: LATER)
     inside = Inside(Machine(root=bench.user.parent))
     prune = ("--home", str(bench.root), "sessions", "prune", "--yes")

@@ -19,7 +19,7 @@ from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
-from holdfast.errors import DamageError, DeclinedError, FullDiskError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
@@ -145,7 +145,8 @@ def remove(
         _document(invocation, plan, None)
         # Whoever works on all homes did not ask for this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
-    _refuse_what_frees_nothing(invocation, planned)
+    if said := planned.check_room():
+        note(f"warning: {said}")
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
@@ -160,28 +161,6 @@ def remove(
         after(report)
     _tell_settled(report)
     return exit_code(report)
-
-
-def _refuse_what_frees_nothing(invocation: Invocation, planned: HomePlan) -> None:
-    """The trash is on the same disk: on one that is nearly full, moving there frees nothing, and
-    takes the room in which something could be removed."""
-    going = planned.plan.removals
-    if is_archiving(planned.plan) or not going or not all(each.undoable for each in going):
-        return
-    from holdfast.stores.files import is_disk_full  # few commands remove
-    from holdfast.stores.reserve import nearly_full
-
-    if is_disk_full(planned.home.root):
-        raise FullDiskError(
-            "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
-            hint="To free room, remove for good: run the same command with --now. "
-            f"What is in the trash already goes with `holdfast {invocation.home_flag}trash empty`.",
-        )
-    if nearly_full(planned.home.root):
-        note(
-            "warning: the disk is nearly full, and what goes to the trash stays on it. To free "
-            "room, remove for good, with --now."
-        )
 
 
 def exit_code(report: Report) -> int:
