@@ -259,6 +259,14 @@ class SessionExistsError(UsageError):
     kind = "session_exists"
 
 
+def is_there(session_id: str) -> SessionExistsError:
+    """For a session that shall come back, and never left."""
+    return SessionExistsError(
+        f"Session {session_id} is there already.",
+        hint="Only what is in the archive or in the vault can be restored.",
+    )
+
+
 class SessionEndedError(HoldfastError):
     """The session has ended; it takes messages again once it is reopened."""
 

@@ -701,6 +701,9 @@ class Vault(Protocol):
     def sweep(self) -> Sweep | None:
         """What the agent deletes by itself; None when it deletes no session."""
 
+    def unused_since(self, before: float) -> int:
+        """Sessions of the agent that were last used before a time, as its sweep sees it."""
+
     def problems(self) -> Sequence[Problem]:
         """What in it cannot be read."""
 

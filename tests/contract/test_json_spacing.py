@@ -11,7 +11,10 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from tests.contract.agent_homes import NOW
+from holdfast.homes.claude_code import ClaudeCode
+from holdfast.homes.format_home import FormatHome
+from holdfast.model.session import SessionFilter
+from tests.contract.agent_homes import NOW, make_claude
 from tests.contract.agents.home import AgentHome
 from tests.contract.agents.recorded import RECORDED
 
@@ -61,3 +64,22 @@ def test_spaces_in_json_change_nothing(agent: AgentHome, tmp_path: Path) -> None
     before = _told(tmp_path / "home")
     assert _write_again(tmp_path / "home")
     assert _told(tmp_path / "home") == before
+
+
+def test_what_is_not_understood_is_not_empty(tmp_path: Path) -> None:
+    make_claude(tmp_path / "home")
+    folder = next((tmp_path / "home" / "projects").iterdir())
+    said = {"type": "utterance", "sessionId": "a", "said": "in a way that nobody knows yet"}
+    (folder / "strange.jsonl").write_text(json.dumps(said) + "\n")
+    (folder / "torn.jsonl").write_bytes(b"\0" * 4096)
+    (folder / "empty.jsonl").touch()
+    for name in ("strange", "torn", "empty"):
+        os.utime(folder / f"{name}.jsonl", (0, 0))
+    with holdfast.open(tmp_path / "home", clock=lambda: NOW) as home:
+        plan = home.plan_gc()
+        why = {each.id: (each.action.value, each.reason) for each in plan.items}
+    kept = ("keep", "not understood: no message in it can be read")
+    assert (why["strange"], why["torn"]) == (kept, kept)
+    assert why["empty"][0] == "remove"
+    store = FormatHome(tmp_path / "home", ClaudeCode(), clock=lambda: NOW).session_store()
+    assert store.weigh(SessionFilter(max_messages=0)).count == 1  # what `stats` says gc would take

@@ -305,6 +305,27 @@ def test_a_database_without_a_store_says_how_to_make_one(tmp_path: Path) -> None
         assert home.sessions.find() == []
 
 
+def test_tables_without_their_migration_are_named_with_what_to_do() -> None:
+    url = postgres.server().database()
+    schema.create(url)
+    postgres.execute(url, "DELETE FROM holdfast.migrations WHERE number = 2")
+    with pytest.raises(SchemaError, match=r"holdfast\.boots, holdfast\.lock_holders.*and 2") as one:
+        schema.create(url)
+    assert "migrations (number) VALUES (2);" in (one.value.hint or "")
+    postgres.execute(url, "DELETE FROM holdfast.migrations")
+    with pytest.raises(SchemaError) as both:
+        schema.create(url)
+    hint = both.value.hint or ""
+    postgres.execute(url, hint[hint.index("INSERT") : hint.index(";")])  # what it says helps
+    assert schema.create(url) == schema.LATEST
+    postgres.execute(url, "DELETE FROM holdfast.migrations")
+    for gone in ("routes", "boots"):  # of the first, then of both
+        postgres.execute(url, f"DROP TABLE holdfast.{gone}")
+        with pytest.raises(SchemaError) as half:
+            schema.create(url)
+        assert "INSERT" not in (half.value.hint or "INSERT")
+
+
 def test_a_store_of_a_later_version_is_left_alone() -> None:
     url = postgres.a_database()
     postgres.execute(url, "INSERT INTO holdfast.migrations (number) VALUES (9999)")

@@ -14,7 +14,8 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from holdfast.errors import StorageError, UnknownSessionError, UsageError
+from holdfast.api.machine import Machine
+from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
@@ -296,6 +297,7 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
         home = bench.again()
         assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
         assert {each: said(home, each) for each in going} == before
+        assert not [each for each in home.scan().items if each.id in going and each.in_use]
         if turn == 0:
             home.refresh_vault()
         else:
@@ -403,3 +405,49 @@ def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -
     shutil.rmtree(transcript.with_suffix(""))
     assert bench.again().restore_sessions(kept.id).brought_back == 1
     assert transcript.read_bytes() == whole + b"\n"
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_a_place_that_is_taken_is_named_and_a_session_that_is_there_too(bench: Bench) -> None:
+    session, transcript, _ = _with_files(bench)
+    whole = transcript.read_bytes()
+
+    def resolved(prefix: str) -> str:
+        environ = {"CLAUDE_CONFIG_DIR": str(bench.root)}
+        with Machine(bench.root.parent, environ=environ, clock=lambda: bench.now) as machine:
+            return machine.resolve(prefix, store=False, archive=True).id
+
+    bench.home.refresh_vault()
+    for restore in (bench.home.restore_sessions, resolved):
+        with pytest.raises(SessionExistsError, match="is there already"):
+            restore(session)
+    with pytest.raises(UnknownSessionError):
+        resolved("nobody")
+    transcript.unlink()
+    for is_link in (False, True):
+        if is_link:
+            transcript.symlink_to("nowhere")
+        else:
+            transcript.mkdir()
+        assert resolved(session) == session
+        [outcome] = bench.again().restore_sessions(session).outcomes
+        assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
+        assert os.path.lexists(transcript)
+        if is_link:
+            transcript.unlink()
+        else:
+            transcript.rmdir()
+    assert bench.again().restore_sessions(session).brought_back == 1
+    assert transcript.read_bytes() == whole
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_what_the_agent_will_delete_is_judged_by_the_time_that_it_goes_by(bench: Bench) -> None:
+    (bench.root / bench.sample.state / "config.toml").unlink()
+    transcripts = [*bench.root.glob("projects/*/*.jsonl")]
+    for age, count in ((1, 0), (28, len(transcripts))):
+        then = bench.now - age * 86_400
+        for each in transcripts:
+            os.utime(each, (then, then))
+        threat = bench.again().status().threat
+        assert (0 if threat is None else threat.sessions) == count

@@ -68,6 +68,14 @@ def test_a_page_that_is_too_far_leads_back(web: Web) -> None:
     assert web.get("/sessions?home=nobody").status == 404
 
 
+def test_only_what_matched_is_marked(machine: Machine, web: Web) -> None:
+    with open_sessions(machine.home) as sessions:
+        made = sessions.create(source="cli")
+        sessions.append(made, Message("user", "argv[0], <list[int]> and a needle [here]"))
+    answer = web.ok("/sessions/results?q=needle")
+    assert "argv[0], &lt;list[int]&gt; and a <mark>needle</mark> [here]" in answer.text
+
+
 def test_what_was_said_is_found_while_it_is_typed(web: Web) -> None:
     answer = web.ok("/sessions/results?q=dis")
     assert "<mark>disk</mark>" in answer.text.lower()

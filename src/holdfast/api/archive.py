@@ -21,7 +21,7 @@ from holdfast.api.arguments import (
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
-from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
+from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import StrPath, several
 from holdfast.model.item import Problem
@@ -227,11 +227,24 @@ class ArchivedSessions:
         rest = [each for each in named if not any(v.id.startswith(each) for v in vaulted)]
         return RestorePlan(
             place=self._place,
-            sessions=archived(archive, rest) if rest or ids is None else (),
+            sessions=self._archived(rest) if rest or ids is None else (),
             vaulted=vaulted,
             problems=problems,
             maps=path_maps(maps),
         )
+
+    def _archived(self, ids: Sequence[str]) -> Sequence[ArchivedSession]:
+        try:
+            return archived(self._place.home.archive, ids)
+        except UnknownSessionError:
+            store = self._place.home.session_store()
+            here = ""
+            for each in ids:
+                with suppress(UsageError):
+                    here = here or ("" if store is None else store.resolve(each))
+            if not here:
+                raise
+        raise is_there(here)
 
     def _vaulted(self, prefix: str) -> Session | None:
         """The session of the vault that an id means. The archive has an older one of the same id if

@@ -21,6 +21,7 @@ from holdfast.errors import (
     NotAHomeError,
     UnknownSessionError,
     UsageError,
+    is_there,
     whose_bug,
 )
 from holdfast.homes.kind import OWN
@@ -549,6 +550,8 @@ class Machine:
             if not begin_so:
                 begin_so, total = found, sum(seen.total for _, seen in looked.seen)
         if not begin_so:
+            if vault:
+                raise is_there(self.resolve(wanted).id)
             raise self._unknown(wanted, unread)
         if surely and unread:
             raise UsageError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import HoldfastError
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Growth, HomeFigures
-from holdfast.model.item import LEFTOVER, SESSION, Item
+from holdfast.model.item import LEFTOVER, SESSION
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
@@ -158,7 +158,7 @@ def _home(home: AgentHome, status: HomeStatus) -> HomeOverview:
         home=home,
         version=status.version,
         sessions=status.store.sessions if status.store else len(sessions),
-        in_use=sum(map(_is_in_use, sessions)),
+        in_use=sum(each.in_use for each in sessions),
         bytes=total,
         parts=sums,
         outlook=status.outlook,
@@ -185,17 +185,13 @@ def _projects(machine: Machine, status: MachineStatus) -> Sequence[Share]:
     return sorted(shares, key=lambda each: (not each.name, -each.bytes))[:_MOST_PROJECTS]
 
 
-def _is_in_use(item: Item) -> bool:
-    return item.alive is not None and item.abandoned is None
-
-
 def _alive(machine: Machine, status: MachineStatus) -> Sequence[tuple[FoundSession, str]]:
     """Sessions in use, the last active first, and why they count as that."""
     why = {
         (home.path, item.id): item.alive or ""
         for home, seen in status.seen
         for item in seen.inventory.items
-        if item.kind == SESSION and _is_in_use(item)
+        if item.kind == SESSION and item.in_use
     }
     if not why:
         return ()

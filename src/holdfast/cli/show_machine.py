@@ -140,10 +140,9 @@ def _most(homes: int, below: int, troubled: int) -> tuple[int, bool]:
 
 def _figures(status: HomeStatus) -> _Figures:
     inventory = status.inventory
-    sessions = [item for item in inventory.items if item.kind == SESSION]
     return _Figures(
         sessions=sessions_in(status),
-        in_use=sum(item.alive is not None and item.abandoned is None for item in sessions),
+        in_use=sum(item.kind == SESSION and item.in_use for item in inventory.items),
         size=inventory.total_bytes,
         leftovers=status.freeable.leftovers,
         trash=inventory.trash_bytes,

@@ -22,6 +22,7 @@ from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
+from holdfast.homes.records import whole_records
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
@@ -57,6 +58,8 @@ _FIGURES = {
     SessionOrder.STARTED: "started_at",
     SessionOrder.BYTES: "bytes",
 }
+#: Where documents of agents have their messages.
+_LISTS = ("messages", "history")
 #: The messages of a smaller session are held in memory.
 _FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
@@ -163,6 +166,8 @@ class FormatSessions(ForeignSessions):
 
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self._wanted(wanted) if not each.vaulted]
+        if wanted.max_messages is not None:  # no plan takes what nobody understands for short
+            found = [each for each in found if self.understood_messages(each.id) is not None]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -235,6 +240,13 @@ class FormatSessions(ForeignSessions):
         """How many messages a session has; None while nobody read it."""
         counts = self._counts.of(session_id)
         return counts.messages if counts and self._counts.is_whole(session_id) else None
+
+    def understood_messages(self, session_id: str) -> int | None:
+        """How many messages a session has; None while nobody read it, and for one that has bytes
+        but no message that we know: an agent, or a script, may write them in a way that we do not
+        know yet, and that is no reason to call it empty."""
+        known = self.known_messages(session_id)
+        return None if known == 0 and _says_something(self._one(session_id)) else known
 
     def _is_short(self, session_id: str, most: int) -> bool:
         """Whether a session has at most so many messages; a long one is not read to its end."""
@@ -514,6 +526,22 @@ class Pins:
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
         return [str(each) for each in said]
+
+
+def _says_something(seen: Seen) -> bool:
+    """Whether there is anything in the file that messages would be in. The rows of a database are
+    asked by name: without a message there is none. A document has an empty list then."""
+    path = seen.unit.transcript
+    if path is None:
+        return seen.bytes > 0 and not seen.in_rows
+    try:
+        if path.suffix == ".json":
+            return not any(each.get(key) == [] for each in whole_records(path) for key in _LISTS)
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _started(unit: Unit) -> float:

@@ -9,7 +9,6 @@ older ones go after that; a bundle is proved and named before the files go that 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import stat
 from collections import Counter
@@ -111,6 +110,12 @@ class HomeVault:
 
     def sweep(self) -> Sweep | None:
         return sweep_of(self._format, self._ground.root)
+
+    def unused_since(self, before: float) -> int:
+        sweep = self.sweep()
+        by_file_time = sweep is not None and sweep.by_file_time
+        here = (each for each in self._now() if not each.inside and not each.outside)
+        return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
     def problems(self) -> Sequence[Problem]:
         return self._vault.names.problems() if self._vault.exists else ()
@@ -253,15 +258,13 @@ class HomeVault:
 
     def _set_aside(self, entry: Entry, session_id: str) -> None:
         names, kept = self._vault.names, entry.folder / entry.transcript
-        for number in itertools.count(1):
-            # Before the id, so that the start of an id still means one session.
-            called = f"earlier-{number}-{session_id}"
-            other = names.find(called)
-            if other is None:
-                break
+        number = 1
+        # Before the id, so that the start of an id still means one session.
+        while (other := names.find(called := f"earlier-{number}-{session_id}")) is not None:
             path = other.folder / other.transcript
             if not other.bundle and path.exists() and path.samefile(kept):
                 return  # a killed run did it
+            number += 1
         folder = names.folder(file_stem(called), entry.number)
         remove_tree(folder.parent)
         _make(folder)
@@ -407,6 +410,15 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _written(seen: Seen) -> float:
+    """The time of the transcript of a session, or of all its files where it has none."""
+    path = seen.unit.transcript
+    with suppress(OSError):
+        if path is not None:
+            return path.stat().st_mtime
+    return seen.changed or seen.unit.active
 
 
 def _make(folder: Path) -> None:

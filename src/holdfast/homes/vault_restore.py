@@ -34,7 +34,7 @@ from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
 
 NOT_HELD = "the vault does not hold it any more"
-HERE_AGAIN = "its agent has a session of that id; the one in the vault stays there"
+TAKEN = "it stays in the vault, because its place is taken"
 
 
 class VaultRestore:
@@ -84,7 +84,7 @@ class VaultRestore:
             there = Removal(operation=entry.stem, number=number, item=_as_session(removal.item))
             taken = self._make_ready(folder, number)
             if taken:
-                return Result.FAILED, f"{HERE_AGAIN}: {taken}"
+                return Result.FAILED, f"{TAKEN}: {taken}"
             [done] = Keeper(self._units).undo([there])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)

@@ -59,7 +59,8 @@ class Item:
     in the homes of agents that delete both together. `archived_in` names the agent in which the
     user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
     whose caps count its bytes: no byte counts twice. Of its `bytes`, `in_rows` are rows of an
-    agent's database, whose file does not shrink: the agent uses their space again.
+    agent's database, whose file does not shrink: the agent uses their space again. What is left of
+    a session that only the vault has whole is `vaulted`.
     """
 
     kind: str
@@ -81,6 +82,12 @@ class Item:
     follows: bool = False
     archived_in: str = ""
     capped_elsewhere: bool = False
+    vaulted: bool = False
+
+    @property
+    def in_use(self) -> bool:
+        """As people count them: without what can be ended, and without what its agent deleted."""
+        return self.alive is not None and self.abandoned is None and not self.vaulted
 
     @property
     def capped_bytes(self) -> int:

@@ -215,7 +215,7 @@ def status(
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
         vault=held,
-        threat=None if held is None or held.enabled else _threat(home, inventory.items, now),
+        threat=None if held is None or held.enabled else _threat(home, now),
         nearness=_nearness(
             store,
             limits or SessionLimits(),
@@ -227,13 +227,13 @@ def status(
     )
 
 
-def _threat(home: Home, items: Iterable[Item], now: float) -> Threat | None:
+def _threat(home: Home, now: float) -> Threat | None:
     """What the agent will delete by itself, and nobody keeps."""
     sweep = None if home.vault is None else home.vault.sweep()
-    if sweep is None:
+    if home.vault is None or sweep is None:
         return None
     before = now - (sweep.days - SOON) * DAY
-    next_ones = sum(item.kind == SESSION and item.last_active_at < before for item in items)
+    next_ones = home.vault.unused_since(before)
     return Threat(sweep=sweep, sessions=next_ones) if next_ones else None
 
 

@@ -74,7 +74,7 @@ def _json(row: Row) -> dict[str, Any]:
 
 
 def _show(rows: list[Row], invocation: Invocation) -> None:
-    numbers = ("kept", "deleted", "on disk")
+    numbers = ("in both", "only here", "on disk")
     shown = table(
         "home",
         "vault",
@@ -82,14 +82,14 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
         *numbers,
         right=numbers,
         whole=("home",),
-        drops=("kept",),
+        drops=("in both",),
     )
     for label, _, figures, sweep in rows:
         shown.add_row(
             name(label),
             "on" if figures.enabled else "off",
             "" if sweep is None else f"{sweep.days:g} days ({sweep.setting})",
-            f"{figures.sessions:,}",
+            f"{figures.sessions - figures.alone:,}",
             f"{figures.alone:,}",
             format_bytes(figures.bytes),
         )
@@ -98,8 +98,11 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
     if threatened:
         agents = ", ".join(label for label, *_ in threatened)
         say(f"{agents}: sessions are deleted that nobody used for a while. To keep them:")
-        flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
-        suggest(f"holdfast {flag}vault on")
+        if len(threatened) > 1:
+            suggest("holdfast vault on --all-homes")
+        else:
+            flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
+            suggest(f"holdfast {flag}vault on")
     if any(figures.alone for _, _, figures, _ in rows):
         say("To see the sessions that their agent deleted, and to bring one back:")
         suggest(f"holdfast {invocation.home_flag}sessions list --vaulted")
