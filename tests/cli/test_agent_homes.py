@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.figures import DiskRoom
 from tests.cli.forked import at
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -195,7 +196,8 @@ def test_on_a_full_disk_nothing_goes_to_the_trash(
 ) -> None:
     """That would free nothing, and take the room in which something can be removed for good."""
     before = bench.look()
-    monkeypatch.setattr("holdfast.api.plan.is_disk_full", lambda _: True)
+    full = DiskRoom(free=0, size=1)
+    monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: full)
     monkeypatch.setattr("time.time", lambda: LATER)
     inside = Inside(Machine(root=bench.user.parent))
     prune = ("--home", str(bench.root), "sessions", "prune", "--yes")

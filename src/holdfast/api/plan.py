@@ -11,9 +11,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
-from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
+from holdfast.errors import PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
+from holdfast.model.figures import DiskRoom
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
@@ -23,9 +24,8 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
-from holdfast.stores.files import is_disk_full
 from holdfast.stores.plan_file import document, load, save
-from holdfast.stores.reserve import nearly_full
+from holdfast.stores.reserve import NEEDED
 from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
@@ -89,26 +89,16 @@ class HomePlan:
             )
         return HomeReport(place=self.place, report=report, plan=self.plan)
 
-    def check_room(self) -> str | None:
-        """The trash is on the same disk: when that is full, moving everything there frees nothing,
-        and takes the room in which something could be removed for good. Raises `FullDiskError`
-        then; on a disk that is nearly full, the same as a warning."""
+    @property
+    def frees_nothing(self) -> DiskRoom | None:
+        """The room on a disk that is nearly full, if everything would go to the trash, which is on
+        the same disk: that frees nothing, and takes the room in which something could be removed
+        for good. None otherwise."""
         going = self.plan.removals
-        to_trash = all(each.undoable and each.action is not Action.ARCHIVE for each in going)
-        if not going or not to_trash:
+        if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
             return None
-        if is_disk_full(self.home.root):
-            raise FullDiskError(
-                "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
-                hint="To free room, remove for good: run the same command with --now. "
-                "`holdfast trash empty` frees what is in the trash already.",
-            )
-        if not nearly_full(self.home.root):
-            return None
-        return (
-            "the disk is nearly full, and what goes to the trash stays on it. To free room, remove "
-            "for good, with --now."
-        )
+        room = self.home.disk_room()
+        return room if room is not None and room.free < NEEDED else None
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""

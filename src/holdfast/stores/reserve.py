@@ -25,7 +25,7 @@ from holdfast.stores.files import (
 
 NAME = RESERVE
 #: A change needs so much for its journal, its undo copies and the log of a database.
-_NEEDED = 8 * 1024 * 1024
+NEEDED = 8 * 1024 * 1024
 #: At most this part of what is free, together with what a change needs.
 _PART = 4
 #: Less than this is not worth a file.
@@ -44,18 +44,12 @@ _CACHES = (
 _PIECE = bytes(1024 * 1024)
 
 
-def nearly_full(state: Path) -> bool:
-    """Whether a change may not fit on the disk of this folder."""
-    room = disk_room(state)
-    return room is not None and room.free < _NEEDED
-
-
 def give_back_if_full(state: Path) -> int:
     """Give back what was set aside, if the disk has hardly any room left; how many bytes those
     were. With nothing set aside and no room at all, our own caches make room. Never raises: whoever
     goes on finds out whether there is room."""
     room = disk_room(state)
-    if room is None or room.free >= _NEEDED:
+    if room is None or room.free >= NEEDED:
         return 0
     return give_back(state) or (_drop_caches(state) if room.free < _NO_ROOM else 0)
 
@@ -147,12 +141,12 @@ def _fill(state: Path, size: int) -> bool:
         room = disk_room(state)
         if mine == size or room is None:
             return False
-        fits = (room.free + mine) // _PART - _NEEDED
+        fits = (room.free + mine) // _PART - NEEDED
         wanted = min(size, fits)
         if wanted < min(_LEAST, size) and mine <= size:
             if not mine:
                 free = f"the disk of {state} has only {format_bytes(room.free)} free"
-                least = f"it takes {format_bytes(_PART * (_LEAST + _NEEDED))}"
+                least = f"it takes {format_bytes(_PART * (_LEAST + NEEDED))}"
                 _warn(f"Nothing is set aside for a full disk: {free}, and {least}.")
             return False
         if mine <= size and wanted < min(size, 2 * mine):
