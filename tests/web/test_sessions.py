@@ -6,12 +6,17 @@ import html
 import json
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from holdfast import Message
+from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
+from holdfast.homes.mirror import Mirror
 from holdfast.model.session import Json
+from holdfast.web import desk
+from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CJK, CRON, DISK, EVERY, fill
@@ -246,3 +251,27 @@ def _content(machine: Machine) -> list[str]:
 
 def _operations(machine: Machine) -> object:
     return Inside(machine).json("log")
+
+
+def test_who_types_waits_for_one_look_and_a_change_brings_the_next(machine: Machine) -> None:
+    settle(machine, "claude-code")
+    with (
+        Web(machine) as web,
+        mock.patch.object(
+            Mirror, "refresh", autospec=True, side_effect=Mirror.refresh
+        ) as refreshed,
+    ):
+        for word in ("w", "wo", "nothing-at-all"):
+            web.ok(f"/sessions/results?q={word}")
+        assert refreshed.call_count == 1
+        web.site.changed()
+        web.ok("/sessions/results?q=w")
+        assert refreshed.call_count == 2
+
+
+def test_a_search_that_fails_ends_no_thread(machine: Machine) -> None:
+    settle(machine, "claude-code")
+    with Web(machine) as web, mock.patch.object(desk, "_LOOKED", 0.0):
+        with mock.patch.object(Homes, "search_sessions", side_effect=RuntimeError("no")):
+            assert web.get("/sessions/results?q=w").status == 500
+        web.ok("/sessions/results?q=w")

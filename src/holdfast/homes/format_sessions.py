@@ -91,6 +91,8 @@ class FormatSessions(ForeignSessions):
         self._pins = pins
         self._pinned: frozenset[str] = frozenset()
         self._mirror = mirror
+        #: The look that the index has seen, and which index: one that was removed sees it again.
+        self._indexed: tuple[Mapping[str, Seen], MirrorStore] | None = None
         self._look = look
         self._unread = unread
         self._vaulted = vaulted
@@ -382,9 +384,12 @@ class FormatSessions(ForeignSessions):
     # --- What needs the index ---------------------------------------------------------------------
 
     def index(self) -> MirrorStore:
-        """The index, with every session as it is now."""
-        self._mirror.refresh(self._units(), self._session)
-        return self._mirror.store()
+        """The index, with every session as it is now, or as the look saw it that holds."""
+        units, store = self._units(), self._mirror.store()
+        if self._indexed is None or self._indexed[0] is not units or self._indexed[1] is not store:
+            self._mirror.refresh(units, self._session)
+            self._indexed = units, store
+        return store
 
     def _asked(self, question: Callable[[MirrorStore], _Answer]) -> _Answer:
         """Ask the index. One that turns out to be damaged is made again, once."""
@@ -447,7 +452,7 @@ class FormatSessions(ForeignSessions):
         return nullcontext()
 
     def close(self) -> None:
-        self._seen = self._shown = None
+        self._seen = self._shown = self._indexed = None
         self._forget_lists()
 
 

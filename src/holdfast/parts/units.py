@@ -250,6 +250,15 @@ class UnitMover:
         slots = () if record is None else record.records[removal.number].slots
         return sum(tree_bytes(slot.copy) for slot in slots if _is_tree(slot.part))
 
+    def outside(self, removal: Removal) -> tuple[Unit, str] | None:
+        """A unit in the trash that is a batch by itself, and a part of it that does not belong into
+        this home; None if all of them do."""
+        record = BatchRecord.read(self.folder(removal))
+        for each in () if record is None else record.records.values():
+            if place := self._census.outside(each.unit):
+                return each.unit, place
+        return None
+
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
         """Those that no record in the trash knows, or of which a copy is missing or was changed.
         Changes nothing."""
