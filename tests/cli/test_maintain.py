@@ -19,8 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.budget import HomeShare
 from holdfast.api.guardian import Listener, watch
 from holdfast.api.machine import Machine as Homes
+from holdfast.cli.show_budget import done_words
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report
 from holdfast.model.rounds import LookedAfter
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
@@ -554,3 +558,16 @@ def test_the_line_of_cron_is_taken_away_and_others_stay(inside: Inside, tools: P
     assert (tools / "crontab.tab").read_text().splitlines() == [lines[0], lines[2]]
     assert inside.run("maintain", "--uninstall", "cron").code == 0
     assert inside.run("maintain", "--uninstall", "systemd", "--watch").code == 2
+
+
+def test_a_budget_is_not_forgotten_when_it_says_what_goes(inside: Inside) -> None:
+    """It does not say that nothing is pruned where a budget prunes, nor name an operation that did
+    not happen."""
+    inside.machine.configure("[guardian]\nmax_total_size_mb = 1\nreserve_mb = 0\n")
+    said = inside.ok("maintain", "--force").out
+    assert "prunes no sessions but those that the budget of all homes takes" in " ".join(
+        said.split()
+    )
+    empty = Plan(home="/h", command="maintain", made_at=0.0, items=())
+    share = HomeShare(home="/h", bytes=1, plan=empty, report=Report(operation=None))
+    assert "None" not in done_words(share)

@@ -318,9 +318,9 @@ def round_of(
 
 
 def _reserve(machine: Machine) -> tuple[str, ...]:
-    size = format_bytes(machine.guardian.reserve_bytes)
+    made = [each / RESERVE for each in machine.set_aside()]
     return tuple(
-        f"set {size} aside for a full disk: {each / RESERVE}" for each in machine.set_aside()
+        f"set {format_bytes(each.stat().st_size)} aside for a full disk: {each}" for each in made
     )
 
 
