@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.figures import DiskRoom
 from tests.cli.forked import at
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -187,6 +188,24 @@ def test_files_that_are_gone_are_freed(bench: Bench, monkeypatch: pytest.MonkeyP
     gone = _pruned_inside(bench, monkeypatch, "--now")
     assert re.search(r"^Freed [1-9].* kB\.$", gone, re.MULTILINE)
     assert "database" not in gone
+
+
+@pytest.mark.parametrize("bench", [AGENTS["pi"]], indirect=True, ids=["pi"])
+def test_on_a_full_disk_nothing_goes_to_the_trash(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would free nothing, and take the room in which something can be removed for good."""
+    before = bench.look()
+    full = DiskRoom(free=0, size=1)
+    monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: full)
+    monkeypatch.setattr("time.time", lambda: LATER)
+    inside = Inside(Machine(root=bench.user.parent))
+    prune = ("--home", str(bench.root), "sessions", "prune", "--yes")
+    refused = inside.run(*prune)
+    assert refused.code == 1
+    assert "--now" in refused.err
+    assert bench.look() == before
+    assert "Freed" in inside.ok(*prune, "--now").out
 
 
 def _pruned_inside(bench: Bench, monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.stores import processes
 from tests import fleet, postgres
 from tests.cli.every_command import Said, say
 from tests.fleet import Machine
@@ -58,7 +59,9 @@ def test_fleet_status(pair: tuple[Machine, Machine]) -> None:
     assert 0 <= home["maintained"] < 60
 
 
-def test_a_machine_that_will_not_come_back_is_forgotten(pair: tuple[Machine, Machine]) -> None:
+def test_a_machine_that_will_not_come_back_is_forgotten(
+    pair: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = pair
     for each in pair:
         on(each, "maintain", "--force")
@@ -71,6 +74,11 @@ def test_a_machine_that_will_not_come_back_is_forgotten(pair: tuple[Machine, Mac
     on(a, "maintain", "--force")  # it was not gone after all
     document = json.loads(on(b, "fleet", "forget", "alpha", "--json").out)
     assert document == {"machine": "alpha", "homes": [str(a.root)]}
+    monkeypatch.setattr(processes, "host_name", lambda: "beta")
+    assert "It is this machine" in on(b, "fleet", "forget", "beta").text
+    shown = " ".join(on(a, "fleet", "status").text.split())
+    assert "2 homes wrote to it and are forgotten." in shown
+    assert json.loads(on(a, "fleet", "status", "--json").out)["forgotten"] == 2
 
 
 def test_a_home_that_shares_nothing_has_no_fleet(tmp_path: Path) -> None:

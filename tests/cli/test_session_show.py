@@ -125,8 +125,12 @@ def test_what_a_search_finds(
             "timestamp",
             "snippet",
             "score",
+            "matches",
         }
-        assert "[" in hit["snippet"]
+        assert all(
+            hit["snippet"][start - 1] + hit["snippet"][end] == "[]" for start, end in hit["matches"]
+        )
+        assert hit["matches"]
     scores = [hit["score"] for hit in hits]
     assert scores == sorted(scores, reverse=True)
 

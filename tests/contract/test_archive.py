@@ -288,6 +288,25 @@ def test_what_is_there_is_never_replaced_by_what_comes_back(home: HoldfastHome) 
     assert bring(home).brought_back == 1
 
 
+def test_what_is_there_already_was_not_brought_back(home: HoldfastHome) -> None:
+    """A bundle that came from elsewhere may be all that another machine has of it."""
+    with_files(home, IDS[0])
+    contents = [*(home.root / "sessions").iterdir()]
+    archive(home, IDS[0])
+    [bundle] = home.root.rglob(f"{IDS[0]}.tar.*")
+    kept = bundle.read_bytes()
+    assert bring(home, IDS[0]).brought_back == 1
+    bundle.write_bytes(kept)
+    [outcome] = bring(home, IDS[0]).outcomes
+    assert outcome.result is Result.SKIPPED
+    assert "in the store already" in outcome.reason
+    assert bundle.read_bytes() == kept
+    for each in contents:
+        each.unlink()
+    assert bring(home, IDS[0]).brought_back == 1  # its files did come back
+    assert sorted((home.root / "sessions").iterdir()) == sorted(contents)
+
+
 def test_a_taken_place_keeps_its_bundle(home: HoldfastHome) -> None:
     archive(home, "leaf")
     new = Session(id="leaf", source="cli", started_at=NOW, last_active_at=NOW)

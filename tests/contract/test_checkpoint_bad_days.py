@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import (
-    BusyError,
-)
+from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.stores.checkpoints.repository import alone, used
+from holdfast.stores.checkpoints.take import Taker
 from tests.checkpointing import loosen
 from tests.contract.checkpoint_bench import Bench
 from tests.small_disk import with_a_disk
@@ -104,6 +103,17 @@ def meddling_git(place: Path, verb: str, command: str) -> Path:
     )
     script.chmod(0o755)
     return folder
+
+
+def test_a_store_that_goes_while_it_is_read(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever watches hears of it, and goes on."""
+
+    def look(*_: object) -> None:
+        (bench.project / "nowhere").stat()
+
+    monkeypatch.setattr(Taker, "_look", look)
+    with pytest.raises(StorageError, match=r"Cannot take a checkpoint of .*: No such file"):
+        bench.take()
 
 
 @pytest.mark.parametrize("verb", ["check-ignore", "diff-files"])

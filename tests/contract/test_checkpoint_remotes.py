@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -26,6 +27,7 @@ from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.stores.checkpoints import fetch as fetching
+from holdfast.stores.checkpoints import remotes
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.git import remote as talking
@@ -376,6 +378,32 @@ def test_what_is_removed_here_can_be_removed_there(
     assert len(one.checkpoints.push("backup", one.project).accepted) == 1
 
 
+def test_what_somebody_else_put_there_under_our_name_stays(
+    one: Machine, remote: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = remotes.save
+
+    def killed(layout: Layout, known: remotes.KnownRemote) -> remotes.KnownRemote:
+        if known.pushed:
+            raise KeyboardInterrupt
+        return save(layout, known)
+
+    with monkeypatch.context() as during:  # it was sent, and nobody wrote that down
+        during.setattr(remotes, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            one.checkpoints.push("backup", one.project)
+    (sent,) = git_remotes.checkpoints(remote)
+    foreign = f"{sent.rpartition('/')[0]}/000000000000001-00000000"
+    git_remotes.git("update-ref", foreign, sent, at=remote)
+    one.checkpoints.delete(one.checkpoints.list(one.project)[0].id)
+    plan = one.checkpoints.plan_prune_remote("backup")
+    assert [each.id.rpartition("/")[2] for each in plan.removals] == [sent.rpartition("/")[2]]
+    assert [each.id.rpartition("/")[2] for each in plan.kept] == ["000000000000001-00000000"]
+    assert plan.apply().removed == 1
+    assert git_remotes.checkpoints(remote) == [foreign]
+    assert one.checkpoints.plan_prune_remote("backup").removals == ()
+
+
 @pytest.mark.deep
 def test_a_reference_that_changed_there_is_not_removed(one: Machine, remote: Path) -> None:
     one.checkpoints.push("backup", one.project)
@@ -534,6 +562,42 @@ def test_what_no_checkpoint_may_have_stays_on_the_remote(
     assert len(two.checkpoints.list()) == 1
 
 
+def test_an_object_that_git_refuses_keeps_nothing_else_away(
+    one: Machine, two: Machine, remote: Path
+) -> None:
+    one.write("more.txt")
+    one.take("second")
+    one.checkpoints.push("backup", one.project)
+    first, second = git_remotes.checkpoints(remote)
+    blob = git_remotes.git("rev-parse", f"{first}:files/src/1.txt", at=remote).strip()
+    (remote / "tree").write_bytes(b"100644 ..\0" + bytes.fromhex(blob))
+    tree = git_remotes.git(
+        *("hash-object", "-w", "-t", "tree", "--literally", "tree"), at=remote
+    ).strip()
+    commit = git_remotes.git(
+        *("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-m", "x"), at=remote
+    ).strip()
+    bad = f"{first.rpartition('/')[0]}/000000000000001-00000000"
+    rules = f"{first.rsplit('/', 2)[0]}/rules/{'0' * 16}"
+    for ref in (bad, rules):
+        git_remotes.git("update-ref", ref, commit, at=remote)
+    done = two.checkpoints.fetch("there")
+    assert [each.reason for each in done.fetched] == ["second", "first"]
+    assert {each.ref for each in done.unusable} == {bad, rules}
+    assert all("hasDotdot" in each.why for each in done.unusable)
+    assert two.checkpoints.verify().ok
+    assert two.checkpoints.fetch("there").known == 2
+    # What the remote itself cannot read keeps nothing else away, either.
+    for ref in (bad, rules):
+        git_remotes.git("update-ref", "-d", ref, at=remote)
+    lost = git_remotes.git("rev-parse", f"{second}:files/more.txt", at=remote).strip()
+    (remote / "objects" / lost[:2] / lost[2:]).unlink()
+    two.checkpoints.delete([each.id for each in two.checkpoints.list()], use_trash=False)
+    done = two.checkpoints.fetch("there", again=True)
+    assert [each.reason for each in done.fetched] == ["first"]
+    assert [each.ref for each in done.unusable] == [second]
+
+
 def _tree(remote: Path, lines: str) -> str:
     return subprocess.run(
         ["git", "mktree"], cwd=remote, input=lines, text=True, check=True, capture_output=True
@@ -608,12 +672,37 @@ def _shim(folder: Path, seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("ssh://git:word@example.org/x", "ssh://git:***@example.org/x"),
         ("git@example.org:x", "git@example.org:x"),
         ("/srv/x.git", "/srv/x.git"),
+        ("https://h/x.git?token=s%C3%A9same&v=1", "https://h/x.git?token=***&v=***"),
+        ("https://h/x.git?s%C3%A9same", "https://h/x.git?***"),
+        ("https://me:word@h/x?t=s%C3%A9same", "https://me:***@h/x?t=***"),
+        ("ssh://me@h/x?t=s%C3%A9same==", "ssh://me@h/x?t=***"),
     ],
 )
 def test_no_address_shows_its_password(url: str, shown: str) -> None:
     address = address_of(url)
     assert address.shown == shown
     assert "word" not in address.url
+    said = f"no {url}, nor {unquote(url)}"  # git says it in its own way
+    hidden = talking.RemoteGit(folder=Path(), address=address)._hidden(said)
+    assert "same" not in hidden
+
+
+def test_what_git_would_run_is_no_address(machines: Callable[[str], Machine]) -> None:
+    one = machines("one")
+    for url in (
+        "ext::sh -c touch% /tmp/x",
+        "EXT::sh",
+        "fd::17",
+        "ssh://-oProxyCommand=touch/x",
+        "ssh://me@-oProxyCommand=touch/x",
+        "git@-oProxyCommand=touch:x",
+        "-oProxyCommand=touch:x",
+    ):
+        with pytest.raises(UsageError, match="not the address of a git repository"):
+            one.checkpoints.add_remote("bad", url)
+    assert one.checkpoints.remotes() == []
+    for url in ("ssh://git@example.org/a-b", "git@example.org:-x/y", "https://a-b.org/@-"):
+        assert one.checkpoints.add_remote(f"r{len(url)}", url).url
 
 
 @pytest.mark.deep

@@ -18,12 +18,15 @@ from holdfast.api.guardian import Listener, watch
 from holdfast.api.in_child import Child
 from holdfast.api.machine import Machine
 from holdfast.errors import BusyError
+from holdfast.homes import life
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
+from holdfast.model.figures import Tally
 from holdfast.model.rounds import LookedAfter
-from holdfast.policy.growing import grown
+from holdfast.policy.growing import Grown, grown
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
+from holdfast.stores.tally import FileTallies
 from tests.contract.agent_homes import make_claude, make_codex
 from tests.contract.maintained import DAY, PATIENCE, a_home, configure, ids, listener
 
@@ -113,6 +116,53 @@ def test_a_home_that_another_process_watches_is_left_to_it(user: Path) -> None:
         pytest.raises(BusyError),
     ):
         looked_after(user, Nights(1))
+
+
+def test_a_second_watcher_says_once_that_there_is_one(
+    user: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A watcher never finishes, so nobody is told to wait for it."""
+    a_home(user / ".holdfast")
+    make_claude(user / ".claude")
+    with (
+        FileMaintenanceGate(user / ".holdfast").watching("maintain --watch"),
+        FileMaintenanceGate(user / ".claude" / ".holdfast").watching("maintain --watch"),
+        pytest.raises(BusyError) as raised,
+    ):
+        looked_after(user, Nights(1))
+    assert "Wait" not in str(raised.value.hint)
+    assert caplog.text == ""
+
+
+def test_a_home_that_nobody_can_look_into_is_named_once(
+    user: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_home(user / ".holdfast")
+    closed = user / ".gemini"
+    closed.mkdir()
+    iterdir = Path.iterdir
+
+    def refused(path: Path) -> Iterator[Path]:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    looked_after(user, Nights(8))  # long enough to look for homes again
+    assert caplog.text.count(f"not watching {closed}") == 1
+
+
+def test_a_broken_configuration_is_said_once_and_costs_no_reserve(
+    user: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = a_home(user / ".holdfast", "[guardian]\nreserve_mb = 1\n")
+    assert list(Machine(user, environ={}).set_aside()) == [home]
+    configure(home, "[guardian]\nreserve_mb = -1\n")
+    machine = Machine(user, environ={})
+    assert machine.keep_budget().limit is None
+    machine.set_aside()
+    assert caplog.text.count("what holds for the machine is not known") == 1
+    assert (home / "reserve").stat().st_size == 1_000_000
 
 
 def test_it_runs_again_when_it_is_due(user: Path) -> None:
@@ -234,6 +284,20 @@ def test_the_process_that_writes_is_named(tmp_path: Path) -> None:
     assert list(eyes.writers(found)) == []
 
 
+def test_who_names_the_file_is_probable_and_nobody_found_leaves_a_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop of a shell opens the file for a moment, and somebody who reads it is not meant."""
+    found = Grown(path="/h/my log", folder=False, bytes=1, bytes_per_minute=2.0)
+    loop = ("sh", "-c", "while :; do date >> '/h/my log'; done")
+    seen = {7: loop, 8: ("tail", "-f", "/h/my log"), 9: ("vim", "/h/other")}
+    monkeypatch.setattr(life, "commands", lambda: seen)
+    monkeypatch.setattr(life, "opened_files", lambda _: [(8, found.path, os.O_RDONLY)])
+    eyes = MachineEyes([Tops(home="/h", folders=("/h",))], clock=time.time)
+    assert [(each.pid, each.sure) for each in eyes.writers(found)] == [(7, False)]
+    assert "lsof '/h/my log'" in an_alarm(found.path, 0.0).message
+
+
 def test_an_alarm_is_told_noted_and_nothing_is_removed(user: Path) -> None:
     """With a limit that a small file exceeds: what is written, told and kept."""
     home = a_home(user / ".holdfast")
@@ -258,6 +322,7 @@ def test_an_alarm_is_told_noted_and_nothing_is_removed(user: Path) -> None:
     assert (noted.path, noted.home) == (str(path), str(home))
     assert not noted.active, "nobody watches any more"
     assert [each.path for each in machine.alarms()] == [str(path)]
+    assert FileTallies(home).total(Tally.ALARMS) == 1, "one alarm is counted once"
 
 
 def an_alarm(path: str, at: float) -> Alarm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 
 import holdfast
 from holdfast import Home
+from holdfast.cli import main
 from holdfast.errors import UsageError
 from holdfast.homes import moving
 from holdfast.homes.moving import ClaudeCode, Codex
 from holdfast.model.path_map import mapped
+from holdfast.model.report import Result
+from holdfast.policy.rules import DAY
 from holdfast.stores.archive.archive import SessionArchive
 from tests.contract.agent_homes import NOW, make_claude, make_codex, make_gemini
 from tests.object_servers import CREDENTIALS, an_address, rclone
@@ -112,6 +116,65 @@ def test_what_nobody_mapped_stays_in_the_archive(two: Two) -> None:
     assert "here already" in again.reason
     with pytest.raises(UsageError, match="not a whole path"):
         two.two.restore_sessions(two.id, maps={"relative": "/srv"})
+
+
+def test_an_id_is_there_once_whatever_the_paths(two: Two) -> None:
+    """Files beside the transcript have the same place under every path; so has a rollout, and two
+    paths of the same length make files of the same size and time."""
+    if two.one_root.name == ".claude":
+        history = two.one_root / "file-history" / two.id
+        history.mkdir(parents=True)
+        (history / "a@v1").write_text("before")
+    cwd = two.archived()
+    assert two.two.restore_sessions(two.id, maps={cwd: "/srv2"}).brought_back == 1
+    before = _files(everything(two.two_root))
+    for new, result, why in (
+        ("/srv2", Result.SKIPPED, "it is here already, unchanged"),
+        ("/srv3", Result.FAILED, "a session of that id is here already"),
+        ("/srv/elsewhere", Result.FAILED, "a session of that id is here already"),
+    ):
+        [outcome] = two.two.restore_sessions(two.id, maps={cwd: new}).outcomes
+        assert outcome.result is result
+        assert why in outcome.reason
+        assert _files(everything(two.two_root)) == before
+    assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
+
+
+def test_a_bundle_of_another_machine_says_how_it_is_restored(
+    two: Two, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cwd = two.archived()
+    [outcome] = two.two.restore_sessions(two.id).outcomes
+    assert outcome.result is Result.FAILED
+    assert f"it comes from another home ({two.one_root}); " in outcome.reason
+    assert "--map OLD=NEW" in outcome.reason
+    assert not list((two.two_root / ".holdfast" / "trash").glob("*/*"))
+    restore = ["--home", str(two.two_root), "sessions", "restore", two.id]
+    assert main.run([*restore, "--map", f"{cwd}={two.one_root}", "--dry-run"]) == 0
+    assert "does not exist" not in capsys.readouterr().err
+    assert main.run([*restore, "--map", f"{cwd}=/srv/nowhere", "--dry-run"]) == 0
+    assert "/srv/nowhere does not exist here yet" in capsys.readouterr().err
+
+
+def test_a_copy_was_not_used_by_being_made(tmp_path: Path) -> None:
+    """So that `sessions delete` takes it back: a session that was just used stays."""
+    two = Two(tmp_path.resolve(), "claude-code")
+    old = _transcript(two.one, two.id)
+    beside = old.with_suffix("") / "subagents"
+    beside.mkdir(parents=True)
+    cwd = two.one.sessions.get(two.id).cwd
+    line = {"type": "user", "sessionId": two.id, "cwd": cwd, "isSidechain": True, "agentId": "a1"}
+    (beside / "agent-a1.jsonl").write_text(json.dumps(line) + "\n")
+    for each in (beside / "agent-a1.jsonl", beside, beside.parent, old):
+        os.utime(each, (NOW - 10 * DAY, NOW - 10 * DAY))
+    two.archived()
+    assert two.two.restore_sessions(two.id, maps={str(cwd): "/srv/site"}).brought_back == 1
+    new = _transcript(two.two, two.id)
+    moved = new.with_suffix("") / "subagents"
+    assert '"/srv/site"' in (moved / "agent-a1.jsonl").read_text()
+    for each in (moved / "agent-a1.jsonl", moved, moved.parent, new):
+        assert each.stat().st_mtime == NOW - 10 * DAY, each
+    two.close()
 
 
 @pytest.mark.deep

@@ -279,7 +279,7 @@ def test_a_unit_of_another_machine(tmp_path: Path) -> None:
         with sample.open(there) as home:  # a home in another place
             [outcome] = home.restore_sessions([name]).outcomes
             assert outcome.result is Result.FAILED
-            assert f"its files belong below {path}/.holdfast" in outcome.reason
+            assert f"it comes from another home ({path})" in outcome.reason
             assert home.archive.count() == 1
 
 

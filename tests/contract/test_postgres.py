@@ -225,6 +225,8 @@ def test_a_lost_connection_is_opened_again_on_the_loop(tmp_path: Path) -> None:
     [
         "postgresql://me:geheim@db.example.org/holdfast",
         "postgresql://db.example.org/holdfast?password=geheim",
+        "postgresql://db.example.org/holdfast?sslpassword=geheim",
+        "postgresql://db.example.org/holdfast?PASSWORD=geheim",
         "postgresql://db.example.org:geheim/holdfast",
         "mysql://db.example.org/geheim",
         "postgresql://[geheim/holdfast",
@@ -301,6 +303,27 @@ def test_a_database_without_a_store_says_how_to_make_one(tmp_path: Path) -> None
     assert schema.create(url) == schema.create(url) == schema.LATEST
     with holdfast.open(tmp_path / "home") as home:
         assert home.sessions.find() == []
+
+
+def test_tables_without_their_migration_are_named_with_what_to_do() -> None:
+    url = postgres.server().database()
+    schema.create(url)
+    postgres.execute(url, "DELETE FROM holdfast.migrations WHERE number = 2")
+    with pytest.raises(SchemaError, match=r"holdfast\.boots, holdfast\.lock_holders.*and 2") as one:
+        schema.create(url)
+    assert "migrations (number) VALUES (2);" in (one.value.hint or "")
+    postgres.execute(url, "DELETE FROM holdfast.migrations")
+    with pytest.raises(SchemaError) as both:
+        schema.create(url)
+    hint = both.value.hint or ""
+    postgres.execute(url, hint[hint.index("INSERT") : hint.index(";")])  # what it says helps
+    assert schema.create(url) == schema.LATEST
+    postgres.execute(url, "DELETE FROM holdfast.migrations")
+    for gone in ("routes", "boots"):  # of the first, then of both
+        postgres.execute(url, f"DROP TABLE holdfast.{gone}")
+        with pytest.raises(SchemaError) as half:
+            schema.create(url)
+        assert "INSERT" not in (half.value.hint or "INSERT")
 
 
 def test_a_store_of_a_later_version_is_left_alone() -> None:

@@ -304,6 +304,14 @@ def test_snippets_show_text_as_it_was_written(library: Library) -> None:
     assert library.hits("two")[0].snippet == "One [Two] three"
 
 
+@pytest.mark.parametrize("substring", [False, True])
+def test_brackets_of_the_text_are_no_matches(library: Library, substring: bool) -> None:
+    library.say("argv[0] is a list[int], the needle in [brackets]")
+    [hit] = library.hits("needle", substring=substring)
+    assert hit.snippet == "argv[0] is a list[int], the [needle] in [brackets]"
+    assert [hit.snippet[start:end] for start, end in hit.matches] == ["needle"]
+
+
 @pytest.mark.parametrize(("limit", "offset"), [(-1, 0), (1, -1)])
 def test_a_negative_page_is_refused(library: Library, limit: int, offset: int) -> None:
     with pytest.raises(UsageError):

@@ -12,6 +12,7 @@ from holdfast.stores.sessions import content
 from holdfast.stores.sessions.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
+    bracketed,
     clean,
     marked,
     search_text,
@@ -30,7 +31,8 @@ def text_of(message: Message) -> str:
 def shown(text: str, *found: str) -> str:
     """The snippet of a text in which some words were found."""
     pattern = "|".join(map(re.escape, found))
-    return snippet(marked(text, (match.span() for match in re.finditer(pattern, text))))
+    found_in = marked(text, (match.span() for match in re.finditer(pattern, text)))
+    return bracketed(snippet(found_in))[0]
 
 
 def test_the_small_index_has_the_rules_of_the_large_one() -> None:

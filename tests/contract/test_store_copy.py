@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.api.store import copy_store
-from holdfast.errors import DamageError, UsageError
+from holdfast.errors import ConfigError, DamageError, UsageError
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter
 from holdfast.stores import store_copy
 from holdfast.stores.postgres import copy_end as postgres_end
@@ -200,3 +201,42 @@ def test_a_store_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
         copy_store(source, source)
     with pytest.raises(UsageError, match="no session store"):
         copy_store(tmp_path / "nothing.db", postgres.a_database())
+
+
+def test_what_is_no_store_is_named_and_left_alone(tmp_path: Path) -> None:
+    first = a_store(tmp_path / "sessions.db", 2)
+    text, other = tmp_path / "text", tmp_path / "other.db"
+    text.write_text("root:x:0:0:root:/root:/bin/bash\n" * 100)
+    with closing(sqlite3.connect(other)) as db:
+        db.execute("CREATE TABLE notes (id)")
+    for each in (text, other):
+        with pytest.raises(UsageError, match="is no session store"):
+            copy_store(each, tmp_path / "back.db")
+    with pytest.raises(UsageError, match="There is no folder"):
+        copy_store(first, tmp_path / "mistyped" / "back.db")
+    assert {each.name.partition("-")[0] for each in tmp_path.iterdir()} == {
+        *("other.db", "sessions.db", "text")
+    }
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "host=127.0.0.1 password=SEKRET dbname=holdfast",
+        "dbname = holdfast password = 'SEKRET'",
+        "application_name=x password=SEKRET",
+        "PASSWORD=SEKRET",
+        "postgresql:/me:SEKRET@host/x",
+        "Postgresql://me:SEKRET@host/x",
+    ],
+)
+def test_what_may_hold_a_password_is_neither_a_file_nor_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = a_store(tmp_path / "sessions.db", 2)
+    for ends in ((first, where), (where, first)):
+        with pytest.raises((UsageError, ConfigError)) as refused:
+            copy_store(*ends)
+        assert "SEKRET" not in refused.value.message + (refused.value.hint or "")
+    assert {each.name.partition("-")[0] for each in tmp_path.iterdir()} == {"sessions.db"}

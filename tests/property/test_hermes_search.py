@@ -108,3 +108,12 @@ def test_text_inside_json_is_found_as_people_see_it(root: Path) -> None:
         ],
     )
     assert found(root, "记忆") == {1, 2}
+
+
+@pytest.mark.parametrize("substring", [False, True])
+def test_brackets_of_the_text_are_no_matches(root: Path, substring: bool) -> None:
+    fill(root, ["argv[0] is a list[int], the needle in [brackets]"])
+    with contextlib.closing(HermesSessionStore(root / "state.db", root / ".holdfast")) as store:
+        [hit] = store.search(Search(text="needle", limit=10, substring=substring))
+    assert hit.snippet.rstrip() == "argv[0] is a list[int], the [needle] in [brackets]"
+    assert [hit.snippet[start:end] for start, end in hit.matches] == ["needle"]

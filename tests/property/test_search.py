@@ -16,7 +16,14 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.ports import SessionStore
 from holdfast.stores.postgres import search as shared_search
-from holdfast.stores.sessions.indexed_text import clean, is_searchable, snippet, spaced, unspaced
+from holdfast.stores.sessions.indexed_text import (
+    bracketed,
+    clean,
+    is_searchable,
+    snippet,
+    spaced,
+    unspaced,
+)
 from holdfast.stores.sessions.unindexed_search import parse_part
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
@@ -265,11 +272,12 @@ def test_setting_apart_is_undone(text: str) -> None:
 
 @given(pieces=st.lists(ANY_TEXT | st.sampled_from(["\ufdd0", "\ufdd1", "word " * 40]), max_size=8))
 def test_any_snippet_is_one_short_line(pieces: list[str]) -> None:
-    line = snippet("".join(pieces))
+    line, matches = bracketed(snippet("".join(pieces)))
     assert len(line) < 180
     assert len(line.splitlines()) <= 1
     assert "\ufdd0" not in line
     assert "\ufdd1" not in line
+    assert all(line[start - 1] + line[end] == "[]" for start, end in matches)
 
 
 @settings(max_examples=30)

@@ -368,6 +368,18 @@ BAD_MAINTENANCE = {
         ":2: archive.url: an address has no user, password or parameters; credentials come from "
         "the environment or from `profile`"
     ),
+    **{
+        f"[store]\nurl = 'postgresql://{secret}'": (
+            ":2: store.url: holds a password; take it out, and put it into ~/.pgpass or PGPASSWORD"
+        )
+        for secret in (
+            "me:SECRET@host/x",
+            "host/x?password=SECRET",
+            "host/x?sslpassword=SECRET",
+            "host/x?sslmode=require&PASSWORD=SECRET",
+            "host/x?Pass%57ord=SECRET",
+        )
+    },
     "[archive]\nendpoint = 'https://me:SECRET@host'": (
         ':2: archive.endpoint: expected an address such as "https://host:9000", found other text'
     ),

@@ -47,7 +47,12 @@ def decided(made: Plan) -> dict[str, tuple[str, str]]:
             5, 30 * DAY, ("remove", "trivial: 5 messages, last active 30 d ago"), id="the most"
         ),
         pytest.param(6, 999 * DAY, ("keep", "substantial: 6 messages"), id="one more"),
-        pytest.param(None, 999 * DAY, ("keep", "its message count is unknown"), id="not counted"),
+        pytest.param(
+            None,
+            999 * DAY,
+            ("keep", "not understood: no message in it can be read"),
+            id="not counted",
+        ),
         pytest.param(0, -DAY, ("keep", "younger than 24 h: empty"), id="in the future"),
     ],
 )

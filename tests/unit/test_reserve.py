@@ -89,3 +89,48 @@ def test_it_counts_against_no_cap(tmp_path: Path, room: Callable[[int], None]) -
     assert alone.reserve_bytes >= SIZE
     assert sum(alone.overhead.values()) == sum(before.overhead.values())
     assert alone.total_bytes == before.total_bytes + alone.reserve_bytes
+
+
+def test_a_small_disk_has_a_smaller_one_and_it_is_said(
+    tmp_path: Path, room: Callable[[int], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of 150 MB free, a quarter is for it and for what a change needs. It grows with the room."""
+    room(150 * MB)
+    assert reserve.set_aside([tmp_path], 64 * MB) == [tmp_path]
+    small = held(tmp_path)
+    assert 20 * MB < small < 40 * MB
+    assert "not 64 MB" in caplog.text.replace("64.0", "64")
+    room(150 * MB - small)
+    assert reserve.set_aside([tmp_path], 64 * MB) == [], "nothing changed"
+    room(1_000 * MB)
+    assert reserve.set_aside([tmp_path], 64 * MB) == [tmp_path]
+    assert held(tmp_path) >= 64 * MB
+    reserve.set_aside([tmp_path], 0)
+    caplog.clear()
+    room(30 * MB)
+    assert reserve.set_aside([tmp_path], 64 * MB) == []
+    assert "Nothing is set aside" in caplog.text
+    assert held(tmp_path) == 0
+
+
+def test_without_one_what_is_only_remembered_makes_room(
+    tmp_path: Path, room: Callable[[int], None]
+) -> None:
+    """The journal comes first, and needs room even where nothing was set aside."""
+    index, kept = tmp_path / "index", tmp_path / "figures.jsonl"
+    index.mkdir()
+    for path in (index / "units.json", index / "sessions.db", kept):
+        path.write_bytes(b"x" * 10_000)
+    room(MB)
+    assert reserve.give_back_if_full(tmp_path) == 0, "a journal fits"
+    room(0)
+    assert reserve.give_back_if_full(tmp_path) >= 20_000
+    assert list(index.iterdir()) == []
+    assert kept.exists(), "nobody could make that again"
+    far = tmp_path / "far"
+    far.mkdir()
+    (far / "units.json").write_bytes(b"x")
+    index.rmdir()
+    index.symlink_to(far)
+    assert reserve.give_back_if_full(tmp_path) == 0
+    assert (far / "units.json").exists()

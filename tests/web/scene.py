@@ -61,8 +61,24 @@ def settled(machine: Machine, *, sessions: int = 60) -> Machine:
     chance = random.Random(7)
     for number in range(sessions):
         _claude(machine.user, chance, number)
+    _odd(machine.user)
     _grown(machine.user / ".claude/.holdfast", chance)
     return machine
+
+
+def _odd(user: Path) -> None:
+    """The newest of all: an id that never ends, and a title that wants the whole page."""
+    long = f"1794804542844_ftbu3__agent_{'0123456789' * 9}"
+    for name, title in ((long, ""), ("marked", "z" + 300 * "\u0301")):
+        path = user / ".claude/projects/-home-ada-odd" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        said = _said(
+            random.Random(1), name, "/home/ada/odd", time.time(), title or "Go on.", turns=0
+        )
+        lines = [*said]
+        if title:
+            lines.append({"type": "ai-title", "sessionId": name, "aiTitle": title})
+        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
 
 
 def pictured(machine: Machine) -> Machine:

@@ -17,7 +17,7 @@ from tests.web.browser import browser, serving
 from tests.web.scene import settled
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, FloatRect, Page
 
 _BROWSER = browser()
 pytestmark = pytest.mark.skipif(
@@ -89,8 +89,13 @@ class Visit:
 
 
 @pytest.fixture
-def visit(chromium: Browser, machine: Machine) -> Iterator[Visit]:
-    settled(machine, sessions=25)
+def many() -> int:
+    return 25
+
+
+@pytest.fixture
+def visit(chromium: Browser, machine: Machine, many: int) -> Iterator[Visit]:
+    settled(machine, sessions=many)
     with serving(machine) as link:
         context = chromium.new_context()
         yield Visit(context.new_page(), link)
@@ -144,12 +149,38 @@ def test_axe_finds_nothing(visit: Visit, scheme: str) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("width", [360, 768, 2560])
+@pytest.mark.parametrize("many", [110])
 def test_it_fits_every_width(visit: Visit, width: int) -> None:
+    """With room for a scroll bar, and with more sessions than fit on two pages."""
     visit.page.set_viewport_size({"width": width, "height": 800})
-    for path in _SCREENS:
+    for path in (*_SCREENS, "/sessions?offset=50"):
         visit.go(path)
-        wide = visit.page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width, path
+        wide, room = visit.page.evaluate(
+            "[document.documentElement.scrollWidth, document.body.offsetWidth]"
+        )
+        assert wide <= room, path
+    left, right = visit.page.evaluate(
+        "(({left, right}) => [left, document.body.offsetWidth - right])"
+        "(document.querySelector('main').getBoundingClientRect())"
+    )
+    assert width < 860 or left - right == 216  # what is beside the menu is in the middle
+    links = visit.page.locator(".side li a").evaluate_all(
+        "all => all.map(each => each.getBoundingClientRect().right)"
+    )
+    assert max(links) <= width  # no screen is out of sight
+
+
+@pytest.mark.deep
+def test_a_title_paints_over_nothing_else(visit: Visit) -> None:
+    """Three hundred accents on one letter reach far above it, unless they are clipped."""
+    page = visit.go("/sessions/claude-code/read?id=marked").page
+    title = page.locator("h1")
+    box = title.bounding_box()
+    assert box is not None
+    above: FloatRect = {"x": 0.0, "y": 0.0, "width": 1000.0, "height": box["y"] - 8}
+    drawn = page.screenshot(clip=above)
+    title.evaluate("each => each.textContent = 'z'")
+    assert page.screenshot(clip=above) == drawn
 
 
 @pytest.mark.deep

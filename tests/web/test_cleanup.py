@@ -64,6 +64,7 @@ def test_apply_and_undo_leave_the_home_as_the_command_does(used: Machine, web: W
     ended = web.get(f"{done.place}/progress")
     assert (ended.status, ended.text) == (204, "")  # a body here would spoil the next answer
     assert used.names() == {"session_20250101_000000_000005.json", "sessions.json"}
+    assert "sessions prune (page)" in web.ok("/log").words
     back = web.post("/log/holdfast/1/undo")
     assert back.status == 303, back
     assert "5 brought back" in web.ok(back.place).words

@@ -40,6 +40,8 @@ def test_the_figures_are_those_of_the_command(machine: Machine, web: Web) -> Non
     assert frees
     assert f"The policy would free {format_bytes(frees)}" in seen.words
     assert 'href="/cleanup"' in seen.text
+    taken = format_bytes(sum(each["total_bytes"] for each in homes))
+    assert f"3 items would go. Your agents take {taken} in all." in seen.words
     # What the projects take is what the sessions take.
     found = holdfast.machine(user_home=machine.user, environ=machine.env()).overview()
     parts = sum(each.parts["sessions"] for each in found.homes)

@@ -6,12 +6,17 @@ import html
 import json
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from holdfast import Message
+from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
+from holdfast.homes.mirror import Mirror
 from holdfast.model.session import Json
+from holdfast.web import desk, memory
+from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CJK, CRON, DISK, EVERY, fill
@@ -66,6 +71,14 @@ def test_a_page_that_is_too_far_leads_back(web: Web) -> None:
     assert "There are only 4 sessions" in web.ok("/sessions?offset=500").words
     assert "No session fits" in web.ok("/sessions?project=/nowhere").words
     assert web.get("/sessions?home=nobody").status == 404
+
+
+def test_only_what_matched_is_marked(machine: Machine, web: Web) -> None:
+    with open_sessions(machine.home) as sessions:
+        made = sessions.create(source="cli")
+        sessions.append(made, Message("user", "argv[0], <list[int]> and a needle [here]"))
+    answer = web.ok("/sessions/results?q=needle")
+    assert "argv[0], &lt;list[int]&gt; and a <mark>needle</mark> [here]" in answer.text
 
 
 def test_what_was_said_is_found_while_it_is_typed(web: Web) -> None:
@@ -238,3 +251,39 @@ def _content(machine: Machine) -> list[str]:
 
 def _operations(machine: Machine) -> object:
     return Inside(machine).json("log")
+
+
+def test_who_types_waits_for_one_look_and_a_change_brings_the_next(machine: Machine) -> None:
+    settle(machine, "claude-code")
+    with (
+        Web(machine) as web,
+        mock.patch.object(
+            Mirror, "refresh", autospec=True, side_effect=Mirror.refresh
+        ) as refreshed,
+    ):
+        for word in ("w", "wo", "nothing-at-all"):
+            web.ok(f"/sessions/results?q={word}")
+        assert refreshed.call_count == 1
+        web.site.changed()
+        web.ok("/sessions/results?q=w")
+        assert refreshed.call_count == 2
+
+
+def test_a_search_that_fails_ends_no_thread(machine: Machine) -> None:
+    settle(machine, "claude-code")
+    with Web(machine) as web, mock.patch.object(desk, "_LOOKED", 0.0):
+        with mock.patch.object(Homes, "search_sessions", side_effect=RuntimeError("no")):
+            assert web.get("/sessions/results?q=w").status == 500
+        web.ok("/sessions/results?q=w")
+
+
+def test_what_a_scan_took_is_given_back_wherever_that_can_be_done(machine: Machine) -> None:
+    given: list[str] = []
+    with mock.patch("ctypes.CDLL", side_effect=OSError("another C library")):
+        memory.share()
+        memory.give_back()
+    with mock.patch.object(memory, "give_back", side_effect=lambda: given.append("back")):
+        with Web(machine) as web:
+            web.ok("/sessions?sort=messages")
+            web.ok("/sessions?sort=tokens")  # the same thread: it is through with the first
+        assert given

@@ -46,6 +46,9 @@ _ROUND_EVERY, _TIMES = 3_600.0, 4_000
 #: How often to write down what still grows.
 _NOTE_EVERY = 60.0
 _CONFIG = "config.toml"
+_ONE_WATCHES = (
+    "One watcher is enough, and it runs until somebody stops it. To replace it, end that one first."
+)
 _log = logging.getLogger("holdfast")
 
 _Stamp = tuple[int, int, int] | None
@@ -129,6 +132,8 @@ class _Watching:
         self._noted_at = 0.0
         self._round: Working | None = None
         self._telling: list[Working] = []
+        #: Alarms that were counted, by their paths and when they began.
+        self._counted: set[tuple[str, float]] = set()
 
     def run(self, *, force: bool) -> None:
         try:
@@ -151,6 +156,7 @@ class _Watching:
         self._found_at = self._monotonic()
         self._machine.look_for_homes()
         busy: BusyError | None = None
+        taken: list[tuple[Path, str]] = []
         homes = self._machine.homes
         for home in homes:
             if home.path in self._states:
@@ -159,12 +165,16 @@ class _Watching:
             try:
                 self._take(home)
             except BusyError as error:
-                busy = error
-                self._say_once(home.path, error.message)
+                busy = BusyError(error.message, hint=_ONE_WATCHES)
+                taken.append((home.path, error.message))
             except (HoldfastError, OSError) as error:
                 self._say_once(home.path, getattr(error, "message", str(error)))
+        for unread in self._machine.unread:
+            self._say_once(unread.path, unread.error.message)
         if must and busy is not None and not self._states:
-            raise busy
+            raise busy  # it says it once, for all of them
+        for path, trouble in taken:
+            self._say_once(path, trouble)
         for gone in self._states.keys() - {home.path for home in homes}:
             # Its lock stays ours until the end: the folder may come back.
             self._configs.pop(gone, None)
@@ -255,8 +265,12 @@ class _Watching:
             mine = [each for each in alarms if each.home == str(home)]
             if mine and home.is_dir():  # one that was deleted is not made again
                 AlarmFile(state).note(mine, self._clock())
-                for _ in (each for each in mine if each.active and each.first_at == each.last_at):
-                    FileTallies(state).add(Tally.ALARMS)
+                for each in mine:
+                    if each.active and (each.path, each.first_at) not in self._counted:
+                        self._counted.add((each.path, each.first_at))
+                        FileTallies(state).add(Tally.ALARMS)
+        active = {(each.path, each.first_at) for each in self._growth.active.values()}
+        self._counted &= active  # what is over is noted no more
 
     def _finish(self) -> None:
         """Let a round end between two batches. Nothing is known of growth from here on."""

@@ -216,6 +216,7 @@ class Machine:
     def look_for_homes(self) -> None:
         """Find the homes anew the next time: the first session of an agent makes its home."""
         self.__dict__.pop("_found", None)
+        self.__dict__.pop("_guardian", None)
 
     @property
     def unread(self) -> Sequence[UnreadHome]:
@@ -310,6 +311,12 @@ class Machine:
         """What the machine is kept to. A configuration that is wrong keeps it to nothing: whoever
         opens that home says what is wrong."""
         from holdfast.config.guardian import GuardianSettings  # noqa: PLC0415 - no list needs it
+
+        return self._guardian or GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+
+    @cached_property
+    def _guardian(self) -> GuardianSettings | None:
+        """Read once, so that what is wrong is said once; None then."""
         from holdfast.config.reader import load  # noqa: PLC0415 - as in `Place.settings`
 
         try:
@@ -321,7 +328,7 @@ class Machine:
 
             message = f"what holds for the machine is not known: {error.message}"
             logging.getLogger("holdfast").log(logging.ERROR, message)
-            return GuardianSettings(alarm_mb_per_minute=0, reserve_mb=0)
+            return None
 
     @property
     def is_whole(self) -> bool:
@@ -337,6 +344,8 @@ class Machine:
         folders in which that was done now."""
         from holdfast.stores.reserve import set_aside  # noqa: PLC0415 - no list needs it
 
+        if self._guardian is None:
+            return ()  # nobody said that it should go
         found = [state for home in self.homes if (state := _own_folder(home)) is not None]
         return set_aside(found, self.guardian.reserve_bytes)
 

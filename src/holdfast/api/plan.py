@@ -14,6 +14,7 @@ from holdfast.api.place import Place
 from holdfast.errors import PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
+from holdfast.model.figures import DiskRoom
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
@@ -24,6 +25,7 @@ from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import document, load, save
+from holdfast.stores.reserve import NEEDED
 from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
@@ -86,6 +88,17 @@ class HomePlan:
                 self.home, self.place.settings, self.plan.shortfalls, now=self.place.clock()
             )
         return HomeReport(place=self.place, report=report, plan=self.plan)
+
+    @property
+    def frees_nothing(self) -> DiskRoom | None:
+        """The room on a disk that is nearly full, if everything would go to the trash, which is on
+        the same disk: that frees nothing, and takes the room in which something could be removed
+        for good. None otherwise."""
+        going = self.plan.removals
+        if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
+            return None
+        room = self.home.disk_room()
+        return room if room is not None and room.free < NEEDED else None
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""

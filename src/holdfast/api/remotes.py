@@ -35,6 +35,7 @@ from holdfast.stores.checkpoints.repository import Layout, project_of
 
 _MILLISECONDS = 1000
 _REMOVED_HERE = "removed here"
+_NOT_SENT = "not sent from here"
 #: Paths of another machine, and where they are here.
 Maps = Mapping[str, StrPath]
 
@@ -110,12 +111,13 @@ class CheckpointRemotes(Capture):
         prompt: bool = False,
     ) -> HomePlan:
         """What this machine sent to a remote and has removed since, to remove it there as well, of
-        the projects in these directories or of all. It does not come back."""
+        the projects in these directories or of all. It does not come back. What is there under the
+        name of this machine and is not in its record of what it sent is kept."""
         layout, place = self.need_layout(), self._place
         known = known_remotes.remote(layout, text(remote, "The name of a remote"))
         projects = self._projects(paths)
         with self._pusher(layout, known, None, prompt=prompt) as pusher:
-            gone = pusher.gone(projects)
+            gone, foreign = pusher.gone(projects)
         names = {each.id: each.workdir for each in self.own_store(create=False).projects()}
         items = tuple(
             PlanItem(
@@ -125,10 +127,14 @@ class CheckpointRemotes(Capture):
                 bytes=0,
                 last_active_at=order_of(each.name) / _MILLISECONDS,
                 version=each.oid,
-                action=Action.REMOVE,
-                reason=f"{_REMOVED_HERE}: {names.get(each.project, each.project)}",
+                action=action,
+                reason=f"{reason}: {names.get(each.project, each.project)}",
             )
-            for each in gone
+            for found, action, reason in (
+                (gone, Action.REMOVE, _REMOVED_HERE),
+                (foreign, Action.KEEP, _NOT_SENT),
+            )
+            for each in found
         )
         command = place.command("checkpoints.prune_remote")
         plan = Plan(home=str(place.home.root), command=command, made_at=place.clock(), items=items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.homes.own_store import no_driver
 from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
+from holdfast.stores import processes
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
+
+#: libpq's other way to name a database: `host=db.example.org dbname=holdfast`.
+_PARAMETER = re.compile(
+    r"^\s*\w+\s*=\s*\S+\s+\w+\s*="
+    r"|^\s*(host|hostaddr|port|dbname|user|service|passfile|\w*password)\s*=",
+    re.IGNORECASE,
+)
+#: An address, also one with a slip in it: the store says what is wrong with it.
+_ADDRESS = re.compile(r"\w+://|postgres(ql)?:", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +127,11 @@ def forget_machine(place: Place, machine: str) -> Sequence[FleetHome]:
     return homes
 
 
+def this_machine() -> str:
+    """What `fleet_status` calls the machine that this runs on."""
+    return processes.host_name()
+
+
 def _shared(place: Place) -> Database:
     """The database that the home shares with others."""
     _url(place)
@@ -129,7 +145,7 @@ def _shared(place: Place) -> Database:
 
 
 def _source(where: str) -> PostgresSource | SqliteSource:
-    if "://" in where:
+    if _is_address(where):
         _schema()  # says what is missing
         from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
 
@@ -140,14 +156,31 @@ def _source(where: str) -> PostgresSource | SqliteSource:
 
 
 def _target(where: str) -> PostgresTarget | SqliteTarget:
-    if "://" in where:
+    if _is_address(where):
         _schema()
         from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
 
         return PostgresTarget(where)
     from holdfast.stores.sqlite.copy_end import SqliteTarget  # noqa: PLC0415 - for this alone
 
-    return SqliteTarget(_file(where))
+    path = _file(where)
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"There is no folder {path.parent} for the copy.",
+            hint="Create it first, if that is where the copy belongs.",
+        )
+    return SqliteTarget(path)
+
+
+def _is_address(where: str) -> bool:
+    """Whether it names a database. What may be one, and may hold a password, is not repeated."""
+    if _PARAMETER.search(where) and not Path(where).exists():
+        raise UsageError(
+            "A database is named by its address here, not by parameters such as host=….",
+            hint="For example: postgresql://db.example.org/holdfast. The password comes from "
+            "~/.pgpass or PGPASSWORD.",
+        )
+    return bool(_ADDRESS.match(where))
 
 
 def _file(where: str) -> Path:

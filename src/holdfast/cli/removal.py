@@ -19,7 +19,7 @@ from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
-from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, FullDiskError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 COUNT = click.IntRange(min=1)
+#: With less than this free, nothing goes to the trash.
+_FULL = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,7 @@ def remove(
         _document(invocation, plan, None)
         # Whoever works on all homes did not ask for this one.
         return HoldfastError.exit_code if refused and invocation.together is None else 0
+    _check_room(planned)
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
@@ -159,6 +162,22 @@ def remove(
         after(report)
     _tell_settled(report)
     return exit_code(report)
+
+
+def _check_room(planned: HomePlan) -> None:
+    room = planned.frees_nothing
+    if room is None:
+        return
+    if room.free < _FULL:
+        raise FullDiskError(
+            "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
+            hint="To free room, remove for good: run the same command with --now. "
+            "`holdfast trash empty` frees what is in the trash already.",
+        )
+    note(
+        "warning: the disk is nearly full, and what goes to the trash stays on it. To free room, "
+        "remove for good, with --now."
+    )
 
 
 def exit_code(report: Report) -> int:

@@ -42,6 +42,8 @@ def done_words(each: HomeShare) -> str:
     report = each.report
     if report is None:
         return each.error or ""
+    if report.operation is None:
+        return "There was nothing left to remove."
     words = [f"{format_count(report.removed, 'item')} removed"]
     words.append(f"{format_bytes(report.bytes_freed)} freed")
     if report.bytes_in_trash:

@@ -221,6 +221,12 @@ class Folder(Kind):
         return _path_text(value, "a folder")
 
 
+#: The parameters of libpq that hold a secret.
+SECRET_PARAMETERS = frozenset(
+    ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+)
+
+
 class DatabaseAddress(Kind):
     """The address of a PostgreSQL database, or empty text for none. It is shown and stands in
     files, so it may not hold a password."""
@@ -235,7 +241,9 @@ class DatabaseAddress(Kind):
 
         try:
             parts = urlsplit(text)
-            secret = parts.password or dict(parse_qsl(parts.query)).get("password")
+            # In any case: libpq takes small letters only, but what is there is a secret.
+            names = {key.strip().lower() for key, _ in parse_qsl(parts.query)}
+            secret = parts.password or not names.isdisjoint(SECRET_PARAMETERS)
         except ValueError:
             raise WrongValueError(
                 f"expected {self.allowed}, found one that cannot be read"

@@ -39,6 +39,7 @@ WAY_OUT = (
 _NOT_MOVABLE = "only sessions of Claude Code and Codex can be restored under other paths"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 Entries = Mapping[tuple[str, str], ArchivedSession]
+BringBack = Callable[[Removal, bool], Ended]
 
 
 class HomeArchive:
@@ -66,14 +67,14 @@ class HomeArchive:
     def serve(
         self,
         sessions: Mover,
-        bring_back: Callable[[Removal], Ended],
+        bring_back: BringBack,
         is_back: Callable[[str], bool],
         *,
         moves: bool = False,
     ) -> None:
-        """`sessions` moves sessions into the archive. `bring_back` restores one bundle, `is_back`
-        says whether its session is in the home; `moves` says that it also restores under other
-        paths."""
+        """`sessions` moves sessions into the archive. `bring_back` restores one bundle;
+        the second argument says that a killed run may have done so already. `is_back` says whether
+        its session is in the home; `moves` says that it also restores under other paths."""
         self.doers[SESSION, Action.ARCHIVE] = Keeper(sessions, keeps_copies=True)
         # An operation that restores brings back what was archived.
         restore = Restore(self.folder, bring_back, is_back, moves=moves)
@@ -128,7 +129,7 @@ class Restore:
     def __init__(
         self,
         archive: SessionArchive,
-        bring_back: Callable[[Removal], Ended],
+        bring_back: BringBack,
         is_back: Callable[[str], bool],
         *,
         moves: bool,
@@ -146,10 +147,15 @@ class Restore:
         return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self.undo(batch)
+        return self._ended(batch, again=True)
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        ended = one_by_one(batch, self._restore, lambda why: (Result.FAILED, why))
+        return self._ended(batch, again=False)
+
+    def _ended(self, batch: Sequence[Removal], *, again: bool) -> Sequence[Outcome]:
+        ended = one_by_one(
+            batch, lambda each: self._restore(each, again), lambda why: (Result.FAILED, why)
+        )
         outcomes = [each.end(*end) for each, end in zip(batch, ended, strict=True)]
         back = [
             removal.item.id
@@ -159,11 +165,11 @@ class Restore:
         self._archive.drop_in_time(back, batch[0].operation)
         return outcomes
 
-    def _restore(self, removal: Removal) -> Ended:
+    def _restore(self, removal: Removal, again: bool) -> Ended:
         if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
             return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:
-            return self._bring_back(removal)
+            return self._bring_back(removal, again)
         if self._is_back(removal.item.session):
             return Result.BROUGHT_BACK, ""  # a killed run had come this far
         return Result.DAMAGED, BUNDLE_MISSING

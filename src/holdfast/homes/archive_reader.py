@@ -25,7 +25,7 @@ from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import TRASH, SessionArchive
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.sessions.indexed_text import snippet
+from holdfast.stores.sessions.indexed_text import bracketed, snippet
 from holdfast.stores.sessions.unindexed_search import TextSearch, searched_text, text_search
 from holdfast.value import dataclass, replace
 
@@ -302,11 +302,13 @@ def _hits(
     }
     marks = seeking.marked(texts)
     for number, (score, place) in enumerate(shown):
+        line, matches = bracketed(snippet(marks.get(number, "")))
         yield Hit(
             session=sessions[place.session].session,
             message=found[place.session, place.number],
-            snippet=snippet(marks.get(number, "")),
+            snippet=line,
             score=score,
+            matches=matches,
         )
 
 

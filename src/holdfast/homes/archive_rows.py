@@ -37,6 +37,7 @@ TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "
     "To get it back, delete the one in the store first"
 )
+HERE_ALREADY = "it is in the store already, the same; its bundle stays in the archive"
 #: How a session ended, and why.
 Ended = tuple[Result, str]
 
@@ -188,11 +189,13 @@ class Returner:
         self.rows = rows
         self.files = files
 
-    def bring_back(self, file: str) -> Ended:
-        """The session of one bundle, whole or not at all. The bundle is for the caller to drop."""
+    def bring_back(self, file: str, *, again: bool = True) -> Ended:
+        """The session of one bundle, whole or not at all. The bundle is for the caller to drop.
+        `again` means that an earlier run may have brought it back; without it, one that is there
+        already was not brought back, and its bundle may be all that another home has of it."""
         try:
             with self.archive.at_hand(file):
-                return self._bring_back(file)
+                return self._bring_back(file, again=again)
         except NewerBundleError as error:
             return Result.FAILED, f"{error.message}; {error.hint}"
         except DamageError as error:
@@ -212,8 +215,14 @@ class Returner:
             return False
         return self._is_same(rows, there, beside.session, file)
 
-    def _bring_back(self, file: str) -> Ended:
+    def _is_whole(self, beside: Beside, file: str) -> bool:
+        is_session = beside.holds is Holds.SESSION
+        return is_session and self.is_back(beside, file) and self.files.has_all(beside)
+
+    def _bring_back(self, file: str, *, again: bool) -> Ended:
         beside = self.archive.verify(file)
+        if not again and self._is_whole(beside, file):
+            return Result.SKIPPED, HERE_ALREADY
         # Before the rows: a session comes back whole, or stays in the archive whole.
         taken = self.files.in_the_way(beside)
         if taken:

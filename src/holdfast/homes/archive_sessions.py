@@ -54,8 +54,8 @@ def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
     def is_back(session_id: str) -> bool:
         return session_id in contents.stored([session_id])
 
-    def bring_back(removal: Removal) -> Ended:
-        return returner.bring_back(removal.item.id)
+    def bring_back(removal: Removal, again: bool) -> Ended:
+        return returner.bring_back(removal.item.id, again=again)
 
     made.serve(ArchiveMover(returner, made.packer), bring_back, is_back)
     of_files = FilesMover(returner, made.packer, loose, ground.trash)

@@ -69,6 +69,19 @@ class SessionFolder:
         except FileNotFoundError:
             return []
 
+    def has_all(self, beside: Beside) -> bool:
+        """Whether each file of a bundle is in its place, the same."""
+        if not beside.files:
+            return True
+        try:
+            with open_dir(self._folder) as folder:
+                return all(
+                    lstat_at(file.name, folder) is not None and _is_free(folder, file)
+                    for file in beside.files
+                )
+        except FileNotFoundError:
+            return False
+
     def put_back(self, beside: Beside, raw: IO[bytes], codec: Codec) -> Sequence[str]:
         """Write the files of a bundle where they were, with their modes and times.
 

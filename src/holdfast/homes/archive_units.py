@@ -30,7 +30,7 @@ from holdfast.model.path_map import MAPPED, from_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.model.session import Message, Session
-from holdfast.parts.trees import remove_tree
+from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
@@ -40,11 +40,10 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.value import replace
 
 _TAKEN = "its place is taken; the session stays in the archive"
-_OTHER_PATHS = (
-    "its files belong below {home}, where another home archived it, and this home is elsewhere; "
-    "where the agent allows it, `--map OLD=NEW` restores it here"
-)
-_HERE_ALREADY = "a session of that id is here already"
+_OTHER_HOME = "it comes from another home ({home}); to restore it here: --map OLD=NEW"
+_ONLY_THERE = "it comes from another home ({home}), and can only be restored there"
+_HERE_ALREADY = "a session of that id is here already, and stays as it is"
+_THE_SAME = "it is here already, unchanged"
 
 
 def unit_archive(
@@ -57,13 +56,14 @@ def unit_archive(
     """The archive of a home that has a format, of this kind. `ids` are those of the units that are
     in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state)
     moving = MOVING.get(kind)
+    mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state, moving)
 
-    def restore(removal: Removal) -> Ended:
+    def restore(removal: Removal, again: bool) -> Ended:
         if moving is None or removal.item.target != MAPPED:
             return mover.restore(removal)
-        return MovedRestore(made.folder, units, ground, moving, ids).restore(removal)
+        moved = MovedRestore(made.folder, units, ground, moving, ids)
+        return moved.restore(removal, again=again)
 
     made.serve(mover, restore, lambda session_id: session_id in ids(), moves=kind in MOVING)
     return made
@@ -86,7 +86,8 @@ class MovedRestore:
         self._moving = moving
         self._ids = ids
 
-    def restore(self, removal: Removal) -> Ended:
+    def restore(self, removal: Removal, *, again: bool) -> Ended:
+        """`again` finishes what a killed run began: it may have put all of it in its place."""
         here = replace(removal, item=_as_session(removal.item))
         folder = self._units.folder(here)
         try:
@@ -100,11 +101,16 @@ class MovedRestore:
             return Result.DAMAGED, in_a_word(error)
         except (HoldfastError, OSError) as error:
             return Result.FAILED, in_a_word(error)
-        # Exactly what would come back, in its place: a killed run had come this far.
-        if seen.changed or (not seen.here and removal.item.session in self._ids()):
+        # An id is there once, wherever its transcript lies. Files beside it, such as those of the
+        # history, have the same place under every path, so that they do not tell.
+        known = removal.item.session in self._ids()
+        if seen.changed or (known and not (again and seen.here)):
+            same = known and seen.here and _is_in_place(folder)
             remove_tree(folder)
             self._units.forget_empty(here)
-            return Result.FAILED, _HERE_ALREADY
+            if same:
+                return Result.SKIPPED, _THE_SAME
+            return Result.FAILED, _HERE_ALREADY if known else _TAKEN
         [done] = Keeper(self._units).undo([here])
         return done.result, done.reason
 
@@ -142,10 +148,13 @@ class UnitArchiveMover(IntoArchive):
         units: UnitMover,
         sessions: FormatSessions,
         state: Path,
+        moving: Moving | None = None,
     ) -> None:
-        """`state` is the state folder of the home: paths in its bundles are those of this home."""
+        """`state` is the state folder of the home: paths in its bundles are those of this home.
+        `moving` is for an agent whose sessions can be restored under other paths."""
         super().__init__(archive, packer)
         self._state = state
+        self._moving = moving
         self._units = units
         self._sessions = sessions
         #: Why the store of the archive cannot be reached: the rest of a batch would wait as long.
@@ -278,7 +287,7 @@ class UnitArchiveMover(IntoArchive):
             is_own = self._archive.is_own(file, beside.operation)
             there = "" if is_own else self._archive.home_of(file)
             if not is_own and there != str(self._state):
-                return Result.FAILED, _OTHER_PATHS.format(home=there)
+                return Result.FAILED, self._from_elsewhere(Path(there).parent)
             # Another home has operations of the same numbers, so what that one archived is
             # unpacked in the name of the operation that restores it.
             by = beside if is_own else removal
@@ -286,6 +295,13 @@ class UnitArchiveMover(IntoArchive):
                 operation=by.operation, number=by.number, item=_as_session(removal.item)
             )
             self._unpack(archived, file)
+            # A bundle that was copied here says nothing of its home, but its files do.
+            outside = self._units.outside(archived)
+            if outside is not None:
+                unit, place = outside
+                home = None if self._moving is None else self._moving.root(unit.parts)
+                self._clear(archived)
+                return Result.FAILED, self._from_elsewhere(home or place)
             [seen] = self._units.look([archived])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
@@ -296,6 +312,9 @@ class UnitArchiveMover(IntoArchive):
             return Result.FAILED, _TAKEN
         [done] = Keeper(self._units).undo([archived])
         return done.result, done.reason
+
+    def _from_elsewhere(self, home: object) -> str:
+        return (_ONLY_THERE if self._moving is None else _OTHER_HOME).format(home=home)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]
@@ -308,6 +327,14 @@ class UnitArchiveMover(IntoArchive):
         staged = self._units.folder(removal)
         remove_tree(staged)
         self._units.forget_empty(removal)
+
+
+def _is_in_place(folder: Path) -> bool:
+    """Whether all that is staged is in its place already, byte for byte: a stamp does not tell two
+    paths of the same length apart."""
+    found = BatchRecord.read(folder)
+    slots = () if found is None else [s for each in found.records.values() for s in each.slots]
+    return bool(slots) and all(is_same_tree(slot.copy, slot.part.place) for slot in slots)
 
 
 def _as_session(item: PlanItem) -> PlanItem:

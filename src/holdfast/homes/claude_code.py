@@ -63,7 +63,8 @@ _SUBAGENT = "agent-"
 _SWEPT_AFTER = 30.0
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
-_SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
+#: The words alone: whoever writes a transcript again may put spaces around the colons.
+_SPOKEN = (b'"user"', b'"assistant"', b'"cost-state"')
 _TALK = ("user", "assistant")
 #: Folders that hold a folder, or a file, of a session by its name.
 _SIDES = ("file-history", "session-env", "tasks")

@@ -116,7 +116,7 @@ class FormatContents(Contents):
             _item(
                 by_id[each.id],
                 each,
-                self._sessions.known_messages(each.id),
+                self._sessions.understood_messages(each.id),
                 # A delegate whose session is gone is on its own.
                 follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
             )

@@ -22,6 +22,7 @@ from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
+from holdfast.homes.records import whole_records
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
@@ -57,6 +58,8 @@ _FIGURES = {
     SessionOrder.STARTED: "started_at",
     SessionOrder.BYTES: "bytes",
 }
+#: Where documents of agents have their messages.
+_LISTS = ("messages", "history")
 #: The messages of a smaller session are held in memory.
 _FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
@@ -88,6 +91,8 @@ class FormatSessions(ForeignSessions):
         self._pins = pins
         self._pinned: frozenset[str] = frozenset()
         self._mirror = mirror
+        #: The look that the index has seen, and which index: one that was removed sees it again.
+        self._indexed: tuple[Mapping[str, Seen], MirrorStore] | None = None
         self._look = look
         self._unread = unread
         self._vaulted = vaulted
@@ -163,6 +168,8 @@ class FormatSessions(ForeignSessions):
 
     def weigh(self, wanted: SessionFilter) -> Share:
         found = [each for each in self._wanted(wanted) if not each.vaulted]
+        if wanted.max_messages is not None:  # no plan takes what nobody understands for short
+            found = [each for each in found if self.understood_messages(each.id) is not None]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
@@ -235,6 +242,13 @@ class FormatSessions(ForeignSessions):
         """How many messages a session has; None while nobody read it."""
         counts = self._counts.of(session_id)
         return counts.messages if counts and self._counts.is_whole(session_id) else None
+
+    def understood_messages(self, session_id: str) -> int | None:
+        """How many messages a session has; None while nobody read it, and for one that has bytes
+        but no message that we know: an agent, or a script, may write them in a way that we do not
+        know yet, and that is no reason to call it empty."""
+        known = self.known_messages(session_id)
+        return None if known == 0 and _says_something(self._one(session_id)) else known
 
     def _is_short(self, session_id: str, most: int) -> bool:
         """Whether a session has at most so many messages; a long one is not read to its end."""
@@ -370,9 +384,12 @@ class FormatSessions(ForeignSessions):
     # --- What needs the index ---------------------------------------------------------------------
 
     def index(self) -> MirrorStore:
-        """The index, with every session as it is now."""
-        self._mirror.refresh(self._units(), self._session)
-        return self._mirror.store()
+        """The index, with every session as it is now, or as the look saw it that holds."""
+        units, store = self._units(), self._mirror.store()
+        if self._indexed is None or self._indexed[0] is not units or self._indexed[1] is not store:
+            self._mirror.refresh(units, self._session)
+            self._indexed = units, store
+        return store
 
     def _asked(self, question: Callable[[MirrorStore], _Answer]) -> _Answer:
         """Ask the index. One that turns out to be damaged is made again, once."""
@@ -435,7 +452,7 @@ class FormatSessions(ForeignSessions):
         return nullcontext()
 
     def close(self) -> None:
-        self._seen = self._shown = None
+        self._seen = self._shown = self._indexed = None
         self._forget_lists()
 
 
@@ -514,6 +531,22 @@ class Pins:
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
         return [str(each) for each in said]
+
+
+def _says_something(seen: Seen) -> bool:
+    """Whether there is anything in the file that messages would be in. The rows of a database are
+    asked by name: without a message there is none. A document has an empty list then."""
+    path = seen.unit.transcript
+    if path is None:
+        return seen.bytes > 0 and not seen.in_rows
+    try:
+        if path.suffix == ".json":
+            return not any(each.get(key) == [] for each in whole_records(path) for key in _LISTS)
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _started(unit: Unit) -> float:

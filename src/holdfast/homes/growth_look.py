@@ -100,22 +100,26 @@ class MachineEyes:
         return max(within)[1] if within else path
 
     def writers(self, grown: Grown) -> Sequence[Writer]:
-        """Who has it open to write to it. An agent that opens the file anew for each line is hardly
-        ever seen at it: then the processes of that agent are named, as probable."""
+        """Who has it open to write to it. Who opens the file anew for each line is hardly ever seen
+        at it: then the processes of that agent are named, as probable, and those whose command
+        names it, such as a loop of a shell."""
         commands = life.commands()
-        open_by = [
-            number
+        opened = [
+            (number, bool(flags & _WRITES))
             for number, path, flags in life.opened_files(commands)
-            if flags & _WRITES and _is_meant(path, grown)
+            if _is_meant(path, grown)
         ]
+        open_by = {number for number, writes in opened if writes}
         if open_by:
-            return [_writer(number, commands) for number in sorted(set(open_by))]
+            return [_writer(number, commands) for number in sorted(open_by)]
+        reading = {number for number, _ in opened}
         home = self.home_of(grown.path)
         programs = next((each.programs for each in self._homes if each.home == home), ())
         return [
             _writer(number, commands, sure=False)
             for number, words in sorted(commands.items())
-            if life.is_one_of(words, programs)
+            if number not in reading
+            and (life.is_one_of(words, programs) or any(grown.path in each for each in words))
         ]
 
     def _folders(self) -> Collection[str]:

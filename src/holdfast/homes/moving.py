@@ -29,8 +29,8 @@ _PROJECTS = "projects"
 #: Claude Code cuts a longer name and adds a digest.
 _LONGEST = 200
 #: A key and its text. Inside a text every quote has a backslash before it, so this is no text.
-_CWD = re.compile(rb'(?<!\\)"cwd":\s?("(?:[^"\\]|\\.)*")')
-_ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots":\s?\[([^\[\]]*)\]')
+_CWD = re.compile(rb'(?<!\\)"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_ROOTS = re.compile(rb'(?<!\\)"[a-z_]*roots"\s*:\s*\[([^\[\]]*)\]')
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 #: The records of a rollout that say where a thread works. The others are what was said.
 _WHERE = (b'"session_meta"', b'"turn_context"', b'"thread_settings_applied"', b'"world_state"')
@@ -142,11 +142,14 @@ def move(
         moved.append((slot.copy, new))
     slots = []
     for copy, new in moved:
+        times = _times_of_folders(copy)
         for file in [copy] if not is_folder(copy) else below(copy):
             if file.suffix == ".jsonl" or _is_transcript(copy, file, new.part):
                 _rewrite(moving, file, maps)
         for each in [copy, *(below(copy) if is_folder(copy) else ())]:
             give_to(each, owner.st_uid, owner.st_gid)
+        for folder, at in times.items():
+            os.utime(folder, ns=at)
         copy.rename(new.copy)
         tree = measure(new.copy)
         slots.append(replace(new, stamp="" if tree is None else tree.stamp))
@@ -190,6 +193,16 @@ def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:
     aside.chmod(status.st_mode & 0o7777)
     os.utime(aside, ns=(status.st_atime_ns, status.st_mtime_ns))
     aside.replace(file)
+
+
+def _times_of_folders(copy: Path) -> Mapping[Path, tuple[int, int]]:
+    """Those that a changed transcript must not change: a session counts as used when a folder of it
+    was changed, and a copy was not used by being made."""
+    if not is_folder(copy):
+        return {}
+    folders = [copy, *(each for each in below(copy) if is_folder(each))]
+    found = {each: each.stat() for each in folders}
+    return {each: (at.st_atime_ns, at.st_mtime_ns) for each, at in found.items()}
 
 
 def _cwds(file: Path) -> Sequence[str]:

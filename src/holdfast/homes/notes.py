@@ -25,7 +25,7 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 8
+_FORMAT = 9
 #: What a row keeps of a unit, first in it and in this order; then its relation, its
 #: transcript, and what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model", "unread")

@@ -53,7 +53,7 @@ from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
 _HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
-_SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"tool_result"')
+_SPOKEN = (b'"user"', b'"assistant"', b'"tool_result"')
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
 #: Folders and files of a session outside its project, by its name.
 _SIDES = (("file-history", ""), ("debug", ".txt"))

@@ -64,7 +64,8 @@ def unread(path: Path) -> tuple[str, ...]:
         while line := file.readline(MOST_LINE_BYTES):
             number += 1
             if line.endswith(b"\n"):
-                if line.strip() and not (line.startswith(b"{") and line.rstrip().endswith(b"}")):
+                text = line.strip()
+                if text and not (text.startswith(b"{") and text.endswith(b"}")):
                     found.append(f"line {number} is no JSON object and was left out")
             elif len(line) == MOST_LINE_BYTES:
                 skip_rest(file)

@@ -6,7 +6,6 @@ learn its keys.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +33,6 @@ _MOST_TEXT = 4_000
 _MOST_PATCH = 40_000
 _MOST_PATHS = 200
 _AROUND = 120
-_MARKED = re.compile(r"\[([^\]]+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,9 +291,8 @@ def _around(redact: Redactor, hit: Hit) -> str:
     key, or one with marks in it, is no longer recognised."""
     safe = redact.message(hit.message)
     text = " ".join((_text(safe.content) or str(safe.tool_calls or "")).split())
-    at = min(
-        (at for each in _MARKED.findall(hit.snippet) if (at := text.find(each)) >= 0), default=0
-    )
+    words = (hit.snippet[start:end] for start, end in hit.matches)
+    at = min((at for each in words if (at := text.find(each)) >= 0), default=0)
     begin = max(0, at - _AROUND)
     cut = text[begin : at + 2 * _AROUND]
     return f"{'…' if begin else ''}{cut}{'…' if begin + len(cut) < len(text) else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from holdfast.model.json_value import JsonValue, fields_to_json
@@ -52,7 +53,11 @@ class Alarm(JsonValue):
         if not self.active:
             return f"That ended after {format_duration(self.last_at - self.first_at)}."
         if not self.writers:
-            return "No process of yours has it open; another user's may, or a short-lived one."
+            look = f"lsof {'+D ' * self.folder}{shlex.quote(self.path)}"
+            return (
+                "No process of yours has it open now; another user's may, or short-lived ones."
+                f" To stop it, catch one with `{look}`, and end the program that starts it."
+            )
         named = ", ".join(f"{each.pid} ({each.command})" for each in self.writers[:_SHOWN])
         more = f" and {len(self.writers) - _SHOWN} more" if self.writers[_SHOWN:] else ""
         numbers = " ".join(str(each.pid) for each in self.writers[:_SHOWN])

@@ -34,10 +34,12 @@ class FleetHome(JsonValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet(JsonValue):
-    """A shared store and its homes; `bytes` is what the sessions take on the disk of the server."""
+    """A shared store and its homes; `bytes` is what the sessions take on the disk of the server.
+    `forgotten` homes wrote to it, too, and are not listed."""
 
     store: str
     sessions: int
     messages: int
     bytes: int
     homes: tuple[FleetHome, ...]
+    forgotten: int = 0

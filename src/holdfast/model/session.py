@@ -434,13 +434,16 @@ class Addition:
 class Hit:
     """A message that a search found, with its session and the place around the match.
 
-    `snippet` marks what matched with `[` and `]`; `score` is larger for better matches.
+    `snippet` marks what matched with `[` and `]`, and may have brackets of its own: `matches` says
+    where in it each match starts and ends, inside its brackets. `score` is larger for better
+    matches.
     """
 
     session: Session
     message: Message
     snippet: str
     score: float
+    matches: tuple[tuple[int, int], ...] = ()
 
 
 _LARGEST = 2**63 - 1  # that a store can count to

@@ -361,6 +361,19 @@ def clone(source: Path, target: Path) -> None:
                 os.close(fd)
 
 
+def is_same_tree(one: Path, other: Path) -> bool:
+    """Whether two files or folders hold the same names and bytes, with the same times."""
+    if tree_stamp(one) != tree_stamp(other):
+        return False
+    for each in [one] if not is_folder(one) else below(one):
+        if stat.S_ISREG(each.lstat().st_mode):
+            there = other / each.relative_to(one)
+            is_file = stat.S_ISREG(there.lstat().st_mode)
+            if not is_file or not filecmp.cmp(each, there, shallow=False):
+                return False
+    return True
+
+
 class _Cloned:
     """The files of one tree that were copied: a file with two names in it is one file again."""
 

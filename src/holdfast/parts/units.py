@@ -121,6 +121,10 @@ class UnitMover:
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         going = [each for each in batch if each.key in self._seen]
+        with self._all_or_nothing(going):
+            return self._copied(batch, going)
+
+    def _copied(self, batch: Sequence[Removal], going: Sequence[Removal]) -> Sequence[Moved]:
         records = {each.number: self._seen.pop(each.key) for each in going}
         if going:
             folder = self._folder(going)
@@ -154,8 +158,11 @@ class UnitMover:
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         recorded = self._recorded(batch)
-        for one in _batches(recorded):
-            one.enter(State.DROPPING)
+        begun = {one.folder for one in _batches(recorded) if one.state is not State.COPYING}
+        whole = [e for e in batch if e.key in recorded and recorded[e.key][1].folder not in begun]
+        with self._all_or_nothing(whole):
+            for one in _batches(recorded):
+                one.enter(State.DROPPING)
         run = _Dropping(self._movers, self._census, _records(recorded))
         run.run(self._left)
         self._forget(
@@ -164,6 +171,17 @@ class UnitMover:
         for one in _batches(recorded):
             one.enter(State.DROPPED)
         return [_dropped(each, run) for each in batch]
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self, batch: Sequence[Removal]) -> Iterator[None]:
+        """For units that are whole in their places. What cannot be written down, as on a full disk,
+        stays there, and its copies go: nobody would look for them."""
+        try:
+            yield
+        except (HoldfastError, OSError):
+            with contextlib.suppress(HoldfastError, OSError):
+                self.discard(batch)
+            raise
 
     # --- Back -------------------------------------------------------------------------------------
 
@@ -231,6 +249,15 @@ class UnitMover:
         record = BatchRecord.read(self.folder(removal))
         slots = () if record is None else record.records[removal.number].slots
         return sum(tree_bytes(slot.copy) for slot in slots if _is_tree(slot.part))
+
+    def outside(self, removal: Removal) -> tuple[Unit, str] | None:
+        """A unit in the trash that is a batch by itself, and a part of it that does not belong into
+        this home; None if all of them do."""
+        record = BatchRecord.read(self.folder(removal))
+        for each in () if record is None else record.records.values():
+            if place := self._census.outside(each.unit):
+                return each.unit, place
+        return None
 
     def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
         """Those that no record in the trash knows, or of which a copy is missing or was changed.

@@ -14,6 +14,9 @@ from holdfast.ports import Clock, Doer, Home, Journal, Progress
 #: flushes a batch costs do not matter.
 BATCH = 1_000
 _BATCH_BYTES = 64 * 1024 * 1024
+#: With less than this free, the first batch is one item, and each is twice as large as the one
+#: before: what one frees has room for the announcement of the next.
+_HARDLY_ANY = 1024 * 1024
 
 Act = Callable[[Doer, Sequence[Removal]], Sequence[Outcome]]
 
@@ -32,7 +35,7 @@ def carry_out(
     """Act on everything, group by group, and close the journal. It can be stopped in between."""
     outcomes: list[Outcome] = []
     stopped = None
-    for group in groups(removals):
+    for group in groups(removals, first=_first(home)):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
@@ -51,7 +54,12 @@ def carry_out(
     )
 
 
-def groups(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+def _first(home: Home) -> int:
+    room = home.disk_room()
+    return 1 if room is not None and room.free < _HARDLY_ANY else BATCH
+
+
+def groups(removals: Iterable[Removal], *, first: int = BATCH) -> Iterator[tuple[Removal, ...]]:
     """Batches, each with the files that go with its sessions: a stop comes between whole sessions,
     and a killed run has announced the files before their sessions leave.
 
@@ -66,14 +74,15 @@ def groups(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
             files[each.item.goes_with].append(each)
         else:
             others.append(each)
-    for batch in batches(others):
+    for batch in batches(others, first=first):
         following = [file for each in batch for file in files.pop(each.item.id, ())]
         following.sort(key=lambda file: (file.item.kind, file.number))
         yield (*batch, *following)
 
 
-def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+def batches(removals: Iterable[Removal], *, first: int = BATCH) -> Iterator[tuple[Removal, ...]]:
     """Cut into batches of one kind and action each, because those have one doer."""
+    most = first
     for _, alike in itertools.groupby(
         removals, key=lambda each: (each.item.kind, each.item.action)
     ):
@@ -82,9 +91,10 @@ def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
         for removal in alike:
             batch.append(removal)
             size += removal.item.bytes
-            if len(batch) >= BATCH or size >= _BATCH_BYTES:
+            if len(batch) >= most or size >= _BATCH_BYTES:
                 yield tuple(batch)
                 batch, size = [], 0
+                most = min(2 * most, BATCH)
         if batch:
             yield tuple(batch)
 

@@ -44,7 +44,13 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
             sides = _Sides(set(unfinished.removed))
             for batch in batches(mine):
                 doer = doer_of(home, batch)
-                outcomes = _settled(doer.undo, batch) if returning else sides.settled(doer, batch)
+                if returning:
+                    # What a restore finds in its place may be what it had put there itself.
+                    restores = unfinished.action is OperationAction.RESTORE
+                    act = doer.settle if restores else doer.undo
+                    outcomes = _settled(act, batch)
+                else:
+                    outcomes = sides.settled(doer, batch)
                 whole &= record_settled(journal, batch, outcomes)
             if whole:
                 journal.finish(at=clock(), stopped=INTERRUPTED)

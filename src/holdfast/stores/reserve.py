@@ -2,7 +2,7 @@
 
 A file of nothing. Giving it back is to cut it off, which takes no room, not even on a disk with
 none left. Homes on one disk share it: each has a name of the same file, and whoever needs the room
-first gives it back for all.
+first gives it back for all. Where there is none, what we only remember makes room.
 """
 
 from __future__ import annotations
@@ -25,24 +25,50 @@ from holdfast.stores.files import (
 
 NAME = RESERVE
 #: A change needs so much for its journal, its undo copies and the log of a database.
-_NEEDED = 8 * 1024 * 1024
-#: It is set aside again only when the disk has this many times as much free.
-_PLENTY = 4
+NEEDED = 8 * 1024 * 1024
+#: At most this part of what is free, together with what a change needs.
+_PART = 4
+#: Less than this is not worth a file.
+_LEAST = 1024 * 1024
+#: With less free than this, not even the journal of a small change is sure to fit.
+_NO_ROOM = 256 * 1024
+#: What is made again when it is needed: the notes on a home, the index for search, and lines of
+#: the catalogue of an archive. The smallest loss first.
+_CACHES = (
+    "archive-lines.jsonl",
+    "index/units.json",
+    "index/sessions.db-wal",
+    "index/sessions.db-shm",
+    "index/sessions.db",
+)
 _PIECE = bytes(1024 * 1024)
 
 
 def give_back_if_full(state: Path) -> int:
     """Give back what was set aside, if the disk has hardly any room left; how many bytes those
-    were. Never raises: whoever goes on finds out whether there is room."""
-    path = state / NAME
-    try:
-        held = path.lstat().st_size
-    except OSError:
-        return 0  # the usual case, and the cheapest
+    were. With nothing set aside and no room at all, our own caches make room. Never raises: whoever
+    goes on finds out whether there is room."""
     room = disk_room(state)
-    if not held or room is None or room.free >= _NEEDED:
+    if room is None or room.free >= NEEDED:
         return 0
-    return give_back(state)
+    return give_back(state) or (_drop_caches(state) if room.free < _NO_ROOM else 0)
+
+
+def _drop_caches(state: Path) -> int:
+    """Removed and not cut off: whoever reads one of them still has it whole."""
+    won = 0
+    for name in _CACHES:
+        path = state / name
+        with contextlib.suppress(OSError):
+            if path.parent.is_symlink():
+                continue  # it leads out of our folder
+            held = path.lstat().st_blocks * 512
+            path.unlink()
+            won += held
+    if won:
+        free = f"{format_bytes(won)} of what Holdfast remembers of {state} are free again"
+        _warn(f"The disk is full: {free}. It is made again when it is needed.")
+    return won
 
 
 def give_back(state: Path) -> int:
@@ -105,23 +131,36 @@ def _shares(path: Path, first: Path) -> bool:
 
 
 def _fill(state: Path, size: int) -> bool:
-    """Only on a disk that has plenty, and never half: what does not fit is given back."""
+    """Never more than a part of what is free, and never half of that: what does not fit is given
+    back."""
     path = state / NAME
     fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
     try:
         held = os.fstat(fd)
-        if held.st_size == size and held.st_blocks * 512 >= size:
-            return False
+        mine = min(held.st_size, held.st_blocks * 512)
         room = disk_room(state)
-        if room is None or room.free < _PLENTY * (size + _NEEDED):
+        if mine == size or room is None:
             return False
+        fits = (room.free + mine) // _PART - NEEDED
+        wanted = min(size, fits)
+        if wanted < min(_LEAST, size) and mine <= size:
+            if not mine:
+                free = f"the disk of {state} has only {format_bytes(room.free)} free"
+                least = f"it takes {format_bytes(_PART * (_LEAST + NEEDED))}"
+                _warn(f"Nothing is set aside for a full disk: {free}, and {least}.")
+            return False
+        if mine <= size and wanted < min(size, 2 * mine):
+            return False  # what is there does, until there is much more room
         os.fchmod(fd, PRIVATE_FILE)
         try:
-            _take(fd, size)
+            _take(fd, wanted)
             os.fsync(fd)
         except OSError:
             os.ftruncate(fd, 0)
             raise
+        if wanted < size:
+            less = f"{format_bytes(wanted)} and not {format_bytes(size)}"
+            _warn(f"{less} are set aside: the disk of {state} has {format_bytes(room.free)} free.")
     finally:
         os.close(fd)
     return True

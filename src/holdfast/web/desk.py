@@ -1,14 +1,13 @@
 """Threads in which a page reads. A store that waits, or a scan of minutes, must not hold up others.
 
 One is for what answers at once: its homes stay open, and what is in them is looked at beside the
-requests, not in them. One is for searches, one for scans and plans; these open what they need and
-close it again. Each does one thing after the other.
+requests, not in them. One is for searches, and does the same while somebody types. One is for scans
+and plans, which opens what it needs and closes it again. Each does one thing after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import queue
 import threading
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from holdfast.api.machine import Machine
-from holdfast.errors import COMMAND_FLAG, HoldfastError
+from holdfast.errors import COMMAND_FLAG
+from holdfast.web import memory
 
 _T = TypeVar("_T")
 #: None ends a thread.
@@ -28,6 +28,8 @@ _KEPT = 60.0
 _MOST_KEPT = 300.0
 #: After so long without a question they are closed.
 _IDLE = 30.0
+#: The same for searches: nobody types that slowly.
+_TYPED = 10.0
 #: Looking again takes at most one part in so many of the time.
 _PART = 20.0
 #: After so long what is in them is looked at again, once whoever asked has an answer.
@@ -43,14 +45,14 @@ class Desk:
         self._clock = clock
         self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._stale = threading.Event()
         #: How often something was changed here: what was seen before counts no longer.
         self.changes = 0
         self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        memory.share()
         for work in (
-            self._read_on,
+            lambda: self._read_on(self._quick, _IDLE, _listed),
+            lambda: self._read_on(self._searches, _TYPED, None),
             lambda: self._work_on(self._slow),
-            lambda: self._work_on(self._searches),
         ):
             # Daemons: reading ends with the process. Nothing here changes a home.
             threading.Thread(target=work, name="holdfast-web", daemon=True).start()
@@ -79,32 +81,33 @@ class Desk:
     def changed(self) -> None:
         """Something was changed: look again."""
         self.changes += 1
-        self._stale.set()
 
-    def _read_on(self) -> None:
+    def _read_on(
+        self, jobs: queue.SimpleQueue[_Job], idle: float, again: Callable[[Machine], Any] | None
+    ) -> None:
+        """`again` is what a new look asks first; None for the last question once more."""
         COMMAND_FLAG.set("")  # hints name commands
         kept: _Kept | None = None
         while True:
             try:
-                job = self._quick.get(timeout=_IDLE)
+                job = jobs.get(timeout=idle)
             except queue.Empty:  # nobody looks: what the homes take in memory is given back
                 if kept is not None:
                     kept.close()
                     kept = None
-                    gc.collect()
+                    memory.give_back()
                 continue
             if job is None:
                 break
             now = self._clock()
-            if kept is not None and (self._stale.is_set() or not kept.is_usable(now)):
+            if kept is not None and (kept.after != self.changes or not kept.is_usable(now)):
                 kept.close()
                 kept = None
             if kept is None:
-                self._stale.clear()
-                kept = _Kept(self.machine("web"), now)
+                kept = _Kept(self.machine("web"), now, self.changes)
             _answer(job[0], kept.machine, job[1])
-            if self._quick.empty() and kept.is_due(self._clock()):
-                kept.look(self._clock)
+            if jobs.empty() and kept.is_due(self._clock()):
+                kept.look(self._clock, again or job[0])
         if kept is not None:
             kept.close()
 
@@ -113,14 +116,16 @@ class Desk:
         while (job := jobs.get()) is not None:
             with self.machine("web") as machine:
                 _answer(job[0], machine, job[1])
-            gc.collect()  # a scan leaves much in circles; nobody waits for this thread now
+            memory.give_back()  # nobody waits for this thread now
 
 
 class _Kept:
-    """Homes that stay open, and one look at them, which holds until the next."""
+    """Homes that stay open, and one look at them, which holds until the next. `after` so many
+    changes it was opened."""
 
-    def __init__(self, machine: Machine, now: float) -> None:
+    def __init__(self, machine: Machine, now: float, after: int) -> None:
         self.machine = machine
+        self.after = after
         self._since = self._looked = now
         self._took = 0.0
         self._looking = ExitStack()
@@ -134,20 +139,24 @@ class _Kept:
         """Whether to look again. A look that takes long is not repeated all the time."""
         return now - self._looked >= min(max(_LOOKED, _PART * self._took), _KEPT / 2)
 
-    def look(self, clock: Callable[[], float]) -> None:
+    def look(self, clock: Callable[[], float], ask: Callable[[Machine], Any]) -> None:
         """Look again, after the answer: the next list finds it done."""
         began = clock()
         self._looking.close()
         self._looking.enter_context(self.machine.one_look())
-        # A home that cannot be read is told by the list that asks for it.
-        with suppress(HoldfastError):
-            self.machine.list_sessions(limit=0)
+        # What is wrong is told to whoever asks for it next.
+        with suppress(Exception):
+            ask(self.machine)
         self._looked = clock()
         self._took = self._looked - began
 
     def close(self) -> None:
         self._looking.close()
         self.machine.close()
+
+
+def _listed(machine: Machine) -> None:
+    machine.list_sessions(limit=0)
 
 
 def _asked(what: Callable[[Machine], _T], of: queue.SimpleQueue[_Job]) -> Future[_T]:

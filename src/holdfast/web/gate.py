@@ -198,10 +198,13 @@ def _same(given: str, known: str) -> bool:
 
 
 def _host_name(host: str) -> str | None:
+    """None for what is no name with a port, such as `127.0.0.1:80.example`."""
     try:
-        return urlsplit(f"//{host}").hostname
+        found = urlsplit(f"//{host}")
+        _ = found.port  # raises for one that is no number
     except ValueError:
         return None
+    return found.hostname if found.netloc == host and "@" not in host else None
 
 
 def _is_same_origin(headers: Headers) -> bool:

@@ -6,21 +6,26 @@ import re
 
 from markupsafe import Markup, escape
 
+from holdfast.model.session import Hit
 from holdfast.model.text import printable
 
-_MARKED = re.compile(r"\[([^\[\]]*)\]")
 #: A word that is being typed: it may go on.
 _GOES_ON = re.compile(r"[^\W_]\Z")
 _OPERATORS = ("AND", "OR", "NOT", "NEAR")
 
 
-def marked(snippet: str) -> Markup:
-    """A snippet with what matched, which the store puts in brackets, marked."""
-    pieces = _MARKED.split(printable(" ".join(snippet.split())))
-    return Markup("").join(
-        Markup("<mark>{}</mark>").format(piece) if number % 2 else escape(piece)
-        for number, piece in enumerate(pieces)
-    )
+def marked(hit: Hit) -> Markup:
+    """The place of a match with what matched marked, and no brackets but those of the text."""
+    made, done = Markup(""), 0
+    for start, end in hit.matches:
+        made += _shown(hit.snippet[done : start - 1])
+        made += Markup("<mark>{}</mark>").format(_shown(hit.snippet[start:end]))
+        done = end + 1
+    return made + _shown(hit.snippet[done:])
+
+
+def _shown(text: str) -> str:
+    return printable(re.sub(r"\s+", " ", text))
 
 
 def marked_title(title: str, words: str) -> Markup:

@@ -120,23 +120,19 @@ class Site:
     async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what may take minutes, such as a check that reads everything: plans do not wait for
         it."""
-        return await asyncio.to_thread(self._run_with, "web", what)
+        return await asyncio.to_thread(_run_with, self.desk.machine("web"), what)
 
     def machine(self, command: str) -> Machine:
-        """The homes, to change something in them; `command` is what the log says. To be closed."""
-        return self.desk.machine(command)
+        """The homes, to change something in them; `command` is what the log says, with a word that
+        it was done here. To be closed."""
+        return self.desk.machine(f"{command} (page)")
 
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
         try:
-            return await asyncio.to_thread(self._run_with, command, what)
+            return await asyncio.to_thread(_run_with, self.machine(command), what)
         finally:
             self.changed()
-
-    def _run_with(self, command: str, what: Callable[[Machine], _T]) -> _T:
-        COMMAND_FLAG.set("")  # hints name commands
-        with self.machine(command) as machine:
-            return what(machine)
 
     def changed(self) -> None:
         """Whoever changed something says so: the next list looks again."""
@@ -227,6 +223,12 @@ class Site:
         return Markup('<input type="hidden" name="{}" value="{}">').format(
             FORM_TOKEN, self.gate.keys.form
         )
+
+
+def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
+    COMMAND_FLAG.set("")  # hints name commands
+    with homes as machine:
+        return what(machine)
 
 
 def _parsed(text: str) -> Mapping[str, Sequence[str]]:

@@ -164,6 +164,8 @@ def push(
             nothing_changed()
         return code
     say()
+    for each in planned.kept:
+        say(name(f"{each.id} stays: this home has no record that it sent it.", "yellow"))
     if not planned.removals:
         say("There is nothing to remove there.")
         return code

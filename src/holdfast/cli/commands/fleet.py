@@ -47,7 +47,7 @@ def forget(invocation: Invocation, machine: str) -> int:
     Nothing is removed: its sessions and its operations stay. If it is heard of again, it is listed
     again.
     """
-    from holdfast.api.store import forget_machine
+    from holdfast.api.store import forget_machine, this_machine
 
     homes = forget_machine(invocation.checked_place(invocation.home_path), machine)
     if invocation.json:
@@ -55,12 +55,19 @@ def forget(invocation: Invocation, machine: str) -> int:
     else:
         amount = format_count(len(homes), "home")
         say(f"{machine} with {amount} is not listed any more, unless it is heard of again.")
+        if machine == this_machine():
+            say("It is this machine: it is listed again as soon as it writes to the store.")
     return 0
 
 
 def _show(found: Fleet) -> None:
     amount = f"{format_count(found.sessions, 'session')}, {format_count(found.messages, 'message')}"
     say(name(f"{found.store}: {amount}, {format_bytes(found.bytes)}"))
+    if not found.homes and found.forgotten:
+        amount = format_count(found.forgotten, "home")
+        say(f"{amount} wrote to it and {'is' if found.forgotten == 1 else 'are'} forgotten.")
+        say("A home is listed again as soon as its machine is heard of.")
+        return
     if not found.homes:
         say("No home has written to it yet. `holdfast maintain` on a machine makes it known.")
         return

@@ -256,7 +256,10 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
     """Nobody should have to guess whether it prunes by itself."""
     if auto_prune:
         return
-    off = "auto_prune is off, so maintenance does not prune sessions. To turn it on, add to"
+    takes = "does not prune sessions"
+    if invocation.machine.guardian.max_bytes is not None:
+        takes = "prunes no sessions but those that the budget of all homes takes"
+    off = f"auto_prune is off, so maintenance {takes}. To turn it on, add to"
     say(name(f"{off} {invocation.config_file()}:"))
     say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
     say("To see what it would remove:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from holdfast.cli.session_options import filter_options, is_given, session_filte
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import SESSION
+from holdfast.model.path_map import mapped
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -170,6 +172,7 @@ def restore(
         planned = home.plan_restore_sessions(ids or None, maps=places)
         for problem in planned.problems:
             note(f"warning: {problem.path}: {problem.reason}")
+        _note_missing(planned)
         report = None
         if not dry_run:
             with progress(stoppable=True) as shown:
@@ -181,6 +184,14 @@ def restore(
         return where_they_are(invocation, ids, restore_here, store=False, archive=True)
     invocation.choose_one()
     return restore_here(invocation, ())
+
+
+def _note_missing(planned: RestorePlan) -> None:
+    """A typing error in --map looks like a folder that is still to come."""
+    cwds = (mapped(each.session.cwd or "", planned.maps) for each in planned.sessions)
+    for cwd in dict.fromkeys(each for each in cwds if each is not None):
+        if not Path(cwd).is_dir():
+            note(f"note: {cwd} does not exist here yet; the agent needs it to resume the session.")
 
 
 def _show(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -431,6 +430,7 @@ def _document_search(hit: Hit) -> dict[str, Any]:
         "timestamp": hit.message.timestamp,
         "snippet": hit.snippet,
         "score": hit.score,
+        "matches": [list(each) for each in hit.matches],
     }
 
 
@@ -494,7 +494,7 @@ def _show_hits(found: Sequence[_Found]) -> None:
         if not hit.session.title:
             title = name(title.plain, "dim").shortened(room)
         say(joined(head, name(said, "dim"), title))
-        say(_marked(hit.snippet))
+        say(_marked(hit))
         say()
 
 
@@ -529,12 +529,16 @@ def _show_records(found: Sequence[_Found]) -> None:
             name(hit.message.role),
             moment,
             name(each.title),
-            _marked(hit.snippet),
+            _marked(hit),
         )
     say(rows)
 
 
-def _marked(snippet: str) -> Line:
+def _marked(hit: Hit) -> Line:
     """The snippet with what matched in bold, brackets kept for terminals without it."""
-    found = re.split(r"(\[[^\[\]]*\])", one_line(snippet))
-    return joined("  ", *((part, "bold magenta" if part[:1] == "[" else "") for part in found))
+    parts, done = [], 0
+    for start, end in hit.matches:
+        before, match = hit.snippet[done : start - 1], hit.snippet[start - 1 : end + 1]
+        parts += [(one_line(before), ""), (one_line(match), "bold magenta")]
+        done = end + 1
+    return joined("  ", *parts, (one_line(hit.snippet[done:]), ""))

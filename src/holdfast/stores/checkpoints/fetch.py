@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError
@@ -53,7 +53,7 @@ from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.program import EXCLUDES
 from holdfast.stores.git.refs import RefUpdate, each_ref, update_refs
-from holdfast.stores.git.remote import RemoteGit
+from holdfast.stores.git.remote import BadObjectError, RemoteGit
 from holdfast.stores.git.trees import TREE, Trees, path_text, read_commit
 from holdfast.value import replace
 
@@ -117,9 +117,10 @@ class Fetcher:
                 for digest, path in rules_there(self._refs, machine).items():
                     wanted[f"{_RULES}{machine}/{digest}"] = path
             # Looked at while it goes on: a large remote must not fill the disk.
-            incoming.fetch(wanted, lambda: self._check_room(incoming.folder))
+            refused = _received(incoming, wanted, lambda: self._check_room(incoming.folder))
             trees = Trees(Objects(incoming.folder / "objects"))
-            good, bad = _judged(trees, new)
+            good, bad = _judged(trees, [each for each in new if each.path not in refused])
+            bad += [Unusable(ref=path, why=why) for path, why in sorted(refused.items())]
             self._check_room(incoming.folder)
             with used(self._layout):
                 self._keep_rules(incoming, trees)
@@ -195,6 +196,26 @@ def _receiving(layout: Layout, git: RemoteGit) -> Iterator[RemoteGit]:
         yield incoming
     finally:
         shutil.rmtree(incoming.folder, ignore_errors=True)
+
+
+def _received(
+    incoming: RemoteGit, wanted: Mapping[str, str], watch: Callable[[], None]
+) -> Mapping[str, str]:
+    """Receive references, by the names that they get here. Returns those that stay on the remote,
+    by their names there, because git refuses an object of them: it takes all that it is asked for
+    or nothing, so it is asked for ever fewer until only those are left."""
+    try:
+        incoming.fetch(wanted, watch)
+    except BadObjectError as error:
+        names = sorted(wanted)
+        if len(names) == 1:
+            return {wanted[names[0]]: error.message}
+        half = len(names) // 2
+        refused: dict[str, str] = {}
+        for some in (names[:half], names[half:]):
+            refused |= _received(incoming, {name: wanted[name] for name in some}, watch)
+        return refused
+    return {}
 
 
 def _here(each: ThereRef) -> str:

@@ -55,6 +55,7 @@ from holdfast.value import dataclass, replace
 _WAIT = 30.0
 _TOO_LARGE = "{size}, larger than what is pushed: the limit is {limit}"
 _IGNORED = "it is ignored now"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,23 +139,33 @@ class Pusher:
         if paths.keys() <= self._known.pushed.keys() and self._is_as_remembered(paths):
             return Plan(new={}, known=len(paths))
         refs = self._git.refs()
-        self._remember(refs)
+        # The very commits that are here may be taken for sent, whatever was forgotten meanwhile.
+        self._remember(refs, {path: each.checkpoint.id for path, each in paths.items()})
         new = {path: each for path, each in paths.items() if path not in refs}
         return Plan(new=new, known=len(paths) - len(new), refs=refs)
 
-    def gone(self, projects: Collection[str] | None) -> Sequence[ThereRef]:
-        """What this machine sent there and no longer has, of these projects or of all."""
+    def gone(
+        self, projects: Collection[str] | None
+    ) -> tuple[Sequence[ThereRef], Sequence[ThereRef]]:
+        """What this machine sent there and no longer has, of these projects or of all; and what is
+        there under its name although it never sent it: whoever can push to a remote can put that
+        there."""
         with used(self._layout):
             here = {(ref.project, ref.name) for ref in shown_refs(self._layout)}
         refs = self._git.refs()
         self._remember(refs)
-        return [
+        found = [
             each
             for each in sorted(there(refs), key=lambda each: each.path)
             if each.machine == self._machine
             and (projects is None or each.project in projects)
             and (each.project, each.name) not in here
         ]
+        sent = self._known.pushed
+        return (
+            [each for each in found if each.path in sent],
+            [each for each in found if each.path not in sent],
+        )
 
     def prepare(self, plan: Plan) -> Sequence[Outgoing]:
         """The checkpoints that would be sent, each with what of it stays here."""
@@ -167,12 +178,14 @@ class Pusher:
         refs = {each.path: each.oid for each in made}
         if refs:
             rules = {path: oid for path, oid in self._rules.items() if path not in plan.refs}
+            # Before it goes: if this process is killed, the next one knows what it may find there.
+            self._known = remotes.save(self._layout, replace(self._known, sending=refs))
             refused = dict(self._git.push(rules | refs))
         else:
             refused = {}
         done = {path: oid for path, oid in refs.items() if path not in refused}
         self._known = remotes.save(
-            self._layout, replace(self._known, pushed={**self._known.pushed, **done})
+            self._layout, replace(self._known, pushed={**self._known.pushed, **done}, sending={})
         )
         sent = [replace(each.told, refused=refused.get(each.path, "")) for each in made]
         return Push(
@@ -182,12 +195,16 @@ class Pusher:
     def _path(self, ref: Ref) -> str:
         return f"{THERE}{self._machine}/{ref.project}/{ref.name}"
 
-    def _remember(self, refs: Mapping[str, str]) -> None:
-        mine = {
-            path: oid for path, oid in refs.items() if path.startswith(f"{THERE}{self._machine}/")
-        }
-        if mine != self._known.pushed:
-            self._known = remotes.save(self._layout, replace(self._known, pushed=mine))
+    def _remember(self, refs: Mapping[str, str], here: Mapping[str, str] = _NOTHING) -> None:
+        """Of what was sent, what is still there as it was sent. `here` are references that the
+        store itself has, by their names there."""
+        known, start = self._known, f"{THERE}{self._machine}/"
+        ours = {*known.pushed.items(), *known.sending.items(), *here.items()}
+        there_still = ours.intersection(refs.items())
+        mine = {path: oid for path, oid in there_still if path.startswith(start)}
+        kept = replace(known, pushed=mine, sending={})
+        if kept != known:
+            self._known = remotes.save(self._layout, kept)
 
     def _is_as_remembered(self, paths: Mapping[str, Chosen]) -> bool:
         """Ask for the newest checkpoint alone. Its object must be here, or git would fetch it."""
@@ -271,7 +288,7 @@ class Plan:
 
     new: Mapping[str, Chosen]
     known: int
-    refs: Mapping[str, str] = MappingProxyType({})
+    refs: Mapping[str, str] = _NOTHING
     made: Sequence[_Made] | None = None
 
 

@@ -29,6 +29,8 @@ _MACHINE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _PROJECT = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _CHECKPOINT = re.compile(r"[0-9]{15}-[0-9a-f]{8}", re.ASCII)
 _RULES = re.compile(r"[0-9a-f]{16}", re.ASCII)
+#: What git hands to a shell or to a file of its own, and a host that ssh would take for an option.
+_COMMAND = re.compile(r"\s*(ext|fd)::|[^/]*://([^/]*@)?-|[^/:]*@-", re.IGNORECASE)
 _LONGEST_HOST = 40
 _WHERE_BYTES = 8
 #: refs/holdfast/<machine>/<project>/<name>, and refs/holdfast/<machine>/rules/<digest>.
@@ -40,11 +42,13 @@ _PARTS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRemote:
     """A remote with what is remembered of it. References are as the remote has them; those that
-    were pushed have their ids there."""
+    were pushed have their ids there. `sending` was on its way when a push last began: it may be
+    there or not."""
 
     name: str
     url: str
     pushed: Mapping[str, str] = field(default_factory=dict)
+    sending: Mapping[str, str] = field(default_factory=dict)
     fetched: frozenset[str] = frozenset()
 
     @property
@@ -159,6 +163,11 @@ def add(layout: Layout, name: str, url: str) -> KnownRemote:
         )
     if not url.strip() or url.startswith("-") or "\n" in url or "\0" in url:
         raise UsageError(f"{address_of(url).shown!r} is not the address of a git repository.")
+    if _COMMAND.match(url):  # never shown: it may hold anything
+        raise UsageError(
+            "That is not the address of a git repository: git would run a command for it.",
+            hint="A remote for checkpoints is a URL, a path, or host:path.",
+        )
     found = _read(layout, name)
     if found is not None and found.url != url:
         raise UsageError(
@@ -186,6 +195,7 @@ def save(layout: Layout, known: KnownRemote) -> KnownRemote:
         "format": _FORMAT,
         "url": known.url,
         "pushed": dict(sorted(known.pushed.items())),
+        "sending": dict(sorted(known.sending.items())),
         "fetched": sorted(known.fetched),
     }
     path = _path(layout, known.name)
@@ -203,6 +213,7 @@ def _read(layout: Layout, name: str) -> KnownRemote | None:
             name=name,
             url=str(data["url"]),
             pushed={str(ref): str(oid) for ref, oid in data["pushed"].items()},
+            sending={str(ref): str(oid) for ref, oid in data.get("sending", {}).items()},
             fetched=frozenset(map(str, data["fetched"])),
         )
     except FileNotFoundError:

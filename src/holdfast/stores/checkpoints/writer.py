@@ -34,6 +34,7 @@ from holdfast.stores.checkpoints.space import (
     weigh,
 )
 from holdfast.stores.checkpoints.take import Order, Taker
+from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class CheckpointWriter:
         )
         before = _identity(place)
         try:
-            return self._take_within_bounds(order, given)
+            # The store may go while it is read: somebody deletes its folder.
+            with storage_errors(f"take a checkpoint of {place}"):
+                return self._take_within_bounds(order, given)
         except StorageError:
             if before is not None and before == _identity(place):
                 raise

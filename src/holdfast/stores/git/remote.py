@@ -79,6 +79,12 @@ _OF_GIT = re.compile(
 )
 _MOST_WORDS = 500
 _REFUSED = re.compile(r"^\[[a-z ]+\]\s*")
+#: The values in the query of a URL; a word alone may be one, too.
+_MASKED = re.compile(r"((?:^|&)(?:[^&=]*=)?)[^&]+")
+_SHORTEST_SECRET = 4
+#: How git says that an object is not as it must be, or that the remote itself cannot read one.
+_BAD_OBJECT = ("fsck error", "repository corruption", "not send all necessary objects")
+_FSCK = re.compile(r"^error: object [0-9a-f]+: (\w+: .*)$", re.MULTILINE)
 #: How git says that a reference is not there, in any of its versions.
 _NO_SUCH_REF = "couldn't find remote ref"
 _CREDENTIALS_WANTED = (
@@ -101,20 +107,27 @@ _REASONS = (
 )
 
 
+class BadObjectError(RemoteError):
+    """One of the references that were asked for has an object that git refuses. Nothing came."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a remote is: `url` for git, `shown` for people, `credential` for git's helper."""
+    """Where a remote is: `url` for git, `shown` for people, `credential` for git's helper. `query`
+    are the parameters of the URL, which may hold a token."""
 
     url: str
     shown: str
     credential: str = ""
+    query: str = ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        if not self.credential:
-            return ()
-        parts = urlsplit(self.credential)
-        words = (parts.password or "", unquote(parts.password or ""))
+        password = urlsplit(self.credential).password or ""
+        values = [each.partition("=")[2] or each for each in self.query.split("&")]
+        # A short value is no secret, and to hide it everywhere would make messages unreadable.
+        values = [each for each in values if len(each) >= _SHORTEST_SECRET]
+        words = [each for word in (password, *values) for each in (word, unquote(word))]
         return tuple(sorted({word for word in words if word}, key=len, reverse=True))
 
 
@@ -123,21 +136,26 @@ def address_of(text: str) -> Address:
     if not re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE):
         return Address(url=text, shown=text)
     parts = urlsplit(text)
+    query, masked = parts.query, _MASKED.sub(r"\1***", parts.query)
     user, at, host = parts.netloc.rpartition("@")
     if not at:
-        return Address(url=text, shown=text)
+        shown = urlunsplit(parts._replace(query=masked)) if query else text
+        return Address(url=text, shown=shown, query=query)
     name, colon, password = user.partition(":")
     is_web = parts.scheme.lower() in ("http", "https")
     # A token may be in the place of a name.
     kept = "***" if is_web and not colon else name
-    shown = urlunsplit(parts._replace(netloc=f"{kept}{':***' if colon else ''}@{host}"))
+    netloc = f"{kept}{':***' if colon else ''}@{host}"
+    shown = urlunsplit(parts._replace(netloc=netloc, query=masked))
     if not colon:
-        return Address(url=text, shown=shown)
+        return Address(url=text, shown=shown, query=query)
     if not is_web:  # git has no way to hand a password to any other
-        return Address(url=urlunsplit(parts._replace(netloc=f"{name}@{host}")), shown=shown)
+        url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
+        return Address(url=url, shown=shown, query=query)
     url = urlunsplit(parts._replace(netloc=host))  # the helper knows the name, too
     who = f"{quote(unquote(name), safe='')}:{quote(unquote(password), safe='')}"
-    return Address(url=url, shown=shown, credential=f"{parts.scheme}://{who}@{host}")
+    credential = f"{parts.scheme}://{who}@{host}"
+    return Address(url=url, shown=shown, credential=credential, query=query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +240,25 @@ class RemoteGit:
 
     def fetch(self, refs: Mapping[str, str], watch: Callable[[], None] = lambda: None) -> None:
         """Bring references of the remote, by the names that they get here. `watch` is called now
-        and then while that goes on, and may end it by raising."""
+        and then while that goes on, and may end it by raising. All come, or none."""
         lines = "".join(f"+{there}:{here}\n" for here, there in sorted(refs.items()))
-        self._run(
+        said = self._run(
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"),
             *("--stdin", _THERE),
             stdin=lines.encode("utf-8", "surrogateescape"),
             watch=watch,
+            fails=True,
         )
+        if said.returncode:
+            with storage_errors(f"clear {self.folder}"):
+                for half in (self.folder / "objects" / "pack").glob("tmp_*"):
+                    half.unlink(missing_ok=True)
+            failed = self._failed("fetch", said)
+            if not _any(_BAD_OBJECT, failed.said):
+                raise failed
+            found = _FSCK.search(failed.said)
+            why = f"git refuses an object of it: {found[1]}." if found else failed.message
+            raise BadObjectError(why, said=failed.said)
 
     def _run(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from holdfast.config.kinds import SECRET_PARAMETERS
 from holdfast.errors import ConfigError
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -50,7 +51,7 @@ def parameters(url: str) -> dict[str, Any]:
             "The port in the address of the store is not a number.",
             hint="For example: postgresql://db.example.org:5432/holdfast",
         )
-    if found.get("password"):
+    if any(found.get(each) for each in SECRET_PARAMETERS):
         raise ConfigError(
             "The address of the store has a password in it.",
             hint="Take it out, and put it into ~/.pgpass or PGPASSWORD.",

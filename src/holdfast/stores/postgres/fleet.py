@@ -44,6 +44,7 @@ def look(database: Database, *, silence: float) -> Fleet:
 
     with database.read() as db:
         rows = db.execute(_HOMES).rows
+        [[members]] = db.execute("SELECT count(*) FROM members").rows
         [[sessions, messages]] = db.execute(
             "SELECT count(*), coalesce(sum(message_count), 0)::bigint FROM sessions"
         ).rows
@@ -53,6 +54,7 @@ def look(database: Database, *, silence: float) -> Fleet:
         messages=messages,
         bytes=footprint(database),
         homes=tuple(_home(row, silence) for row in rows),
+        forgotten=members - len(rows),
     )
 
 

@@ -7,6 +7,7 @@ Normal work creates and alters nothing, so its user needs no right to. All table
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,8 @@ SCHEMA = "holdfast"
 OLDEST_SERVER = 130_000
 #: Held while migrating: two machines must not do it at once.
 _LOCK = 0x686F6C64
+_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_MOST_NAMES = 3
 _FIRST = f"""
 CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
@@ -78,10 +81,43 @@ def create(url: str, *, role: str | None = None) -> int:
             _check(found, place)
             with _whole(wire):
                 if found < LATEST:
+                    _check_room(wire, found, place)
                     wire.execute(_statements(found))
                 if role is not None:
                     _grant(wire, role, place)
     return LATEST
+
+
+def _check_room(wire: Wire, after: int, place: str) -> None:
+    """Raise when a table that is to be made is there: somebody else's, or one of ours whose
+    migration is not written down, as after half a restore of a backup."""
+    rows = wire.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [SCHEMA]).rows
+    there = {str(name) for (name,) in rows}
+    whole: list[int] = []
+    found: list[str] = []
+    is_torn = False
+    for number in range(after + 1, LATEST + 1):
+        tables = set(_TABLE.findall(_migration(number)))
+        found += sorted(tables & there)
+        if tables <= there and len(whole) == number - after - 1:
+            whole.append(number)
+        elif tables & there:
+            is_torn = True
+    if not found:
+        return
+    names = ", ".join(f"{SCHEMA}.{name}" for name in found[:_MOST_NAMES])
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    rows_to_add = ", ".join(f"({number})" for number in whole)
+    raise SchemaError(
+        f"{place} has tables that `store init` would make ({names}{more}), and "
+        f"{SCHEMA}.migrations does not say that it made them. Nothing was changed.",
+        hint=(
+            f"If Holdfast made them: INSERT INTO {SCHEMA}.migrations (number) VALUES "  # noqa: S608
+            f"{rows_to_add}; and run it again. If not, use another database."
+            if not is_torn
+            else "Some are missing: restore a whole backup, or use another database."
+        ),
+    )
 
 
 def _grant(wire: Wire, role: str, place: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.model.session import Hit
 from holdfast.stores.sessions import content, session_rows
-from holdfast.stores.sessions.indexed_text import message_text, snippet
+from holdfast.stores.sessions.indexed_text import bracketed, message_text, snippet
 from holdfast.value import dataclass
 
 
@@ -23,9 +23,11 @@ class FoundRow:
         return message_text(*self.message[3:])
 
     def hit(self, marked: str, score: float) -> Hit:
+        shown, matches = bracketed(snippet(marked))
         return Hit(
             session=session_rows.session(self.session),
             message=content.decode(*self.message),
-            snippet=snippet(marked),
+            snippet=shown,
             score=score,
+            matches=matches,
         )

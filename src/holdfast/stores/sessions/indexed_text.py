@@ -138,8 +138,16 @@ def marked(text: str, places: Iterable[tuple[int, int]]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def bracketed(line: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """A line with `[` `]` around each match that is marked in it, and where in that line each of
+    them starts and ends: the text may have brackets of its own."""
+    found = re.finditer(f"{MATCH_STARTS}[^{MATCH_STARTS}{MATCH_ENDS}]*{MATCH_ENDS}", line)
+    places = tuple((each.start() + 1, each.end() - 1) for each in found)
+    return line.replace(MATCH_STARTS, "[").replace(MATCH_ENDS, "]"), places
+
+
 def snippet(text: str) -> str:
-    """The place with the most matches, on one line, about 160 characters; `[` `]` around each."""
+    """The place with the most matches, on one line, about 160 characters, with their marks."""
     at = _densest(text)
     before = _one_line(text[max(0, at - 4 * _WIDTH) : at])
     after = _one_line(text[at : at + 8 * _WIDTH])
@@ -152,8 +160,7 @@ def snippet(text: str) -> str:
         shown = shown.replace(MATCH_ENDS, "", 1)  # the rest of a match that starts further ahead
     ahead = "…" if lead != before or at > 4 * _WIDTH else ""
     behind = "…" if tail != after or at + 8 * _WIDTH < len(text) else ""
-    line = f"{ahead}{shown.strip()}{behind}"
-    return line.replace(MATCH_STARTS, "[").replace(MATCH_ENDS, "]")
+    return f"{ahead}{shown.strip()}{behind}"
 
 
 def _densest(text: str) -> int:

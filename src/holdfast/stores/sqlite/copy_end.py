@@ -25,6 +25,7 @@ from holdfast.stores.sessions.session_rows import (
     SESSION_COLUMNS,
 )
 from holdfast.stores.sqlite import schema, search_index
+from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.store_copy import Beside, Head, MessageRow
 
@@ -42,16 +43,37 @@ class SqliteSource:
         if not path.is_file():
             raise UsageError(f"There is no session store at {path}.")
         uri = path.absolute().as_uri() + "?mode=ro"
-        self._db = sqlite3.connect(uri, uri=True, isolation_level=None)
-        [version] = self._db.execute("PRAGMA user_version").fetchone()
-        if version != schema.LATEST:
-            self._db.close()
-            raise SchemaError(
-                f"{path} has schema {version}; this version of Holdfast copies {schema.LATEST}.",
-                hint="`holdfast sessions list` in that home brings an older one up to date.",
-            )
-        self._db.execute("BEGIN")
-        self._print = self._db.execute(_PRINT).fetchone()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(sqlite_errors(path))
+            self._db = sqlite3.connect(uri, uri=True, isolation_level=None)
+            stack.callback(self._db.close)
+            if not self._holds_sessions():
+                raise UsageError(
+                    f"{path} is no session store.",
+                    hint="Name a home, its file sessions.db, or a database (postgresql://…).",
+                )
+            [version] = self._db.execute("PRAGMA user_version").fetchone()
+            if version != schema.LATEST:
+                raise SchemaError(
+                    f"{path} has schema {version}; this version of Holdfast copies "
+                    f"{schema.LATEST}.",
+                    hint="`holdfast sessions list` in that home brings an older one up to date.",
+                )
+            self._db.execute("BEGIN")
+            self._print = self._db.execute(_PRINT).fetchone()
+            stack.pop_all()
+
+    def _holds_sessions(self) -> bool:
+        """Whether it is a database with our tables, and not just any file."""
+        try:
+            found = self._db.execute(
+                "SELECT count(*) FROM sqlite_schema WHERE name IN ('sessions', 'messages', 'facts')"
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            if schema.error_code(error) == sqlite3.SQLITE_NOTADB:
+                return False
+            raise
+        return bool(found == (3,))
 
     def close(self) -> None:
         self._db.close()

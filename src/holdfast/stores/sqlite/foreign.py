@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import BusyError, StorageError
-from holdfast.stores.files import check_database, open_file
+from holdfast.errors import BusyError, FullDiskError, StorageError
+from holdfast.stores.files import DISK_FULL, check_database, is_disk_full, open_file
 
 #: How long a reader waits for a writer that has the file for itself.
 _PATIENCE = 1.0
@@ -20,6 +20,8 @@ _PATIENCE = 1.0
 _KNOWN = 15.0
 #: Files that stayed locked, with the time of the monotonic clock.
 _locked: dict[str, float] = {}
+#: How SQLite says that it could not make a file.
+_NO_FILES = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL)
 _MAGIC = b"SQLite format 3\0"
 _COLUMNS = """
 SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
@@ -54,6 +56,11 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         if "locked" in str(error) or "busy" in str(error):
             stayed_locked(path)
             raise BusyError(f"{path} is locked by another process.") from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _NO_FILES and is_disk_full(path):
+            # To read a log, SQLite makes a file beside it. That is no sign of damage.
+            message = f"The disk is full, so {path} cannot be read."
+            raise FullDiskError(message, hint=DISK_FULL) from error
         raise StorageError(f"Cannot read {path}: {error}") from error
     except sqlite3.Error as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
@@ -68,15 +75,17 @@ def reading_mode(path: Path) -> str:
     nothing in such a log to be folded in. The header, which says whether there can be a log, is not
     looked at: to close a second descriptor would drop the locks of this very process.
 
-    Both need to make files. A folder that may not be written does not let them: without a log the
-    file by itself is whole, and `immutable` reads that.
+    Both need to make files. A folder that may not be written does not let them, nor does a full
+    disk: without a log the file by itself is whole, and `immutable` reads that.
     """
     log = Path(f"{path}-wal")
     has_log = log.exists()
     if not os.access(path.parent, os.W_OK):
         return "mode=ro" if has_log and log.stat().st_size else "mode=ro&immutable=1"
     # A journal is what a killed writer left: only its agent may roll that back.
-    return "mode=ro" if has_log or os.path.exists(f"{path}-journal") else "mode=rw"  # noqa: PTH110
+    if has_log or os.path.exists(f"{path}-journal"):  # noqa: PTH110 - text all the way
+        return "mode=ro"
+    return "mode=ro&immutable=1" if is_disk_full(path) else "mode=rw"
 
 
 def patience(path: Path) -> float:

@@ -83,7 +83,7 @@ async def pin(site: Site, request: Request) -> Response:
         for home, ids in named.homes(site, machine):
             machine.open(home).pin_sessions(ids, pinned)
 
-    await site.change(f"sessions {'pin' if pinned else 'unpin'} (page)", change)
+    await site.change(f"sessions {'pin' if pinned else 'unpin'}", change)
     return site.see_other(named.address)
 
 
@@ -97,7 +97,7 @@ async def rename(site: Site, request: Request) -> Response:
         [(home, [session])] = named.homes(site, machine)
         machine.open(home).rename_session(session, title or None)
 
-    await site.change("sessions rename (page)", change)
+    await site.change("sessions rename", change)
     return site.see_other(named.address)
 
 
@@ -148,7 +148,7 @@ async def _leave(
         )
 
     def run(job: Job) -> Sequence[Done]:
-        with site.machine(f"sessions {what} (page)") as machine:
+        with site.machine(f"sessions {what}") as machine:
             made = plans(machine)
             for home, each in made:
                 expect_same(agreed.get(site.slug(home), ""), each.fingerprint)

@@ -258,7 +258,7 @@ def _hit_row(site: Site, home: AgentHome, hit: Hit) -> HitRow:
         slug=site.slug(home),
         hit=hit,
         title=hit.session.title or hit.session.id,
-        text=marked(hit.snippet),
+        text=marked(hit),
     )
 
 

@@ -28,7 +28,6 @@ async function plan() {
   }
   asked = true;
   const query = wanted();
-  history.replaceState(null, "", `/cleanup?${query}`);
   place.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(`/cleanup/plan?${query}`, { credentials: "same-origin" });
@@ -51,6 +50,7 @@ async function plan() {
 }
 
 function soon(wait) {
+  history.replaceState(null, "", `/cleanup?${wanted()}`); // who leaves before the plan comes keeps it
   clearTimeout(timer);
   timer = setTimeout(plan, wait);
 }

@@ -16,7 +16,13 @@ from holdfast.homes.hermes.state_db import values
 from holdfast.homes.hermes.state_db.rows import sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Hit, Search, Session
-from holdfast.stores.sessions.indexed_text import has_unspaced, snippet
+from holdfast.stores.sessions.indexed_text import (
+    MATCH_ENDS,
+    MATCH_STARTS,
+    bracketed,
+    has_unspaced,
+    snippet,
+)
 from holdfast.stores.sessions.query import Either, Every, Query, Term, parse
 from holdfast.stores.sessions.unindexed_search import (
     TextSearch,
@@ -28,7 +34,7 @@ from holdfast.stores.sessions.unindexed_search import (
 from holdfast.stores.sqlite.foreign import dicts
 from holdfast.value import dataclass
 
-#: Number, session, score and snippet of a message.
+#: Number, session, score and snippet of a message; matches have their marks.
 Row: TypeAlias = tuple[int, str, float, str]
 #: When a message was said, its number, and its session. Of equal ones the newest comes first.
 _Place: TypeAlias = tuple[float, int, str]
@@ -80,8 +86,15 @@ def hits(
     )
     messages = {row["id"]: values.message(row) for row in raw}
     return [
-        Hit(session=sessions[name], message=messages[number], snippet=snippet, score=score)
-        for number, name, score, snippet in rows
+        Hit(
+            session=sessions[name],
+            message=messages[number],
+            snippet=shown,
+            score=score,
+            matches=matches,
+        )
+        for number, name, score, line in rows
+        for shown, matches in [bracketed(line)]
     ]
 
 
@@ -108,7 +121,7 @@ def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) 
         rows = db.execute(
             f"""
             SELECT m.id, m.session_id, -i.rank,
-                   snippet({_WORDS}, 0, '[', ']', '…', {_SNIPPET_WORDS})
+                   snippet({_WORDS}, 0, '{MATCH_STARTS}', '{MATCH_ENDS}', '…', {_SNIPPET_WORDS})
             FROM {_WORDS} i JOIN messages m ON m.id = i.rowid
             WHERE {_WORDS} MATCH ? AND {scope.condition}
             ORDER BY i.rank, m.id DESC LIMIT ?

@@ -1,0 +1,92 @@
+"""A disk with no room left, as far as the system says: what still goes, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.errors import FullDiskError
+from holdfast.homes.home import Home
+from holdfast.model.figures import DiskRoom
+from holdfast.model.operation import Removal
+from holdfast.parts.unit_record import BatchRecord
+from holdfast.stores import journal
+from holdfast.stores.files import make_private_dir
+from holdfast.stores.sqlite import foreign
+from tests.contract.agent_homes import make_claude
+from tests.contract.maintained import DAY, a_home, ids
+
+
+def test_the_first_batch_is_small_so_that_it_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of a thousand sessions may not fit where that of one does."""
+    home = a_home(tmp_path / ".holdfast", sessions=10)
+    announced: list[int] = []
+    intend = journal.FileJournal.intend
+
+    def counted(mine: journal.FileJournal, batch: Sequence[Removal]) -> None:
+        announced.append(len(batch))
+        intend(mine, batch)
+
+    monkeypatch.setattr(Home, "disk_room", lambda _: DiskRoom(free=0, size=1))
+    monkeypatch.setattr(journal.FileJournal, "intend", counted)
+    with holdfast.open(home) as opened:
+        opened.plan_prune(older_than="1d", use_trash=False).apply()
+    assert announced[:4] == [1, 2, 4, 3]
+    assert ids(home) == set()
+
+
+def test_a_database_without_a_log_is_read_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite makes files to read one with a log. Where it cannot, that is not called damage."""
+    path = tmp_path / "state.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE t (x)")
+        db.execute("INSERT INTO t VALUES (7)")
+        db.commit()
+    monkeypatch.setattr(foreign, "is_disk_full", lambda _: True)
+    assert foreign.rows(path, "SELECT x FROM t") == [(7,)]
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    failure = sqlite3.OperationalError("disk I/O error")
+    failure.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    with pytest.raises(FullDiskError, match="The disk is full, so"), foreign.reading(path):
+        raise failure
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_session_that_did_not_fit_leaves_nothing_in_the_trash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Neither when its record cannot be written, nor when its copies are there already."""
+    root = tmp_path / ".claude"
+    make_claude(root)
+    write = BatchRecord.write
+    written: list[object] = []
+
+    def full(record: BatchRecord) -> None:
+        written.append(record)
+        if len(written) == failing:
+            make_private_dir(record.folder)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(record)
+
+    with holdfast.open(root, clock=lambda: time.time() + 400 * DAY) as home:
+        before = {each.id for each in home.list_sessions().sessions}
+        with monkeypatch.context() as patched:
+            patched.setattr(BatchRecord, "write", full)
+            report = home.plan_prune(older_than="1d").apply().report
+        assert report.failed
+        assert not report.removed
+        assert {each.id for each in home.list_sessions().sessions} == before
+    assert not list((root / ".holdfast" / "trash").rglob("units-*"))
