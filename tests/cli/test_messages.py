@@ -406,7 +406,7 @@ def test_an_interrupt_says_what_was_done(
 def _signalled(how: signal.Signals) -> Callable[..., Iterator[tuple[Removal, ...]]]:
     """Batches of one item each; the signal comes while the first is on its way."""
 
-    def one_by_one(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+    def one_by_one(removals: Iterable[Removal], **_: object) -> Iterator[tuple[Removal, ...]]:
         for each in removals:
             yield (each,)
             os.kill(os.getpid(), how)

@@ -124,6 +124,19 @@ def test_a_prune_without_room_for_undo_copies_says_so_once_and_takes_no_room(
     assert taken < 200_000  # the log of the operation
 
 
+def test_what_would_only_go_to_the_trash_does_not_use_up_the_reserve(tmp_path: Path) -> None:
+    held = PRUNING.replace(
+        "before = free()",
+        "(home / 'reserve').write_bytes(bytes(600_000))\nbefore = free()",
+    )
+    said = with_a_disk(tmp_path, held, "1000000", megabytes=24)
+    code, words, taken, left, trash = json.loads(said)
+    assert code == 1
+    assert "the disk is full, and what goes to the trash stays on it" in words
+    assert "--now" in words
+    assert (left, trash, taken) == (300, False, 0)
+
+
 AT_ZERO = """
 import json, os, subprocess, sys, time
 from pathlib import Path

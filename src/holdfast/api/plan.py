@@ -25,7 +25,7 @@ from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import document, load, save
-from holdfast.stores.reserve import NEEDED
+from holdfast.stores.reserve import NEEDED, is_held
 from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
@@ -92,10 +92,12 @@ class HomePlan:
     @property
     def frees_nothing(self) -> DiskRoom | None:
         """The room on a disk that is nearly full, if everything would go to the trash, which is on
-        the same disk: that frees nothing, and takes the room in which something could be removed
-        for good. None otherwise."""
+        the same disk: that frees nothing, and uses up the reserve in which something could be
+        removed for good. None otherwise."""
         going = self.plan.removals
         if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
+            return None
+        if not is_held(self.home.state):
             return None
         room = self.home.disk_room()
         return room if room is not None and room.free < NEEDED else None

@@ -44,6 +44,14 @@ _CACHES = (
 _PIECE = bytes(1024 * 1024)
 
 
+def is_held(state: Path) -> bool:
+    """Whether room is set aside here."""
+    try:
+        return (state / NAME).lstat().st_size > 0
+    except OSError:
+        return False
+
+
 def give_back_if_full(state: Path) -> int:
     """Give back what was set aside, if the disk has hardly any room left; how many bytes those
     were. With nothing set aside and no room at all, our own caches make room. Never raises: whoever
