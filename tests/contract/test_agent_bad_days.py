@@ -411,8 +411,12 @@ def test_a_process_of_another_container_protects(tmp_path: Path) -> None:
         assert name not in remove_all(home)
 
 
-def test_leftovers_stay_while_the_agent_runs(tmp_path: Path) -> None:
+def test_leftovers_stay_while_the_agent_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which of them a process still needs cannot be told."""
+    # Whoever runs this test may have the real agent open.
+    monkeypatch.setattr(life, "running", lambda _: life.Running())
     root = home_of("claude-code", tmp_path)
     left = root / "shell-snapshots" / "snapshot-bash-1-abcdef.sh"
     left.write_text("# a shell\n")

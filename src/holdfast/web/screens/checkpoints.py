@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_from_bytes, unquote_to_bytes, urlencode
 
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.plan import expect_same
@@ -15,7 +16,6 @@ from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.patch import FilePatch, read_patch
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
-from holdfast.web.path_ref import path_of, path_ref
 from holdfast.web.rendering import day
 from holdfast.web.running import started
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
@@ -134,7 +134,7 @@ async def show(site: Site, request: Request) -> Response:
     """What changed since a checkpoint, or by it; one file at a time."""
     query = site.query(request)
     against = query.one("against")
-    chosen = path_of(query.one("path")) or None
+    chosen = _path_of(query.one("path")) or None
 
     def look(machine: Machine) -> tuple[At, Compared, Mapping[str, str]]:
         at, checkpoints = _at(site, machine, request)
@@ -165,7 +165,7 @@ async def show(site: Site, request: Request) -> Response:
 
 async def preview(site: Site, request: Request) -> Response:
     """What a restore would write and delete, before anybody agrees to it."""
-    paths = [path_of(each) for each in site.query(request).many("path")]
+    paths = [_path_of(each) for each in site.query(request).many("path")]
 
     def look(machine: Machine) -> _Restore:
         at, checkpoints = _at(site, machine, request)
@@ -175,7 +175,7 @@ async def preview(site: Site, request: Request) -> Response:
             at=at,
             checkpoint=planned.checkpoint,
             agree=planned.fingerprint,
-            paths=[(path_ref(each), each) for each in paths],
+            paths=[(_path_ref(each), each) for each in paths],
             new=[each for each in written if seen.get(each) is None],
             modified=[each for each in written if seen.get(each) is not None],
             deleted=planned.preview.deleted,
@@ -203,7 +203,7 @@ class _Restore:
 async def restore(site: Site, request: Request) -> Response:
     """Restore exactly what was previewed."""
     form = await site.form(request)
-    paths = [path_of(each) for each in form.many("path")]
+    paths = [_path_of(each) for each in form.many("path")]
     agreed = form.one("agree")
     slug, project = request.path_params["home"], request.path_params["project"]
 
@@ -320,7 +320,7 @@ def _nothing(which: Checkpoint, problem: str) -> Compared:
 def _file(change: Change) -> ChangedFile:
     only_mode = change.old and change.new and change.old.oid == change.new.oid
     kind = "mode" if only_mode else change.kind.value
-    return ChangedFile(ref=path_ref(change.path), path=change.path, kind=kind)
+    return ChangedFile(ref=_path_ref(change.path), path=change.path, kind=kind)
 
 
 _ONE = "/checkpoints/{home}/{project}/{checkpoint}"
@@ -338,3 +338,16 @@ SCREEN = Screen(
         post(f"{_ONE}/pin", pin),
     ),
 )
+
+
+# --- Paths in addresses and forms -----------------------------------------------------------------
+#
+# A name need not be UTF-8, and both are text: so a path is written as URLs write bytes.
+
+
+def _path_ref(path: str) -> str:
+    return quote_from_bytes(os.fsencode(path))
+
+
+def _path_of(ref: str) -> str:
+    return os.fsdecode(unquote_to_bytes(os.fsencode(ref)))
