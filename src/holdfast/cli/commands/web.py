@@ -39,7 +39,7 @@ _HOST = "127.0.0.1"
     default=_HOST,
     show_default=True,
     metavar="ADDRESS",
-    help="Listen on this address. Other machines reach any but the usual one.",
+    help="Listen on this address. Any other than the default lets other machines in.",
 )
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
 @click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
