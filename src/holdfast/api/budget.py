@@ -22,7 +22,7 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, Machine
-    from holdfast.ports import Progress
+    from holdfast.ports.runs import Progress
 
 _log = logging.getLogger("holdfast")
 

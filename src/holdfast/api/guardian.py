@@ -34,7 +34,7 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.api.machine import AgentHome, Machine
     from holdfast.model.maintenance import MaintenanceResult
-    from holdfast.ports import Clock
+    from holdfast.ports.runs import Clock
 
 HOLDER = "maintain --watch"
 #: How often to see whether there is a new home.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
-    from holdfast.ports import Clock, Progress
+    from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
 

@@ -38,7 +38,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
+    from holdfast.ports.checkpoints import Bounding
 
 USUAL = Capturing()
 #: How old the `last_touch` of a record may be before a take writes it again.
