@@ -32,7 +32,8 @@ from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
     from holdfast.model.maintenance import MaintenanceResult
     from holdfast.ports.runs import Clock
 
