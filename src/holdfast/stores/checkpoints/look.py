@@ -12,6 +12,7 @@ from holdfast.stores.checkpoints.file_content import (
     NO_SIGNATURE,
     TICK,
     UNFIT_NAME,
+    YOUNG,
     Content,
     Directory,
     Left,
@@ -20,7 +21,7 @@ from holdfast.stores.checkpoints.file_content import (
     signature_at,
 )
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
-from holdfast.stores.checkpoints.look_state import Listing, State
+from holdfast.stores.checkpoints.look_state import Listed, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.walk import (
     ATTRIBUTES,
@@ -43,9 +44,6 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
-#: git compares whole seconds, and some file systems store times in steps of two seconds.
-_YOUNG = 2_000_000_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeing:
@@ -56,8 +54,7 @@ class Seeing:
     base: bytes
     index: PrivateIndex
     state: State
-    listing: Listing
-    excluded: Mapping[bytes, int]
+    listed: Listed
     standing: str
     limit: int | None
     moment: int
@@ -65,6 +62,8 @@ class Seeing:
     indexing: bool
     #: Read every file, whatever its times say.
     hash_all: bool = False
+    #: The device on which the times of directories are right; None if that is not sure.
+    device: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,7 +201,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
 
 def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
     changed = signature[-1]
-    if changed > seeing.moment - _YOUNG:
+    if changed > seeing.moment - YOUNG:
         # If it changed in this tick of the clock, no signature is safe: it is read again next time.
         looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
 
@@ -228,9 +227,10 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
         root=seeing.root,
         trees=seeing.trees,
         base=seeing.base,
-        known=seeing.listing,
-        counted=seeing.excluded,
+        listed=seeing.listed,
         ignoring=ignoring,
+        moment=seeing.moment,
+        device=None if seeing.hash_all else seeing.device,
     )
 
 
@@ -278,7 +278,7 @@ def _unignored(
 
 def _surely_kept(seeing: Seeing, path: bytes) -> bool:
     folder = parent(path)
-    seen = seeing.listing.get(folder)
+    seen = seeing.listed.directories.get(folder)
     held = seeing.trees.at(seeing.base, path)
     if seen is None or held is None or held[0] == TREE:
         return False
@@ -307,7 +307,7 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
 
     If a file is unchanged and no longer young, git will notice its next change.
     """
-    oldest = seeing.moment - _YOUNG
+    oldest = seeing.moment - YOUNG
     before = {
         path: signature
         for path, signature in seeing.state.young.items()
