@@ -6,8 +6,9 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError
+from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores.checkpoints.file_content import (
     NO_SIGNATURE,
     TICK,
@@ -44,6 +45,9 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
+if TYPE_CHECKING:
+    from holdfast.stores.checkpoints.early_look import EarlyLook
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeing:
@@ -64,6 +68,7 @@ class Seeing:
     hash_all: bool = False
     #: The device on which the times of directories are right; None if that is not sure.
     device: int | None = None
+    early: EarlyLook | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,8 +90,11 @@ class Looked:
 
 def find_all(seeing: Seeing) -> Looked:
     """The paths of a whole look. Names are compared here while git compares times."""
-    process = seeing.index.start_look() if seeing.index.path.exists() else None
+    early = None if seeing.early is None else seeing.early.used()
+    process = early
     with ExitStack() as cleanup:
+        if process is None and seeing.index.path.exists():
+            process = seeing.index.start_look()
         if process is not None:
             cleanup.enter_context(process)
         ignoring = cleanup.enter_context(Ignoring(seeing.index.git))
@@ -106,7 +114,14 @@ def find_all(seeing: Seeing) -> Looked:
             process.kill()  # git would wait for ever to read it
             dirty = seeing.index.known()
         elif process is not None:
-            dirty = seeing.index.finish_look(process)
+            try:
+                dirty = seeing.index.finish_look(process)
+            except GitFailedError:
+                if process is not early:
+                    raise
+                # It had no lock: maintenance may have been at work.
+                again = cleanup.enter_context(seeing.index.start_look())
+                dirty = seeing.index.finish_look(again)
         paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
         paths |= _grown(seeing)
         if seeing.hash_all:

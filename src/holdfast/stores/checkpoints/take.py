@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import (
@@ -50,6 +51,9 @@ from holdfast.stores.git.pack_writer import Pack, Reserve
 from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:
+    from holdfast.stores.checkpoints.early_look import EarlyLook
 
 #: The index is updated if the next look would have to read more than this again.
 _BEHIND_FILES = 32
@@ -114,6 +118,7 @@ class Taker:
         how: Capturing,
         listings: Listings,
         reserve: Reserve | None,
+        early: EarlyLook | None = None,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -122,6 +127,7 @@ class Taker:
         self._folder = layout.private(project)
         self._listings = listings
         self._hash_all = how.hash_all
+        self._early = early
         objects = opened(layout)
         self._objects = Pack(layout.packs, objects.stored, reserve)
         self._trees = Trees(objects, self._objects)
@@ -206,6 +212,7 @@ class Taker:
             indexing=base is None,
             hash_all=self._hash_all,
             device=_device(self._workdir, locked),
+            early=self._early,
         )
 
     def _in_step(self, state: State, base: Base) -> State:
