@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.model.checkpoint import TakeOutcome
 from holdfast.stores.checkpoints import local_disk, take, walk
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.value import replace
@@ -162,15 +162,15 @@ def test_one_on_another_device_is_read(bench: Watched) -> None:
     other = bench.project / "two"
     real = os.lstat
 
-    def elsewhere(path: bytes) -> os.stat_result:
-        status = real(path)
+    def elsewhere(path: object, **how: Any) -> os.stat_result:
+        status = real(path, **how)  # type: ignore[arg-type]
         if path != os.fsencode(other):
             return status
         fields = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
-        return os.stat_result(tuple(status)[:2] + (status.st_dev + 1,) + tuple(status)[3:], fields)
+        return os.stat_result((*tuple(status)[:2], status.st_dev + 1, *tuple(status)[3:]), fields)
 
     with bench.monkeypatch.context() as patch:
-        patch.setattr(walk.os, "lstat", elsewhere)
+        patch.setattr(os, "lstat", elsewhere)
         assert bench.read() == {"two"}
 
 
