@@ -328,6 +328,7 @@ class FormatContents(Contents):
         vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
         restore = VaultRestore(
             self.vault,
+            self.kept(),
             self._movers,
             self._census,
             self._whole,

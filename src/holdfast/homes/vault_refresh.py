@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ _VANISHED = "it vanished while it was taken in"
 
 
 #: What the id of a session begins with that another one of its id has replaced.
-SET_ASIDE = r"^earlier-\d+-"
+_SET_ASIDE = r"^earlier-\d+-"
 
 
 class HomeVault:
@@ -141,6 +142,18 @@ class HomeVault:
 
     # --- Keeping it in step -----------------------------------------------------------------------
 
+    @property
+    def is_on(self) -> bool:
+        return self._ground.options.vault.enabled
+
+    def take_in_again(self, ids: Collection[str]) -> Collection[str]:
+        """Take in sessions that have just come back. Returns those that could be taken in."""
+        whole = self._look()
+        self._sessions.show(whole)
+        self._take_in([each for each in whole if each.unit.id in ids], Counter(), None)
+        entries = {each: self._vault.names.find(each) for each in ids}
+        return {each for each, entry in entries.items() if entry and entry.alone_since is None}
+
     def refresh(self, progress: Progress | None = None) -> VaultRefresh:
         """Only while this process alone may change the home."""
         vault, options = self._vault, self._ground.options.vault
@@ -157,7 +170,11 @@ class HomeVault:
             if not options.enabled:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
-            problems = self._take_in(seen, done, progress)
+            problems: list[Problem] = []
+            if any(self._is_stale(each) for each in seen):
+                whole = self._look()
+                self._sessions.show(whole)
+                problems += self._take_in(whole, done, progress)
             self._tidy()
             self._heal()
             problems += self._age(ids, done)
@@ -177,14 +194,11 @@ class HomeVault:
         return VaultRefresh(let_go=len(going))
 
     def _take_in(
-        self, seen: Sequence[Seen], done: Counter[str], progress: Progress | None
+        self, whole: Sequence[Seen], done: Counter[str], progress: Progress | None
     ) -> list[Problem]:
+        """Take in what changed of what a look saw, with the parts of each."""
         problems: list[Problem] = []
-        if not any(self._is_stale(each) for each in seen):
-            return problems
         kept: list[Entry] = []
-        whole = self._look()
-        self._sessions.show(whole)
         for number, each in enumerate(whole):
             if progress is not None:
                 progress.step("keeping second names", number, len(whole))
@@ -454,11 +468,16 @@ def _kept(unit: Unit, root: Path) -> Iterator[Part]:
         yield part
 
 
-def unpacked(vault: Vault, entry: Entry) -> Path:
-    """Unpack the bundle of a session into a folder of the vault, once."""
+def own_id(session_id: str) -> str:
+    """The id that its agent gave to a session, which may have been set aside since."""
+    return re.sub(_SET_ASIDE, "", session_id)
+
+
+def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
+    """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
     cold = vault.cold
     beside = cold.beside(entry.bundle)
-    folder = entry.folder.with_name(f"units-{beside.number}")
+    folder = (parent or entry.folder.parent) / f"units-{beside.number}"
     if folder == entry.folder:
         raise DamageError(f"{entry.bundle} does not say where it was packed")
     if not (folder / RECORD).exists():
@@ -570,11 +589,12 @@ def sums_of(entry: Entry) -> Mapping[str, str]:
 
 
 def check_sums(entry: Entry) -> None:
-    """Raise `DamageError` unless the files of a session are what they were when it was sealed."""
+    """Raise `DamageError` unless the files of a session are what they were when it was sealed. One
+    that has another name again is on its way back to its agent, which may write to it."""
     for name, sha256 in entry.sums.items():
         path = entry.folder / name
         try:
-            same = _sum(path) == sha256
+            same = path.lstat().st_nlink > 1 or _sum(path) == sha256
         except FileNotFoundError:
             same = False
         if not same:
