@@ -423,6 +423,48 @@ def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -
     assert transcript.read_bytes() == whole + b"\n"
 
 
+_OTHER_LETTERS = bytes.maketrans(b"abcdefghijklmnopqrstuvwxy", b"bcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.mark.parametrize("as_copies", [False, True])
+@pytest.mark.parametrize(
+    "bench", ["claude-code", pytest.param("codex", marks=pytest.mark.deep)], indirect=True
+)
+def test_a_file_in_which_nobody_said_anything_displaces_no_transcript(
+    bench: Bench, as_copies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is. On another file system the vault has copies, which a change in place does
+    not reach."""
+    session = bench.going()[0]
+    transcript = bench.home.need_store().transcript(session)  # type: ignore[attr-defined]
+    if as_copies:
+        monkeypatch.setattr(os, "link", _no_links)
+    whole, before = transcript.read_bytes(), said(bench.home, session)
+    bench.home.refresh_vault()
+
+    def becomes(text: bytes) -> None:
+        if not as_copies:
+            transcript.unlink()
+        transcript.write_bytes(text)
+
+    kept = []
+    for number, text in enumerate((bytes(2 * len(whole)), whole.translate(_OTHER_LETTERS)), 1):
+        becomes(text)
+        assert bench.again().refresh_vault().set_aside == 1
+        assert not bench.again().refresh_vault().changed
+        kept.append(f"earlier-{number}-{session}")
+        assert {each.id for each in bench.home.sessions.find(vaulted=True)} == {*kept}
+        assert said(bench.home, kept[-1]) == before
+        becomes(whole)
+        assert bench.again().refresh_vault().set_aside == 0
+    # Nor is it what left with the session, if Holdfast itself removes that.
+    becomes(bytes(2 * len(whole)))
+    bench.now += 2 * 86_400
+    bench.again().delete([session], use_trash=False)
+    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == {*kept, session}
+    assert said(bench.home, session) == before
+
+
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
 def test_a_place_that_is_taken_is_named_and_a_session_that_is_there_too(bench: Bench) -> None:
     session, transcript, _ = _with_files(bench)

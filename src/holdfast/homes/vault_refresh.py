@@ -15,6 +15,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
@@ -24,7 +25,7 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_document, is_passing, name_again, name_vanished
+from holdfast.homes.second_names import is_passing, name_again, name_vanished
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
@@ -82,6 +83,7 @@ class HomeVault:
         """`now` says what there is, `look` says it with the parts of each session."""
         self._vault = vault
         self._format = form
+        self._read_by = form, ground.root
         self._ground = ground
         self._movers = movers
         self._sessions = sessions
@@ -264,8 +266,7 @@ class HomeVault:
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
-        was_alone = entry.alone_since is not None
-        if _goes_on(entry.folder / entry.transcript, path, was_alone=was_alone):
+        if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
             return _trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
@@ -378,18 +379,14 @@ class HomeVault:
 
     def _counted(self, entry: Entry) -> Session:
         try:
-            counts = Counts.of(self._said(entry))
+            counts = Counts.of(self._vault.said(entry))
         except _UNREADABLE:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 
-    def _said(self, entry: Entry) -> Iterator[Message]:
-        [seen] = self._vault.seen_as([entry])
-        return seen.messages(self._format, self._ground.root)
-
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
-        made = self._pack(entry.session, self._said(entry), entry.folder)
+        made = self._pack(entry.session, self._vault.said(entry), entry.folder)
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, made)
         cold.write()
@@ -491,25 +488,6 @@ def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
             ):
                 unpack(folder, members)
     return folder
-
-
-def _goes_on(kept: Path, path: Path, *, was_alone: bool) -> bool:
-    """Whether the transcript that an agent has makes up for the one that the vault has. An agent
-    writes a document again as a whole, and may write the first line of others again. What was held
-    alone must be in it to the last byte."""
-    try:
-        mine, theirs = kept.lstat(), path.stat()
-    except FileNotFoundError:
-        return True  # the vault has nothing, or the agent has deleted it just now
-    if not stat.S_ISREG(mine.st_mode) or os.path.samestat(mine, theirs):
-        return True
-    if not was_alone:
-        return theirs.st_size >= mine.st_size or is_document(path)
-    with open_file(kept) as ours, open_file(path) as other:
-        while piece := ours.read(_CHUNK):
-            if other.read(len(piece)) != piece:
-                return False
-    return True
 
 
 def _trees_of(entry: Entry) -> Sequence[Slot]:
