@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from tests.contract.factory import (
     Sample,
     Templates,
 )
-from tests.crash.harness import Tally, calls_of, run_killed
+from tests.crash.harness import Tally, points_of, run_killed, scratch
 
 Action = Callable[[Sample, Home], object]
 
@@ -183,8 +182,7 @@ def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None
         assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
     home.close()
     assert _said(sample, home) == _SAID
-    lost = {name for name in original if name not in factory.words(sample, home)}
-    assert not lost
+    assert not original.keys() - factory.words(sample, home).keys()
     assert not home.sessions.find(vaulted=True)
 
 
@@ -330,11 +328,16 @@ class Bench:
 
         return work
 
-    def calls(self, action: Action, most: int) -> Iterator[int]:
-        """At which calls to kill: all, or `most` of them."""
-        made = calls_of(self.run(action), self.root)
-        step = max(1, made // most)
-        yield from range(1 + step // 2, made + 1, step)
+    def points(self, action: Action, most: int) -> Sequence[int]:
+        """At which calls to kill: all that differ, or `most` of them."""
+        found = points_of(self.run(action), self.root)
+        step = max(1, len(found) // most)
+        return found[step // 2 :: step]
+
+    def killed(self, kill_at: int) -> bool:
+        """A fresh home in which the operation was killed; False when it got through."""
+        self.fresh()
+        return not run_killed(self.run(self._scenario.killed), self.root, kill_at)
 
     def verify(self) -> None:
         if self.sample.whole is not None:
@@ -364,32 +367,28 @@ def _copy(template: Path, root: Path) -> None:
 
 def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) -> None:
     bench.fresh()
-    for kill_at in bench.calls(scenario.killed, most):
-        bench.fresh()
-        tally.kills += not run_killed(bench.run(scenario.killed), bench.root, kill_at)
-        bench.verify()
-        tally.states += 1
-        for settle_at in range(1 + kill_at % 7, 7 * twice, 7):
-            bench.fresh()
-            run_killed(bench.run(scenario.killed), bench.root, kill_at)
-            through = run_killed(bench.run(settle_only), bench.root, settle_at)
-            tally.kills += 1 + (not through)
+    for kill_at in bench.points(scenario.killed, most):
+        if twice:
+            bench.killed(kill_at)
+            for settle_at in bench.points(settle_only, twice):
+                tally.kills += bench.killed(kill_at)
+                tally.kills += not run_killed(bench.run(settle_only), bench.root, settle_at)
+                bench.verify()
+                tally.states += 1
+        else:
+            tally.kills += bench.killed(kill_at)
             bench.verify()
             tally.states += 1
-            if through:
-                break
 
 
 def main(name: str, scenarios: str, most: str, twice: str = "0") -> None:
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
-        scratch = Path(made).resolve()
-        templates = Templates(scratch / "templates")
-        with factory.formats_installed(scratch / "packages"):
-            for each in scenarios.split(","):
-                sys.stderr.write(f"{name}: {each}\n")  # told if it fails
-                bench = Bench(name, SCENARIOS[each], scratch / each, templates)
-                kill(bench, SCENARIOS[each], int(most), int(twice), tally)
+    with scratch() as place, factory.formats_installed(place / "packages"):
+        templates = Templates(place / "templates")
+        for each in scenarios.split(","):
+            sys.stderr.write(f"{name}: {each}\n")  # told if it fails
+            bench = Bench(name, SCENARIOS[each], place / each, templates)
+            kill(bench, SCENARIOS[each], int(most), int(twice), tally)
     tally.tell()
 
 
