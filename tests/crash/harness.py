@@ -49,6 +49,8 @@ _CALLS = (
     "fchmod",
 )
 _DONE = 0
+#: To be killed there means to get through.
+NEVER = sys.maxsize
 #: In memory, for a home and its copies.
 _ROOM = 200_000_000
 _calls = 0
@@ -70,21 +72,27 @@ def settle_only(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for homes whose processes are killed. It is in memory where that can be: a kill
-    forgets nothing of what was written, flushed or not, and to flush is most of the time. For the
-    same reason the whole machine is not flushed, and no other process is looked at."""
+def in_memory() -> Iterator[Path]:
+    """A folder for homes; in memory where that can be, since to flush is most of the time."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it is ours alone
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="holdfast-crash-", dir=memory if roomy else None
-        ) as made,
-        mock.patch.object(os, "sync", lambda: None),
-        mock.patch.object(life, "_processes", lambda: iter(())),
-        mock.patch.object(life, "_open_files", lambda: iter(())),
-    ):
+    place = memory if roomy else None
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made:
         yield Path(made).resolve()
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for homes whose processes are killed. A kill forgets nothing of what was written,
+    flushed or not: nobody waits until the whole machine is flushed. Nor does anybody look through
+    all processes for an agent: there is none in these homes."""
+    with (
+        in_memory() as place,
+        mock.patch.object(os, "sync", return_value=None),
+        mock.patch.object(life, "_processes", return_value=()),
+        mock.patch.object(life, "_open_files", return_value=()),
+    ):
+        yield place
 
 
 def calls_of(action: Callable[[Path], None], root: Path) -> int:

@@ -1,8 +1,9 @@
 """Kill a run on a home of the factory at its calls, and look at what it leaves behind.
 
-`python -m tests.crash.home_harness HOME SCENARIO[,SCENARIO...] MOST [TWICE]`; see `harness`. MOST
-is how many kills there are at most in each scenario, evenly over all calls. With TWICE, the run
-that settles is killed as well, at so many of its calls.
+`python -m tests.crash.home_harness HOME SCENARIO[,SCENARIO...] MOST [TWICE [SEED]]`; see `harness`.
+MOST is how many kills there are at most in each scenario, evenly over all calls that differ; SEED
+says at which it begins. With TWICE, the run that settles is killed as well, at so many of its
+calls, after each of MOST first kills.
 """
 
 from __future__ import annotations
@@ -328,11 +329,11 @@ class Bench:
 
         return work
 
-    def points(self, action: Action, most: int) -> Sequence[int]:
-        """At which calls to kill: all that differ, or `most` of them."""
+    def points(self, action: Action, most: int, seed: int) -> Sequence[int]:
+        """At which calls to kill: all that differ, or `most` of them, others with another seed."""
         found = points_of(self.run(action), self.root)
-        step = max(1, len(found) // most)
-        return found[step // 2 :: step]
+        step = -(-len(found) // most)
+        return found[seed % step :: step]
 
     def killed(self, kill_at: int) -> bool:
         """A fresh home in which the operation was killed; False when it got through."""
@@ -365,12 +366,13 @@ def _copy(template: Path, root: Path) -> None:
     shutil.copytree(template, root, symlinks=True, copy_function=copy)
 
 
-def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) -> None:
+def kill(bench: Bench, scenario: Scenario, most: int, twice: int, seed: int) -> Tally:
+    tally = Tally()
     bench.fresh()
-    for kill_at in bench.points(scenario.killed, most):
+    for number, kill_at in enumerate(bench.points(scenario.killed, most, seed)):
         if twice:
             bench.killed(kill_at)
-            for settle_at in bench.points(settle_only, twice):
+            for settle_at in bench.points(settle_only, twice, seed + number):
                 tally.kills += bench.killed(kill_at)
                 tally.kills += not run_killed(bench.run(settle_only), bench.root, settle_at)
                 bench.verify()
@@ -379,16 +381,20 @@ def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) 
             tally.kills += bench.killed(kill_at)
             bench.verify()
             tally.states += 1
+    return tally
 
 
-def main(name: str, scenarios: str, most: str, twice: str = "0") -> None:
+def main(name: str, scenarios: str, most: str, twice: str = "0", seed: str = "0") -> None:
     tally = Tally()
     with scratch() as place, factory.formats_installed(place / "packages"):
         templates = Templates(place / "templates")
         for each in scenarios.split(","):
-            sys.stderr.write(f"{name}: {each}\n")  # told if it fails
+            sys.stderr.write(f"{name}: {each}, seed {seed}\n")  # told if it fails
             bench = Bench(name, SCENARIOS[each], place / each, templates)
-            kill(bench, SCENARIOS[each], int(most), int(twice), tally)
+            done = kill(bench, SCENARIOS[each], int(most), int(twice), int(seed))
+            assert done.kills == done.states * (2 if int(twice) else 1) > 0, done
+            tally.kills += done.kills
+            tally.states += done.states
     tally.tell()
 
 
