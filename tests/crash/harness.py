@@ -73,11 +73,16 @@ def settle_only(root: Path) -> None:
 
 @contextlib.contextmanager
 def in_memory() -> Iterator[Path]:
-    """A folder for homes; in memory where that can be, since to flush is most of the time."""
+    """A folder for homes; in memory where that can be, since to flush is most of the time. What a
+    killed process leaves in its temporary folder is in there too."""
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it is ours alone
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
     place = memory if roomy else None
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made:
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made,
+        tempfile.TemporaryDirectory(prefix="temporary-", dir=made) as temporary,
+        mock.patch.object(tempfile, "tempdir", temporary),
+    ):
         yield Path(made).resolve()
 
 
