@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plotting import Plot, common_options, save
+from wanted import ROWS
 
 import holdfast
 from holdfast import Budgets, Message, Tokens
@@ -44,8 +45,8 @@ A turn of an agent's loop stores one message, durable as always; a guard begins 
 call beside it, in two more transactions of the same durability. Turns with and without a guard,
 medians of {rounds} rounds of {turns}.
 
-| one turn | time | to one without |
-|---|---:|---:|
+| one turn | time | to one without | wanted |
+|---|---:|---:|---:|
 {rows}
 
 What a guard adds is mostly two more flushes of the disk: it decides nothing from memory, which a
@@ -146,9 +147,12 @@ def rows(found: dict[tuple[str, int], float], tool: float) -> str:
         where = "" if threads == 1 else f", {threads} threads"
         for name in (_BARE, _GUARDED, _DAILY):
             took = found[name, threads]
-            lines.append(f"| {name}{where} | {took * 1e3:.2f} ms | {took / base:.2f} x |")
+            limit = ROWS["guarded turn"] if name != _BARE and threads == 1 else ""
+            lines.append(f"| {name}{where} | {took * 1e3:.2f} ms | {took / base:.2f} x | {limit} |")
     share = tool / found[_BARE, 1]
-    lines.append(f"| telling a guard the result of a tool | {tool * 1e3:.3f} ms | {share:.3f} x |")
+    lines.append(
+        f"| telling a guard the result of a tool | {tool * 1e3:.3f} ms | {share:.3f} x |  |"
+    )
     return "\n".join(lines)
 
 
@@ -170,7 +174,7 @@ def main() -> None:
         found = measured(turns(stack, Path(folder)), size)
         tool = tool_seconds(Path(folder))
     print(_TEXT.format(rounds=size.rounds, turns=size.turns, rows=rows(found, tool)))
-    save(arguments.json, [plot(found)])
+    save(arguments.json, [plot(found)], {"guarded turn": found[_GUARDED, 1] / found[_BARE, 1]})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,10 @@ from holdfast.model.session import Json, Session, SessionRef
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
-from holdfast.ports import Clock, GuardBook, Home, Processes, SessionFiles, SessionStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import GuardBook, SessionStore
+from holdfast.ports.upkeep import Processes, SessionFiles
 from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes

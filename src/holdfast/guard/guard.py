@@ -33,7 +33,9 @@ from holdfast.policy.budgets import (
 )
 from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, warnings
-from holdfast.ports import Clock, GuardBook, Processes
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import GuardBook
+from holdfast.ports.upkeep import Processes
 from holdfast.value import dataclass, replace
 
 #: Longer than any call. Only for processes on another machine or in another container, where we

@@ -26,7 +26,8 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.ports import Clock, LoopRunner, RunsOnLoop, SessionStore
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import LoopRunner, RunsOnLoop, SessionStore
 from holdfast.value import replace
 
 

@@ -38,7 +38,9 @@ from holdfast.model.session import (
 from holdfast.model.stored_session import Holder
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
 from holdfast.policy.session_limits import alerts, is_over
-from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import SessionStore
+from holdfast.ports.upkeep import Processes, SessionFiles
 from holdfast.services.exchange.session_line import message_fields
 from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.value import dataclass, fields, replace

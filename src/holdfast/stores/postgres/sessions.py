@@ -41,7 +41,7 @@ from holdfast.model.session import (
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.ports import LoopRunner
+from holdfast.ports.sessions import LoopRunner
 from holdfast.stores.postgres import ledger, schema, search_index, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, Result, SyncWire
