@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 
@@ -64,10 +65,6 @@ class _Field:
         self.name = ""
         self.kind: Any = None
         self.kw_only = False
-
-
-#: What a class has for each of its slots.
-_SLOT = type(_Field.name)
 
 
 def _field(*, default: Any = _MISSING, default_factory: Any = _MISSING, **more: Any) -> Any:
@@ -252,7 +249,7 @@ def _assigned(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
     """The statement that sets a field of a frozen class. A slot sets itself in less than half the
     time that `object.__setattr__` takes to find it."""
     slot = getattr(cls, name, None)
-    if not isinstance(slot, _SLOT):
+    if not isinstance(slot, MemberDescriptorType):
         return f"_set(self, {name!r}, {value})"
     known[f"_set_{name}"] = slot.__set__
     return f"_set_{name}(self, {value})"
