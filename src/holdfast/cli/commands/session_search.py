@@ -60,17 +60,8 @@ _LEAST_TITLE = 20
 )
 @filter_options
 @click.option("--archived", is_flag=True, help="Search the archive; this reads every bundle.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N messages.",
-)
-@click.option(
-    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
-)
+@limit_option("Show at most N messages.")
+@offset_option
 @click.pass_obj
 def search(
     invocation: Invocation,
