@@ -28,6 +28,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.cli.sorting import limit_option, offset_option
 from holdfast.model.session import Search
 from holdfast.model.text import format_count, one_line
 from holdfast.value import dataclass
