@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from holdfast.api.machine import Machine
 from holdfast.errors import COMMAND_FLAG
-from holdfast.web import memory
+from holdfast.web.apart import Children, undisturbed
 
 _T = TypeVar("_T")
 #: None ends a thread.
@@ -40,18 +40,23 @@ class Desk:
     """`machine` opens the homes; the argument is what the log calls an operation. `clock` may jump:
     nothing that matters hangs on it."""
 
-    def __init__(self, machine: Callable[[str], Machine], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        machine: Callable[[str], Machine],
+        clock: Callable[[], float],
+        children: Children | None = None,
+    ) -> None:
         self.machine = machine
+        self.children = Children() if children is None else children
         self._clock = clock
         self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         #: How often something was changed here: what was seen before counts no longer.
         self.changes = 0
         self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        memory.share()
         for work in (
             lambda: self._read_on(self._quick, _IDLE, _listed),
-            lambda: self._read_on(self._searches, _TYPED, None),
+            lambda: self._work_on(self._searches),
             lambda: self._work_on(self._slow),
         ):
             # Daemons: reading ends with the process. Nothing here changes a home.
@@ -61,6 +66,7 @@ class Desk:
         """End the threads once they have answered what was asked before."""
         for each in (self._quick, self._slow, self._searches):
             each.put(None)
+        self.children.close()
 
     async def read(self, what: Callable[[Machine], _T]) -> _T:
         """Ask homes that are open already, as they were at the last look."""
@@ -73,6 +79,11 @@ class Desk:
     async def search(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what is typed meanwhile, and must not wait for a scan."""
         return await asyncio.wrap_future(_asked(what, self._searches))
+
+    async def apart(self, what: Callable[[Machine], _T], *, keeps: int | None = None) -> _T:
+        """Ask what may take minutes, such as a check that reads everything: nothing waits for it.
+        It may write to the file `keeps`."""
+        return await asyncio.to_thread(self._ask, what, keeps)
 
     def begin(self, what: Callable[[Machine], _T]) -> Future[_T]:
         """Like `work`, for whoever does not wait."""
@@ -95,7 +106,6 @@ class Desk:
                 if kept is not None:
                     kept.close()
                     kept = None
-                    memory.give_back()
                 continue
             if job is None:
                 break
@@ -105,18 +115,30 @@ class Desk:
                 kept = None
             if kept is None:
                 kept = _Kept(self.machine("web"), now, self.changes)
-            _answer(job[0], kept.machine, job[1])
-            if jobs.empty() and kept.is_due(self._clock()):
-                kept.look(self._clock, again or job[0])
+            with undisturbed():
+                _answer(job[0], kept.machine, job[1])
+                if jobs.empty() and kept.is_due(self._clock()):
+                    kept.look(self._clock, again or job[0])
         if kept is not None:
             kept.close()
 
     def _work_on(self, jobs: queue.SimpleQueue[_Job]) -> None:
-        COMMAND_FLAG.set("")
         while (job := jobs.get()) is not None:
+            what, answer = job
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(self._ask(what))
+                except BaseException as error:  # noqa: BLE001 - whoever asked gets it
+                    answer.set_exception(error)
+
+    def _ask(self, what: Callable[[Machine], _T], keeps: int | None = None) -> _T:
+        """In a child, which opens what it needs."""
+
+        def ask() -> _T:
             with self.machine("web") as machine:
-                _answer(job[0], machine, job[1])
-            memory.give_back()  # nobody waits for this thread now
+                return what(machine)
+
+        return self.children.read(ask, keeps=keeps)
 
 
 class _Kept:

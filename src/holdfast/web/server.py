@@ -16,6 +16,7 @@ from holdfast.web.desk import Desk
 from holdfast.web.gate import Gate, Keys, OpenedOnce
 from holdfast.web.jobs import Jobs
 from holdfast.web.rendering import Templates
+from holdfast.web.running import result_of
 from holdfast.web.screens import SCREENS
 from holdfast.web.site import Screen, Site
 
@@ -75,7 +76,7 @@ def site(
         desk=desk,
         gate=gate,
         templates=Templates(version, user_home),
-        jobs=Jobs(desk.changed),
+        jobs=Jobs(desk.changed, desk.children, result_of),
         clock=clock,
         screens=SCREENS if screens is None else screens,
     )

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.machine import AgentHome, Machine
-from holdfast.errors import COMMAND_FLAG, UsageError
+from holdfast.errors import UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
@@ -120,7 +120,7 @@ class Site:
     async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what may take minutes, such as a check that reads everything: plans do not wait for
         it."""
-        return await asyncio.to_thread(_run_with, self.desk.machine("web"), what)
+        return await self.desk.apart(what)
 
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says, with a word that
@@ -130,7 +130,12 @@ class Site:
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
         try:
-            return await asyncio.to_thread(_run_with, self.machine(command), what)
+            return await asyncio.to_thread(
+                self.desk.children.change,
+                lambda _: _run_with(self.machine(command), what),
+                lambda _: None,
+                lambda: False,
+            )
         finally:
             self.changed()
 
@@ -226,7 +231,6 @@ class Site:
 
 
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
-    COMMAND_FLAG.set("")  # hints name commands
     with homes as machine:
         return what(machine)
 

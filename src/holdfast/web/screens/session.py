@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
@@ -17,8 +17,6 @@ from holdfast.web.conversation import said
 from holdfast.web.site import Form, Screen, Site, get
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 _WINDOW = 60
 _FORMS = {"jsonl": "application/x-ndjson", "markdown": "text/markdown"}
 _ENDINGS = {"jsonl": "jsonl", "markdown": "md"}
-_IN_MEMORY = 1024**2
 _MOST_DIGITS = 18
 _PIECE = 64 * 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -125,21 +122,23 @@ async def export(site: Site, request: Request) -> Response:
     if form not in _FORMS:
         raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
 
-    def write(machine: Machine) -> IO[bytes]:
-        # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
-        made = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it is sent
-        try:
-            home = machine.open(site.home_of(machine, slug))
-            home.export(cast("BinaryIO", made), [place.id], form=form, redact=query.flag("redact"))
-            made.seek(0)
-        except BaseException:
-            made.close()
-            raise
-        return cast("IO[bytes]", made)
+    # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
+    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
 
+    def write(machine: Machine) -> None:
+        home = machine.open(site.home_of(machine, slug))
+        with open(made.fileno(), "wb", closefd=False) as file:
+            home.export(file, [place.id], form=form, redact=query.flag("redact"))
+
+    try:
+        await site.desk.apart(write, keeps=made.fileno())
+        made.seek(0)
+    except BaseException:
+        made.close()
+        raise
     name = f"{_NOT_IN_NAMES.sub('_', place.id)[:100]}.{_ENDINGS[form]}"
     return StreamingResponse(
-        _pieces(await site.work(write)),
+        _pieces(made),
         media_type=_FORMS[form],
         headers={"content-disposition": f'attachment; filename="{name}"'},
     )
