@@ -62,9 +62,15 @@ class Children:
         self._readers: set[int] = set()
         self._lock = threading.Lock()
 
-    def read(self, what: Callable[[], _T], *, keeps: int | None = None) -> _T:
+    def read(
+        self,
+        what: Callable[[Link], _T],
+        *,
+        heard: Say | None = None,
+        keeps: int | None = None,
+    ) -> _T:
         """What changes nothing, and may end at any point. It may write to the file `keeps`."""
-        return self._run(lambda link: what(), None, _never, is_reader=True, keeps=keeps)  # noqa: ARG005
+        return self._run(what, heard, _never, is_reader=True, keeps=keeps)
 
     def change(self, what: Callable[[Link], _T], heard: Say, wants_end: Callable[[], bool]) -> _T:
         """What must end by itself. When the server ends, or `wants_end`, its link says so."""

@@ -54,7 +54,7 @@ class Run(Protocol):
     def stop_requested(self) -> bool: ...
 
 
-class _FarRun:
+class FarRun:
     """The same in the process that does the work."""
 
     def __init__(self, link: Link) -> None:
@@ -155,7 +155,7 @@ class Jobs:
 
     def _run(self, job: Job, what: Callable[[Run], Sequence[Done]]) -> None:
         def far(link: Link) -> Sequence[Any]:
-            return [self._shown(each) for each in what(_FarRun(link))]
+            return [self._shown(each) for each in what(FarRun(link))]
 
         def run() -> Sequence[Any]:
             try:

@@ -17,6 +17,7 @@ from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
 from holdfast.web.jobs import Jobs
+from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
 
 _T = TypeVar("_T")
@@ -96,12 +97,15 @@ class Site:
     screens: Sequence[Screen] = ()
     #: What screens remember while the server runs, by their own names.
     memory: dict[str, Any] = field(default_factory=dict)
-    jobs: Jobs = field(default_factory=Jobs)
+    jobs: Jobs
+    lists: Lists
+    index: Index
 
     def close(self) -> None:
         """The server has ended."""
         self.jobs.close()
         self.desk.close()
+        self.lists.close()
 
     # --- Homes ------------------------------------------------------------------------------------
 
@@ -112,6 +116,13 @@ class Site:
     async def work(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what may take long: a scan, a search, a plan."""
         return await self.desk.work(what)
+
+    async def home(self, slug: str) -> AgentHome:
+        """The home that a segment of an address means, by the last look."""
+        found = await self.lists.home(slug)
+        if found is None:
+            raise _no_home(slug)
+        return found
 
     async def search(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what is typed meanwhile, and must not wait for a scan."""
@@ -145,18 +156,14 @@ class Site:
 
     @staticmethod
     def slug(home: AgentHome) -> str:
-        """A home as one segment of an address."""
-        return home.label.replace("/", "~")
+        return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
         """The home that a segment of an address means."""
         for home in machine.homes:
             if self.slug(home) == slug:
                 return home
-        raise UnknownPageError(
-            f"There is no home {slug!r} on this machine.",
-            hint="`holdfast status` lists the homes.",
-        )
+        raise _no_home(slug)
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -228,6 +235,17 @@ class Site:
         return Markup('<input type="hidden" name="{}" value="{}">').format(
             FORM_TOKEN, self.gate.keys.form
         )
+
+
+def slug_of(home: AgentHome) -> str:
+    """A home as one segment of an address."""
+    return home.label.replace("/", "~")
+
+
+def _no_home(slug: str) -> UnknownPageError:
+    return UnknownPageError(
+        f"There is no home {slug!r} on this machine.", hint="`holdfast status` lists the homes."
+    )
 
 
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:

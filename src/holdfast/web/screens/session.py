@@ -9,7 +9,8 @@ from typing import IO, TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from holdfast.api.reading import SessionFacts, Window, session_facts, window
+from holdfast.api.catalogue import read_session
+from holdfast.api.reading import Part, SessionFacts, Window
 from holdfast.errors import UsageError
 from holdfast.model.plan import Action
 from holdfast.value import dataclass
@@ -57,14 +58,8 @@ class Place:
 async def read(site: Site, request: Request) -> Response:
     """The session, and a window of what was said."""
     place, slug = Place.of(site.query(request)), request.path_params["home"]
-
-    def look(machine: Machine) -> tuple[AgentHome, SessionFacts, Window]:
-        home = site.home_of(machine, slug)
-        opened = machine.open(home)
-        facts = session_facts(opened, place.id)
-        return home, facts, _window(machine, home, place)
-
-    home, facts, shown = await site.read(look)
+    home = await site.home(slug)
+    facts, shown = await _read(site, home, place)
     return site.page(
         request,
         "sessions/read.html",
@@ -84,7 +79,7 @@ async def read(site: Site, request: Request) -> Response:
 async def messages(site: Site, request: Request) -> Response:
     """More of what was said, for the page that is open."""
     place, slug = Place.of(site.query(request)), request.path_params["home"]
-    shown = await site.read(lambda machine: _window(machine, site.home_of(machine, slug), place))
+    _, shown = await _read(site, await site.home(slug), place)
     return site.fragment(
         "sessions/_messages.html",
         slug=slug,
@@ -100,11 +95,9 @@ async def message(site: Site, request: Request) -> Response:
     query, slug = site.query(request), request.path_params["home"]
     place, number = Place.of(query), _number(query.one("number")) or 0
 
-    def look(machine: Machine) -> Window:
-        home = machine.open(site.home_of(machine, slug))
-        return window(home, place.id, after=number - 1, size=1)
-
-    found = (await site.work(look)).messages
+    asked = Place(id=place.id, after=number - 1)
+    _, shown = await _read(site, await site.home(slug), asked, size=1)
+    found = shown.messages
     if not found or found[0].number != number:
         raise UsageError("There is no such message in this session any more.")
     whole = said(found[0], most=10**12)
@@ -150,16 +143,22 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
             yield piece
 
 
-def _window(machine: Machine, home: AgentHome, place: Place) -> Window:
-    return window(
-        machine.open(home),
-        place.id,
+async def _read(
+    site: Site, home: AgentHome, place: Place, *, size: int = _WINDOW
+) -> tuple[SessionFacts, Window]:
+    known = await site.lists.known(home, place.id)
+    part = Part(
+        size=size,
         after=place.after,
         before=place.before,
         around=place.around,
         at_end=place.at_end,
-        size=_WINDOW,
     )
+
+    def read(machine: Machine) -> tuple[SessionFacts, Window]:
+        return read_session(machine, home, place.id, known, part)
+
+    return await site.read(read)
 
 
 def _number(text: str) -> int | None:
