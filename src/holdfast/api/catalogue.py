@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Progress, SessionStore
 
 #: Sessions that are read at once to count their messages, and the bytes of all that one look reads.
-_AT_ONCE = 2_000
+_AT_ONCE = 1_000
 _MOST_BYTES = 512 * 1024**2
 _MOST_CHILDREN = 50
 #: A larger transcript is not read to its end because somebody opens or lists it.

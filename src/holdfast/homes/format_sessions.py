@@ -265,7 +265,8 @@ class FormatSessions(ForeignSessions):
         """A session as a list shows it, with what is known of it without reading. `counted` says
         whether anybody has read it."""
         known = self.known_messages(seen.unit.id) is not None
-        return replace(self._session(seen), counted=known)
+        session = self._session(seen)
+        return session if session.counted == known else replace(session, counted=known)
 
     def sign_of_life(self, session_id: str) -> str | None:
         """Why the look that holds took a session for used."""

@@ -11,6 +11,7 @@ SQLite in the server itself therefore does it inside `undisturbed`.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pickle
@@ -39,6 +40,8 @@ _PIECE = 1024**2
 #: Elsewhere the libraries of the system do not all outlive a copy.
 FORKS = sys.platform == "linux"
 _OWN = "holdfast."
+#: A child ends soon, and makes very many objects that stay until then.
+_RARELY = (50_000, 20, 100)
 #: The number of the last file that every process has.
 _STANDARD = 2
 _alone = threading.Lock()
@@ -197,6 +200,7 @@ def _work(
     try:
         _cut_off({there.fileno(), keeps}, is_reader=is_reader)
         COMMAND_FLAG.set("")  # hints name commands
+        gc.set_threshold(*_RARELY)
         before = set(sys.modules)
         kind, value = _done(what, there)
         new = [each for each in sys.modules if each.startswith(_OWN) and each not in before]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -41,6 +42,7 @@ _T = TypeVar("_T")
 _COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 #: So long a search waits for the index to be up to date, in seconds.
 _PATIENCE = 1.5
+_SHORT = 0.01
 
 
 class Lists:
@@ -174,6 +176,7 @@ class Index:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._renewal = Renewal(desk, self._make)
+        self._began = time.monotonic()
         self.step: tuple[str, int, int | None] = ("looking", 0, None)
 
     async def ready(self) -> bool:
@@ -182,13 +185,17 @@ class Index:
         waiting = self._renewal.wanted()
         if waiting is None:
             return True
+        # Who goes on typing waits no second time.
+        left = max(_SHORT, _PATIENCE - (time.monotonic() - self._began))
         try:
-            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(waiting)), _PATIENCE)
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(waiting)), left)
         except TimeoutError:
             return False
         return True
 
     def _make(self, shown: Callable[[], None]) -> None:
+        self._began = time.monotonic()
+
         def make(link: Link) -> None:
             with self._desk.machine("web") as machine:
                 make_indexes(machine, FarRun(link))

@@ -22,6 +22,11 @@ _COLUMNS = (
     *("unpriced_input", "unpriced_output", "unpriced_cached", "bytes", "counted", "vaulted"),
     *("opening", "opened", "unit", "tokens", "price", "title_key"),
 )
+#: What is known of a session only when somebody has read it.
+_READ = (
+    *("messages", "calls", "input", "output", "cached", "cost", "unpriced_input"),
+    *("unpriced_output", "unpriced_cached", "counted", "opening", "opened", "tokens", "price"),
+)
 _TABLE = f"CREATE TABLE sessions ({', '.join(_COLUMNS)}, UNIQUE (home, id))"
 _ORDERS = {
     SessionOrder.LAST_ACTIVE: "active DESC",
@@ -39,9 +44,10 @@ _INDEXES = (
         for order, by in _ORDERS.items()
     ),
     # Enough to count what a filter leaves, without a look at whole rows.
-    "CREATE INDEX for_filters ON sessions (home, ended, pinned, active, cwd)",
+    "CREATE INDEX for_filters ON sessions (home, ended, pinned, active, cwd, title_key)",
     "CREATE INDEX by_parent ON sessions (home, parent) WHERE parent IS NOT NULL",
 )
+_MANY = 1_000
 #: What it may keep in memory, in KiB.
 _CACHE = 2_000
 
@@ -97,12 +103,13 @@ class CatalogueFile:
         """The entries of one page, and how many there are on all of them. Of a filter, what a page
         can ask for counts: see `_conditions`."""
         where, values = _conditions(wanted, homes)
-        [total] = self._db.execute(
-            f"SELECT count(*) FROM sessions WHERE {where}",  # noqa: S608 - as above
-            values,
-        ).fetchone()
+        among = f"FROM sessions INDEXED BY for_filters WHERE {where}"
+        [total] = self._db.execute(f"SELECT count(*) {among}", values).fetchone()
+        by = f"INDEXED BY by_{order_by.value}"
+        if total <= _MANY:  # few are sorted sooner than they are found in order
+            by, where = "", f"rowid IN (SELECT rowid {among})"
         rows = self._db.execute(
-            f"SELECT {', '.join(_COLUMNS)} FROM sessions WHERE {where} "  # noqa: S608 - as above
+            f"SELECT {', '.join(_COLUMNS)} FROM sessions {by} WHERE {where} "  # noqa: S608 - as above
             f"ORDER BY {_ORDERS[order_by]}, id DESC LIMIT ? OFFSET ?",
             [*values, limit, offset],
         )
@@ -124,12 +131,17 @@ class CatalogueFile:
         return [_entry(row) for row in rows]
 
     def learn(self, entries: Iterable[Entry]) -> None:
-        """Put these in the place of what was known of the same sessions."""
-        names = ", ".join(f"{name} = ?" for name in _COLUMNS)
+        """Note what was read of these sessions."""
+        names = ", ".join(f"{name} = ?" for name in _READ)
+        places = [_COLUMNS.index(name) for name in _READ]
+        rows = [(_row(each), each) for each in entries]
         self._db.execute("BEGIN")
         self._db.executemany(
             f"UPDATE sessions SET {names} WHERE home = ? AND id = ?",  # noqa: S608 - as above
-            [(*_row(each), each.home, _stored(each.session.id)) for each in entries],
+            [
+                (*(row[each] for each in places), entry.home, _stored(entry.session.id))
+                for row, entry in rows
+            ],
         )
         self._db.execute("COMMIT")
 
@@ -148,8 +160,8 @@ def _conditions(wanted: SessionFilter, homes: Sequence[int] | None) -> tuple[str
         found.append(("active < ?", [wanted.active_before]))
     if wanted.cwd is not None:
         folder = _stored(str(wanted.cwd).rstrip("/")) or b""
-        inside = ["cwd = ? OR (cwd >= ? AND cwd < ?)"]
-        found.append((f"({inside[0]})", [folder or b"/", folder + b"/", folder + b"0"]))
+        inside = "(cwd = ? OR (cwd >= ? AND cwd < ?))"  # "0" comes right after "/"
+        found.append((inside, [folder or b"/", folder + b"/", folder + b"0"]))
     if wanted.title is not None:
         found.append(("instr(title_key, ?) > 0", [_key(wanted.title)]))
     where = " AND ".join(condition for condition, _ in found) or "1"
