@@ -92,7 +92,7 @@ bench: $(VENV)/.installed  ## Measure it beside its baselines; writes docs/bench
 	@$(BIN)/python bench/report.py
 
 .PHONY: bench-quick
-bench-quick: $(VENV)/.installed  ## See in a minute that the benchmarks work; writes nothing
+bench-quick: $(VENV)/.installed  ## See in two minutes that the benchmarks work; writes nothing
 	@$(BIN)/python bench/report.py --quick
 
 .PHONY: lint

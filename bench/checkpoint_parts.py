@@ -10,13 +10,26 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint_results import BORG, GIT, HERMES, KNOWN, LAST_YOUNG, OURS, RESTIC, Size
+from checkpoint_results import (
+    BORG,
+    GIT,
+    HERMES,
+    KNOWN,
+    LAST_YOUNG,
+    OURS,
+    PROCESS,
+    RESTIC,
+    SYNCED,
+    Size,
+)
 from contenders import Backup, BareGit, Hermes, Holdfast, is_installed
+from prune import holdfast
 from trees import Tree
 
 PROGRAMS = (RESTIC, BORG)
@@ -72,6 +85,7 @@ def turn(bench: Bench) -> None:
     ways: dict[str, Take] = {
         OURS: lambda _, changed: ours.take(scratch / "full", root, changed=changed),
         KNOWN: lambda path, changed: ours.take(scratch / "known", root, [path], changed=changed),
+        PROCESS: lambda _, __: holdfast(scratch / "process", "checkpoints", "take", root).seconds,
         GIT: lambda _, __: git.add(),
     }
     with ExitStack() as cleanup:
@@ -196,6 +210,7 @@ def restore(bench: Bench) -> None:
                 os.sync()
                 if name == GIT:
                     seconds = git.timed("read-tree", "--reset", "-u", written)
+                    synced = seconds + _sync()
                 else:
                     done = bench.ours.ask("restore", home, root, target)
                     if done["written"] != files:
@@ -203,3 +218,12 @@ def restore(bench: Bench) -> None:
                     seconds = done["seconds"]
                 if number >= 0:
                     bench.size.restore.setdefault(f"{name} {what}", []).append(seconds)
+                    if name == GIT:
+                        bench.size.restore.setdefault(f"{SYNCED} {what}", []).append(synced)
+
+
+def _sync() -> float:
+    """The seconds until what git wrote is as durable as what Holdfast wrote."""
+    began = time.perf_counter()
+    os.sync()
+    return time.perf_counter() - began

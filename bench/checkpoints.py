@@ -33,10 +33,10 @@ from checkpoint_results import (
     firsts,
     in_a_row,
     plots,
+    reached,
     restores,
     span,
     statuses,
-    targets,
     turns,
 )
 from checkpoint_space import EDITS, MESSAGES_OF_A_SESSION, PER_PROJECT, PER_WORKTREE, disk, status
@@ -71,7 +71,8 @@ _TEXT = """\
 Source trees of about 20 files a folder and a median file of 2.5 kB. Everybody looks at the same
 tree and sees the same change, and who goes first changes with every round. Holdfast and Hermes
 {hermes}'s own `CheckpointManager` are timed inside processes that live as long as an agent: a new
-turn, then the checkpoint. git, restic and borg are programs, and are timed as such; `git add -A`
+turn, then the checkpoint; `holdfast checkpoints take` is the whole process too, as a script starts
+it. git, restic and borg are programs, and are timed as such; `git add -A`
 has a private index, kept warm. Holdfast makes everything durable before it returns; git, as people
 have it, leaves single objects to the operating system, and Hermes uses git. One small file,
 written and made durable, takes {floor} here. The load was {before:.1f} before and {after:.1f}
@@ -92,14 +93,11 @@ index for each worktree, in one pack (`git repack -a -d -f`).
 """
 _RESTORE = """
 A restore takes a safety checkpoint first, makes every file durable and leaves a receipt;
-`git read-tree --reset -u` only writes the files.
+`git read-tree --reset -u` only writes the files, so it is shown with a `sync` after it too.
 """
 _STATUS = f"""
 Projects of {PER_PROJECT} checkpoints, and sessions of {MESSAGES_OF_A_SESSION} messages in the same
 home; the commands as whole processes.
-"""
-_SUMMARY = """
-### What was wanted
 """
 
 
@@ -181,8 +179,6 @@ def show(results: Results) -> Iterator[str]:
     if results.status:
         yield _STATUS
         yield from statuses(results)
-    yield _SUMMARY
-    yield from targets(results)
     yield ""
 
 
@@ -225,7 +221,7 @@ def main() -> None:
                 status(scratch, ours, results, projects, sessions)
     results.load = load, os.getloadavg()[0]
     print("\n".join(show(results)))
-    save(arguments.json, plots(results))
+    save(arguments.json, plots(results), dict(reached(results)))
     keep(arguments.raw, results)
 
 

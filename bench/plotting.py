@@ -7,6 +7,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+
+import wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +34,13 @@ def common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep what is to be drawn")
 
 
-def save(path: Path | None, plots: Iterable[Plot]) -> None:
-    """Keep what is to be drawn; without a path nobody asked for it."""
+def save(
+    path: Path | None, plots: Iterable[Plot] = (), found: wanted.Found = MappingProxyType({})
+) -> None:
+    """Keep what is to be drawn, and what was wanted; without a path nobody asked for it."""
     if path is not None:
         path.write_text(json.dumps([asdict(plot) for plot in plots], indent=1) + "\n")
+    wanted.keep(path, found)
 
 
 def load(path: Path) -> list[Plot]:

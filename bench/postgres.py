@@ -28,14 +28,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import spent
 from baselines import HERMES, hermes_python
+from contest import WORKERS, Contender, cell, failures, medians, ratio
 from corpus import OLD_DAYS
 from plotting import Plot, common_options, save
-from sessions import Contender, medians
 
 from holdfast.stores.postgres import schema
 from tests.postgres import Server
 
-_WORKERS = Path(__file__).parent / "workers"
 _HOLDFAST = (sys.executable, "-m", "holdfast")
 _DURABLE = ("shared_buffers=256MB",)
 _TEXT = """\
@@ -100,18 +99,21 @@ def _run(home: Path, *words: str) -> float:
     return time.perf_counter() - began
 
 
-def appends(stores: Stores, size: Size) -> Plot:
+def contenders() -> list[Contender]:
+    return [
+        Contender("postgres", Path(sys.executable), "holdfast_sessions.py"),
+        Contender("sqlite", Path(sys.executable), "holdfast_sessions.py"),
+        Contender("hermes", hermes_python(), "hermes_sessions.py"),
+    ]
+
+
+def appends(stores: Stores, size: Size, three: list[Contender]) -> Plot:
     plot = Plot(
         name="append-postgres",
         title="Messages appended, each durable by itself",
         x="processes on one store",
         y="messages a second",
     )
-    three = [
-        Contender("postgres", Path(sys.executable), "holdfast_sessions.py"),
-        Contender("sqlite", Path(sys.executable), "holdfast_sessions.py"),
-        Contender("hermes", hermes_python(), "hermes_sessions.py"),
-    ]
     for processes in size.processes:
         costs: dict[str, list[float]] = {each.name: [] for each in three}
 
@@ -120,11 +122,10 @@ def appends(stores: Stores, size: Size) -> Plot:
         ) -> float:
             with stores.home(each.name) as home:
                 before = stores.server_seconds()
-                started = [
-                    each.start("append", home, size.appends // processes, 100 + seed)
+                done = each.together(
+                    ("append", home, size.appends // processes, 100 + seed)
                     for seed in range(processes)
-                ]
-                done = [each.finish(one) for one in started]
+                )
                 cost = stores.server_seconds() - before + sum(one["processor"] for one in done)
                 costs[each.name].append(cost / size.appends * 1e3)
                 return size.appends / max(one["seconds"] for one in done)
@@ -132,26 +133,26 @@ def appends(stores: Stores, size: Size) -> Plot:
         ours, file, hermes = medians(rate, three, size.rounds)
         wanted = "≥ 2 x SQLite, ≥ 4 x Hermes" if processes > 1 else ""
         several = f"{processes} process{'es' if processes > 1 else ''}"
-        print(
-            f"| append, {several} | {ours:,.0f}/s | {file:,.0f}/s | {hermes:,.0f}/s "
-            f"| {ours / file:.1f} x, {ours / hermes:.1f} x | {wanted} |"
+        rates = " | ".join(cell(each, "{:,.0f}/s") for each in (ours, file, hermes))
+        ratios = f"{ratio(ours, file)}, {ratio(ours, hermes)}".strip(", ")
+        print(f"| append, {several} | {rates} | {ratios} | {wanted} |")
+        cost, of_file, of_hermes = (
+            statistics.median(found) if (found := costs[each.name]) else None for each in three
         )
-        cost, of_file, of_hermes = (statistics.median(costs[each.name]) for each in three)
-        print(
-            f"| its processor time, {several} | {cost:.2f} ms | {of_file:.2f} ms "
-            f"| {of_hermes:.2f} ms | {cost / of_file:.1f} x, {cost / of_hermes:.1f} x | |",
-            flush=True,
-        )
+        spent_by = " | ".join(cell(each, "{:.2f} ms") for each in (cost, of_file, of_hermes))
+        ratios = f"{ratio(cost, of_file)}, {ratio(cost, of_hermes)}".strip(", ")
+        print(f"| its processor time, {several} | {spent_by} | {ratios} | |", flush=True)
         for name, value in zip(
             ("PostgreSQL", "SQLite", f"Hermes {HERMES}"), (ours, file, hermes), strict=True
         ):
-            plot.add(name, processes, value)
+            if value:
+                plot.add(name, processes, value)
     return plot
 
 
 def removals(stores: Stores, scratch: Path, size: Size) -> None:
     file = scratch / "old.jsonl"
-    words = [str(_WORKERS / "prune_corpus.py"), str(file), str(size.sessions), "20"]
+    words = [str(WORKERS / "prune_corpus.py"), str(file), str(size.sessions), "20"]
     subprocess.run([sys.executable, *words], check=True)
     times: dict[str, list[tuple[float, float, float]]] = {"postgres": [], "sqlite": []}
     for _ in range(size.rounds):
@@ -220,11 +221,13 @@ def main() -> None:
         try:
             stores = Stores(Path(scratch), server)
             print(_TEXT.format(hermes=HERMES, rounds=size.rounds))
-            plots = [appends(stores, size)] if arguments.only in (None, "append") else []
+            three = contenders()
+            plots = [appends(stores, size, three)] if arguments.only in (None, "append") else []
             if arguments.only in (None, "import"):
                 bulk(stores, Path(scratch), size)
             if arguments.only in (None, "prune"):
                 removals(stores, Path(scratch), size)
+            print("\n".join(failures(three)))
             save(arguments.json, plots)
         finally:
             server.stop()

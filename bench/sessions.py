@@ -22,15 +22,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import corpus
 from baselines import HERMES, hermes_python
+from contest import WORKERS, Contender, cell, failures, medians, ratio
 from plotting import Plot, common_options, save
+from wanted import ROWS
 
-_WORKERS = Path(__file__).parent / "workers"
 _TEXT = """\
 ## Sessions
 
@@ -47,50 +47,32 @@ does nothing but insert the text, with no index and no totals, and makes it dura
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured: appends in a round, messages stored before it, how often, by whom."""
+    """How much is measured: appends in a round, messages stored before it, how often, by whom;
+    and messages in the store that is only searched."""
 
     messages: int
     before: int
     rounds: int
     processes: tuple[int, ...]
+    many: int
 
 
-_USUAL = Size(messages=2_000, before=40_000, rounds=5, processes=(1, 2, 4, 8))
-_QUICK = Size(messages=80, before=400, rounds=1, processes=(1, 4))
-
-
-class Contender:
-    """One of the two stores: its interpreter, its worker, a fresh home for every round."""
-
-    def __init__(self, name: str, python: Path, script: str) -> None:
-        self.name = name
-        self._command = [str(python), str(_WORKERS / script)]
-
-    def run(self, *arguments: object) -> dict[str, float]:
-        return self.finish(self.start(*arguments))
-
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
-        words = [*self._command, *map(str, arguments)]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def finish(self, process: subprocess.Popen[str]) -> dict[str, float]:
-        out, _ = process.communicate()
-        if process.returncode:
-            raise SystemExit(f"{self.name} failed: {process.args}")
-        result: dict[str, float] = json.loads(out)
-        return result
+_USUAL = Size(messages=2_000, before=40_000, rounds=5, processes=(1, 2, 4, 8), many=1_000_000)
+_QUICK = Size(messages=80, before=400, rounds=1, processes=(1, 4), many=2_000)
+_RARE_ROUNDS = 5
 
 
 def appended(contender: Contender, scratch: Path, count: int, processes: int) -> float:
     """Messages a second, of all processes together, into a copy of the filled store."""
     home = scratch / f"{contender.name}-append"
     shutil.copytree(scratch / contender.name, home)
-    started = [
-        contender.start("append", home, count // processes, 100 + seed) for seed in range(processes)
-    ]
-    slowest = max(contender.finish(process)["seconds"] for process in started)
-    shutil.rmtree(home)
-    return count / slowest
+    try:
+        done = contender.together(
+            ("append", home, count // processes, 100 + seed) for seed in range(processes)
+        )
+    finally:
+        shutil.rmtree(home)
+    return count / max(each["seconds"] for each in done)
 
 
 def bare(scratch: Path, count: int) -> float:
@@ -108,18 +90,8 @@ def bare(scratch: Path, count: int) -> float:
     return count / seconds
 
 
-def medians(
-    measure: Callable[[Contender], float], both: list[Contender], rounds: int
-) -> list[float]:
-    """The median of each contender, taking turns."""
-    values: dict[str, list[float]] = {each.name: [] for each in both}
-    for number in range(rounds):
-        for each in both if number % 2 else both[::-1]:
-            values[each.name].append(measure(each))
-    return [statistics.median(values[each.name]) for each in both]
-
-
-def compare(scratch: Path, size: Size) -> Plot:
+def compare(scratch: Path, size: Size, found: dict[str, float]) -> Plot:
+    """Append, size, search and list, beside Hermes."""
     plot = Plot(
         name="append-rate",
         title="Messages appended, each durable by itself",
@@ -142,29 +114,59 @@ def compare(scratch: Path, size: Size) -> Plot:
             both,
             size.rounds,
         )
+        key = f"append {processes}"
+        if ours and theirs:
+            found[key] = ours / theirs
         what = f"append, {processes} process{'es' if processes > 1 else ''}"
-        print(f"| {what} | {ours:,.0f}/s | {theirs:,.0f}/s | {ours / theirs:.1f} x | ≥ 5 x |")
+        cells = f"{cell(ours, '{:,.0f}/s')} | {cell(theirs, '{:,.0f}/s')} | {ratio(ours, theirs)}"
+        print(f"| {what} | {cells} | {ROWS[key]} |", flush=True)
         for each, rate in zip(both, (ours, theirs), strict=True):
-            plot.add(each.name, processes, rate)
+            if rate:
+                plot.add(each.name, processes, rate)
         plot.add("one process, nothing but durable inserts", processes, floor)
-    ours, theirs = (each.run("size", scratch / each.name)["bytes"] for each in both)
-    sizes = f"{ours / 1e6:.1f} MB | {theirs / 1e6:.1f} MB | {ours / theirs:.3f} x | ≤ 0.25 x"
+    mine, other = (each.run("size", scratch / each.name)["bytes"] for each in both)
+    sizes = f"{mine / 1e6:.1f} MB | {other / 1e6:.1f} MB | {mine / other:.3f} x | ≤ 0.25 x"
     print(f"| database, {size.before:,} messages | {sizes} |")
-    for what, name in (("search", "search, 5 queries"), ("listing", "list, 10 pages of 20")):
+    for what, name, limit in (
+        ("search", "search, 5 queries", str(ROWS["search"])),
+        ("listing", "list, 10 pages of 20", "≤ 1 x"),
+    ):
         ours, theirs = medians(
             lambda each, w=what: each.run(w, scratch / each.name)["seconds"] * 1000,  # type: ignore[misc]
             both,
             size.rounds,
         )
-        print(f"| {name} | {ours:.1f} ms | {theirs:.1f} ms | {ours / theirs:.2f} x | ≤ 1 x |")
+        if what == "search" and ours and theirs:
+            found["search"] = ours / theirs
+        cells = f"{cell(ours, '{:.1f} ms')} | {cell(theirs, '{:.1f} ms')}"
+        print(f"| {name} | {cells} | {ratio(ours, theirs, 2)} | {limit} |")
+    print("\n".join(failures(both)))
     print(_FLOOR.format(floor=floor))
     return plot
+
+
+def rare(scratch: Path, messages: int) -> float:
+    """The milliseconds of a search for a part of a word that few messages have."""
+    home = scratch / "rare"
+    worker = Contender("Holdfast", Path(sys.executable), "holdfast_sessions.py")
+    run = [sys.executable, str(WORKERS / "large_store.py"), str(home), str(messages // 20)]
+    subprocess.run(run, check=True)
+    done = [worker.run("rare", home, number) for number in range(_RARE_ROUNDS)]
+    if any(each["found"] != 1 for each in done):
+        raise SystemExit(f"The search did not find the one message: {done}")
+    milliseconds = 1e3 * statistics.median(each["seconds"] for each in done)
+    shutil.rmtree(home)
+    print(f"| only for Holdfast, {messages:,} short messages | measured | wanted |")
+    print("|---|---:|---:|")
+    print(f"| search for a rare part of a word | {milliseconds:.1f} ms | {ROWS['rare part']} |")
+    print()
+    return milliseconds
 
 
 def large(scratch: Path) -> None:
     """What only Holdfast is asked for: a million messages in bounded memory, a quick open."""
     file = scratch / "million.jsonl"
-    worker = [sys.executable, str(_WORKERS / "holdfast_sessions.py")]
+    worker = [sys.executable, str(WORKERS / "holdfast_sessions.py")]
     subprocess.run([*worker, "write", str(file), "1000000"], check=True, stdout=subprocess.DEVNULL)
     home = scratch / "large"
     command = [sys.executable, "-m", "holdfast", "--home", str(home), "sessions", "import"]
@@ -192,9 +194,12 @@ def main() -> None:
     common_options(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
-        save(arguments.json, [compare(Path(scratch), _QUICK if arguments.quick else _USUAL)])
+        size, found = _QUICK if arguments.quick else _USUAL, dict[str, float]()
+        plot = compare(Path(scratch), size, found)
+        found["rare part"] = rare(Path(scratch), size.many)
         if arguments.large:
             large(Path(scratch))
+    save(arguments.json, [plot], found)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from plotting import common_options
+from plotting import common_options, save
+from wanted import ROWS
 
 import holdfast
 
@@ -95,12 +96,12 @@ def workers(home: Path, project: Path) -> list[Contender]:
         Contender(
             "`holdfast checkpoints take --path P`",
             [*take, "--path", str(project / "known")],
-            limit=5,
+            limit=ROWS["take path"].figure,
         ),
         Contender(
             f"`holdfast sessions list`, {_SESSIONS} sessions",
             [command, "--home", str(home), "sessions", "list"],
-            limit=8,
+            limit=ROWS["list start"].figure,
         ),
     ]
 
@@ -166,6 +167,13 @@ def main() -> None:
         working = workers(home, project)
         measure(working, runs, changing=project / "known")
     print(_TEXT.format(runs=runs, table=table(entries), work=table(working, "least")))
+    bare, take, listing = working
+    found = {
+        "take path": take.least / bare.least,
+        "list start": listing.least / bare.least,
+        "list": listing.median,
+    }
+    save(arguments.json, (), found)
 
 
 if __name__ == "__main__":

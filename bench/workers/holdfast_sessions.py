@@ -51,6 +51,18 @@ def search(home: str) -> dict[str, float]:
         return {"seconds": time.perf_counter() - began, "found": found}
 
 
+def rare(home: str, number: str) -> dict[str, float]:
+    """A search for a part of a word that one message has: the one that was just stored."""
+    with opened(home) as sessions:
+        session = sessions.create(source="cli")
+        sessions.append(session.id, Message(role="user", content=f"the spiel{number}zeugmacher"))
+        sessions.search("warm", substring=True)
+        began, before = time.perf_counter(), time.process_time()
+        found = len(sessions.search(f"piel{number}zeug", substring=True))
+        seconds, processor = time.perf_counter() - began, time.process_time() - before
+        return {"seconds": seconds, "processor": processor, "found": found}
+
+
 def listing(home: str) -> dict[str, float]:
     with opened(home) as sessions:
         sessions.find(limit=1)

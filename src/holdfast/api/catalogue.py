@@ -12,14 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.api.machine import (
-    AgentHome,
-    FoundSession,
-    MachinePage,
-    MachineSearch,
-    UnreadHome,
-)
-from holdfast.api.machine import Looked as LookedAt
+from holdfast.api.agent_home import AgentHome, Looked, UnreadHome
+from holdfast.api.machine import FoundSession, MachinePage, MachineSearch
 from holdfast.api.reading import Part, SessionFacts, Window, session_facts, window
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError
@@ -32,7 +26,8 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
-    from holdfast.ports import Progress, SessionStore
+    from holdfast.ports.runs import Progress
+    from holdfast.ports.sessions import SessionStore
 
 #: Sessions that are read at once to count their messages, and the bytes of all that one look reads.
 _AT_ONCE = 1_000
@@ -219,7 +214,7 @@ class Catalogue:
         return MachinePage(
             found=[self._found(each, pages) for each in entries],
             total=total,
-            looked=LookedAt(
+            looked=Looked(
                 seen=[(each.home, pages[each.home.path]) for each in among],
                 unread=() if home is not None else self.listing.unread,
             ),

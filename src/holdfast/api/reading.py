@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.model.plan import Action
     from holdfast.model.usage import Cost
-    from holdfast.ports import SessionStore
+    from holdfast.ports.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ from holdfast.web.jobs import FarRun
 from holdfast.web.renewal import Renewal
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, Machine, MachinePage
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine, MachinePage
     from holdfast.model.session import SessionFilter
     from holdfast.web.apart import Link
     from holdfast.web.desk import Desk

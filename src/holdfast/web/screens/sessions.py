@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.catalogue import Catalogue
-    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachineSearch
+    from holdfast.api.machine import FoundSession, Machine, MachineSearch
     from holdfast.model.session import Hit
 
 PAGE = 50
