@@ -138,12 +138,12 @@ def _listen(
     """What the child says, until it has answered; None if it ended without an answer."""
     told = False
     while True:
-        if not told and wants_end is not _never:
-            while not select.select([here], [], [], _LISTENS)[0]:
-                if wants_end():
-                    here.shutdown(socket.SHUT_WR)
-                    told = True
-                    break
+        while not told and wants_end is not _never:
+            if wants_end():
+                here.shutdown(socket.SHUT_WR)
+                told = True
+            elif select.select([here], [], [], _LISTENS)[0]:
+                break
         frame = _frame(here)
         if frame is None or frame[0] != _STEP:
             return frame

@@ -44,6 +44,7 @@ _COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 #: So long a search waits for the index to be up to date, in seconds.
 _PATIENCE = 1.5
 _SHORT = 0.01
+_LOOKING = ("looking for what is new", 0, None)
 
 
 class Lists:
@@ -178,7 +179,7 @@ class Index:
         self._desk = desk
         self._renewal = Renewal(desk, self._make)
         self._began = time.monotonic()
-        self.step: tuple[str, int, int | None] = ("looking", 0, None)
+        self.step: tuple[str, int, int | None] = _LOOKING
 
     async def ready(self) -> bool:
         """Whether the indexes are those of a look just now; False when that takes its time, and
@@ -194,8 +195,12 @@ class Index:
             return False
         return True
 
+    def is_ready(self) -> bool:
+        return self._renewal.is_usable()
+
     def _make(self, shown: Callable[[], None]) -> None:
         self._began = time.monotonic()
+        self.step = _LOOKING
 
         def make(link: Link) -> None:
             with self._desk.machine("web") as machine:

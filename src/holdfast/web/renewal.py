@@ -39,7 +39,7 @@ class Renewal:
         """None if what was seen can be shown. Otherwise whoever shows it waits for this. Begins to
         look when it is time to."""
         with self._lock:
-            usable = self._is_usable()
+            usable = self.is_usable()
             if usable and not self._is_due():
                 return None
             running = self._running
@@ -55,8 +55,8 @@ class Renewal:
         with self._lock:
             self._seen = None
 
-    def _is_usable(self) -> bool:
-        """A clock that was set back proves nothing."""
+    def is_usable(self) -> bool:
+        """Whether what was seen may be shown. A clock that was set back proves nothing."""
         if self._seen is None or self._seen[1] != self._desk.changes:
             return False
         return 0 <= self._desk.clock() - self._seen[0] < _KEPT

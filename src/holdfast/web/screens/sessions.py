@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from starlette.responses import Response
+
 from holdfast.api.catalogue import search_indexes
 from holdfast.errors import QueryError
 from holdfast.model.session import Search, SessionFilter, SessionOrder
@@ -17,7 +19,6 @@ from holdfast.web.site import Form, Screen, Site, get
 if TYPE_CHECKING:
     from markupsafe import Markup
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.catalogue import Catalogue
@@ -157,6 +158,14 @@ async def results(site: Site, request: Request) -> Response:
     return site.fragment("sessions/_results.html", **await _results(site, asked))
 
 
+async def indexing(site: Site, request: Request) -> Response:
+    """How far the index is, for a page that waits for it."""
+    if site.index.is_ready():
+        return Response(status_code=204)  # the search finds everything now
+    label, done, total = site.index.step
+    return site.fragment("sessions/_indexing.html", label=label, done=done, total=total)
+
+
 async def _results(site: Site, asked: Asked) -> dict[str, Any]:
     return await (_found(site, asked) if asked.text else _listed(site, asked))
 
@@ -274,5 +283,9 @@ SCREEN = Screen(
     path="/sessions",
     icon="sessions",
     order=10,
-    routes=(get("/sessions", show), get("/sessions/results", results)),
+    routes=(
+        get("/sessions", show),
+        get("/sessions/results", results),
+        get("/sessions/indexing", indexing),
+    ),
 )
