@@ -1,7 +1,7 @@
 """A list of very many sessions in a file, to be shown page by page.
 
 A page that lists the sessions of a whole machine would have to hold all of them to sort them. Here
-they are in a file of the one who asks, made anew by each look: a page reads the rows that it shows.
+they are in a file of the one who asks, a new one by each look: a page reads the rows that it shows.
 Nothing else uses the file, so it needs no journal and no flush.
 """
 
