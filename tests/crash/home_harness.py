@@ -204,9 +204,12 @@ def nothing_is_vaulted(sample: Sample, home: Home, original: Look) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
+    """`then` is what the next run does, which settles first."""
+
     killed: Action
     verify: Callable[[Sample, Home, Look], None] = everything_returns
     before: tuple[Action, ...] = ()
+    then: Action = settle_only
 
 
 #: For everything that can leave a home.
@@ -262,6 +265,13 @@ VAULT = {
     ),
     "vault-prune": Scenario(
         killed=prune, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
+    ),
+    # The watcher looks after a vault between two runs of maintenance.
+    "vault-prune-watched": Scenario(
+        killed=prune,
+        verify=nothing_is_vaulted,
+        before=(vault_on, refresh_vault),
+        then=refresh_vault,
     ),
     "vault-archive": Scenario(
         killed=archive, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
@@ -340,7 +350,7 @@ class Bench:
         if self.sample.whole is not None:
             self.sample.whole(self.root)
         with self.sample.open(self.root) as home:
-            settle_only(self.sample, home)
+            self._scenario.then(self.sample, home)
             view = home.log.read()
             assert not view.problems
             assert all(each.finished_at is not None for each in view.operations)
@@ -372,7 +382,7 @@ def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) 
         for settle_at in range(1 + kill_at % 7, 7 * twice, 7):
             bench.fresh()
             run_killed(bench.run(scenario.killed), bench.root, kill_at)
-            through = run_killed(bench.run(settle_only), bench.root, settle_at)
+            through = run_killed(bench.run(scenario.then), bench.root, settle_at)
             tally.kills += 1 + (not through)
             bench.verify()
             tally.states += 1

@@ -17,7 +17,7 @@ from tests.crash.home_harness import EDITS, SCENARIOS, VAULT, cases
 #: files and of one that has rows, and spreads some over each of the others.
 FEW, SOME, MANY = "2", "40", "1000"
 _EVERY_CALL = {"claude-code", "opencode"}
-_VAULT_QUICK = ("vault-alone", "vault-restore", "vault-prune")
+_VAULT_QUICK = ("vault-alone", "vault-restore", "vault-prune-watched")
 
 
 def _spread(name: str) -> bool:
