@@ -71,5 +71,5 @@ class LateFlush:
             # Nobody waits for this one. The next call that flushes meets the same error.
             import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
 
-            logging.getLogger("holdfast").error("%s", error.message)
+            logging.getLogger("holdfast").log(logging.ERROR, "%s", error.message)
         self.cover(asked)
