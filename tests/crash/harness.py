@@ -23,7 +23,7 @@ import psycopg
 
 from holdfast.homes.registry import open_home
 from holdfast.policy.rules import DAY
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.spine.settle import settle
 
 NOW = 1_800_000_000.0

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StorageError
-from holdfast.model.session import TAKEN_BACK, Message, Session
+from holdfast.api.sessions import open_sessions
+from holdfast.errors import BudgetExceededError, StorageError
+from holdfast.model.session import TAKEN_BACK, Message, Session, Tokens
+from holdfast.policy.budgets import Budgets
 from holdfast.stores import processes
 from holdfast.stores.sqlite import log_flush, space
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
@@ -86,6 +88,37 @@ def test_what_was_acknowledged_survives_the_power(disk: Disk, tmp_path: Path) ->
         work()
         left = disk.lose_power(tmp_path / str(number))
         assert left.execute(query).fetchone() == (wanted,)
+        left.close()
+    tally.verified()
+
+
+def test_a_reply_takes_its_call_with_it_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That a call began waits for the next flush: the power ends the call as well. Its end waits
+    for nothing, and neither does the end of a session."""
+    with open_sessions(tmp_path / "home") as sessions:
+        store = sessions._store
+        assert isinstance(store, SqliteSessionStore)
+        guard = sessions.guard(sessions.create(source="cli"), budgets=Budgets(tokens=8))
+        disk = Disk(store)
+        monkeypatch.setattr(log_flush, "_flush", disk.flush)
+        for number in range(2):
+            with guard.call() as call:
+                assert disk.flushed != disk.log.read_bytes()
+                call.append(Message("assistant", "zebra", tokens=3))
+            left = disk.lose_power(tmp_path / str(number))
+            found = """
+                SELECT iterations, message_count, tokens_out, (SELECT count(*) FROM reservations)
+                FROM sessions JOIN guarded ON session = number
+            """
+            assert left.execute(found).fetchone() == (number + 1, number + 1, 3 * number + 3, 0)
+            left.close()
+        with pytest.raises(BudgetExceededError), guard.call(tokens=Tokens(input=3)):
+            pytest.fail("6 and 3 are more than 8")
+        left = disk.lose_power(tmp_path / "ended")
+        ended = "SELECT end_reason FROM sessions"
+        assert left.execute(ended).fetchone() == ("budget: tokens",)
         left.close()
     tally.verified()
 

@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Captured, Capturing, TakeOutcome
+from holdfast.stores.checkpoints import take, walk
 from holdfast.stores.checkpoints.private_index import lay_to_rest
 from holdfast.stores.checkpoints.repository import forget_worktree, opened
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.trees import Trees
-from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture
+from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture, settle
 
 #: What may become of the private index and the memory of the last look between two checkpoints.
 HARM = (
@@ -93,12 +94,16 @@ def check(store: ShadowGitStore, project: Path, now: float) -> None:
     assert {one.path for one in again.not_captured} == there.left
 
 
-def run(place: Path, given_steps: list[tuple[list[Edit], list[bytes], str]]) -> None:
+def run(
+    place: Path, given_steps: list[tuple[list[Edit], list[bytes], str]], *, settled: bool = False
+) -> None:
     store, project = fresh(place)
     now = 1_000.0
     for number, (some, known, damage) in enumerate(given_steps):
         for edit in some:
             edit.apply(os.fsencode(project))
+        if settled:
+            settle(project)
         now = 1_000.0 + 10 * number
         harm(store, damage)
         if known:
@@ -117,6 +122,23 @@ def test_a_checkpoint_is_what_a_walk_of_the_file_system_finds(
     run(tmp_path_factory.getbasetemp() / "trees", given_steps)
 
 
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times of a directory count as soon as the clock has moved."""
+    monkeypatch.setattr(walk, "YOUNG", 0)
+    monkeypatch.setattr(take, "_UNSTAMPED", -1)
+
+
+@pytest.mark.usefixtures("trusting")
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_so_it_is_where_the_times_of_directories_count(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_steps: list[tuple[list[Edit], list[bytes], str]],
+) -> None:
+    run(tmp_path_factory.getbasetemp() / "trees", given_steps, settled=True)
+
+
 @pytest.mark.deep
 @settings(max_examples=1_500)
 @given(steps)
@@ -125,3 +147,14 @@ def test_so_it_is_for_many_more(
     given_steps: list[tuple[list[Edit], list[bytes], str]],
 ) -> None:
     run(tmp_path_factory.getbasetemp() / "trees", given_steps)
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("trusting")
+@settings(max_examples=1_500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_and_so_it_is_for_the_times_of_many_more(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_steps: list[tuple[list[Edit], list[bytes], str]],
+) -> None:
+    run(tmp_path_factory.getbasetemp() / "trees", given_steps, settled=True)

@@ -20,12 +20,11 @@ from holdfast.model.arguments import (
     text,
 )
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
-from holdfast.policy.project_root import project_root
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
     from holdfast.model.session import SessionRef
-    from holdfast.ports import Clock
+    from holdfast.ports.runs import Clock
     from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
@@ -80,7 +79,9 @@ class Capture:
         name = str(turn) if type(turn) is int else turn  # agents count their turns
         texts = {"A reason": reason, "A session": session_id(session), "A turn": name or ""}
         reason, belongs_to, turn_name = (text(value, what).strip() for what, value in texts.items())
-        writer = self.writer(hash_all=hash_all, create=False)
+        within = self.inside(workdir, () if paths is None else paths) or None
+        whole = workdir if within is None else None
+        writer = self.writer(hash_all=hash_all, create=False, looking_at=whole)
         if not writer.layout.store.parent.exists():  # what is refused makes no home
             if (refusal := writer.refusal(workdir)) is not None:
                 return refusal
@@ -91,7 +92,7 @@ class Capture:
             now=self._place.clock(),
             session=belongs_to or None,
             turn=turn_name or None,
-            paths=self.inside(workdir, () if paths is None else paths) or None,
+            paths=within,
         )
 
     def foresee(
@@ -141,6 +142,7 @@ class Capture:
         """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
         directory above the path that looks like a project, for example because of `.git`; else the
         directory itself."""
+        from holdfast.policy.project_root import project_root  # noqa: PLC0415 - no take needs it
         from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
 
         if not is_path(path):
@@ -161,12 +163,15 @@ class Capture:
             hash_all=hash_all or configured.hash_all,
         )
 
-    def writer(self, *, hash_all: bool = False, create: bool = True) -> CheckpointWriter:
+    def writer(
+        self, *, hash_all: bool = False, create: bool = True, looking_at: Path | None = None
+    ) -> CheckpointWriter:
         """The part of the store that takes checkpoints, which loads less than the whole. Without
-        `create` no home is made for it."""
+        `create` no home is made for it. `looking_at` is a directory of which it takes one next."""
         how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
         state = self._place.create_state() if create else self._place.state.resolve()
-        return checkpoint_writer(state, how, home=self._place.root.resolve())
+        home = self._place.root.resolve()
+        return checkpoint_writer(state, how, home=home, looking_at=looking_at)
 
     def own_store(self, *, hash_all: bool = False, create: bool = True) -> ShadowGitStore:
         """The store that Holdfast takes checkpoints into. In the home of another agent it lies in

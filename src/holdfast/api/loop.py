@@ -437,7 +437,7 @@ class Loop:
     ) -> Taking:
         """One take at a time in each project: what its writer remembers is for one."""
         if place not in self._writers:
-            writer = Capture(self._place, configured=configured).writer()
+            writer = Capture(self._place, configured=configured).writer(looking_at=place)
             self._writers[place] = threading.Lock(), writer
             if self._resident:
                 self._remember(place, writer)

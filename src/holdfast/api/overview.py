@@ -18,7 +18,8 @@ from holdfast.stores.disk import disk_room
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachineStatus, UnreadHome
+    from holdfast.api.agent_home import AgentHome, UnreadHome
+    from holdfast.api.machine import FoundSession, Machine, MachineStatus
     from holdfast.api.values import HomeStatus
 
 _MOST_ALIVE = 20

@@ -23,7 +23,8 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.api.machine import AgentHome, FoundSession, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import FoundSession, Machine
 
 #: Where the sessions of runs come from: they have no messages, and use nothing.
 SOURCE = "run"

@@ -7,7 +7,7 @@ from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.services.upkeep import has_vault
 from holdfast.value import replace
 

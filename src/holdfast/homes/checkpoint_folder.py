@@ -23,7 +23,8 @@ from holdfast.model.item import (
     Problem,
 )
 from holdfast.model.operation import LogView, TrashEntry
-from holdfast.ports import CheckpointStore, Space
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs

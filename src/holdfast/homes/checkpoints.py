@@ -15,7 +15,7 @@ from holdfast.stores import lock
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
+    from holdfast.ports.checkpoints import Bounding
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
@@ -26,18 +26,29 @@ _USUAL = Capturing()
 
 
 def checkpoint_writer(
-    root: Path, how: Capturing = _USUAL, *, home: Path | None = None
+    root: Path,
+    how: Capturing = _USUAL,
+    *,
+    home: Path | None = None,
+    looking_at: Path | None = None,
 ) -> CheckpointWriter:
     """What takes checkpoints in a home. The first checkpoint makes the store.
 
     `root` is the folder of a home that is ours; `home` is the home itself where that is another
-    agent's. With a bound, whatever a take leaves above it goes soon after.
+    agent's. With a bound, whatever a take leaves above it goes soon after. `looking_at` is the
+    directory of which the whole is captured next.
     """
-    from holdfast.stores.checkpoints.writer import CheckpointWriter
-
     if _has_older_layout(root / FOLDER):
         return checkpoint_store(root, how, home=home)
-    return CheckpointWriter(root / FOLDER, how, bounding=_bounding(root, how, home))
+    early = None
+    if looking_at is not None:
+        from holdfast.stores.checkpoints.early_look import begin_look
+
+        early = begin_look(root / FOLDER, looking_at)
+    # git is at work while this loads.
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
+
+    return CheckpointWriter(root / FOLDER, how, bounding=_bounding(root, how, home), early=early)
 
 
 def checkpoint_store(

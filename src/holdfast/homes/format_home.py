@@ -56,7 +56,9 @@ from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import measure
 from holdfast.parts.units import PINNED, UnitMover, by_container
-from holdfast.ports import Archive, Clock, Format, Progress
+from holdfast.ports.archive import Archive
+from holdfast.ports.formats import Format
+from holdfast.ports.runs import Clock, Progress
 from holdfast.stores.files import Inode
 from holdfast.value import replace
 

@@ -38,7 +38,8 @@ from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
 from holdfast.parts.units import Movers, by_container
-from holdfast.ports import Format, Progress
+from holdfast.ports.formats import Format
+from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec

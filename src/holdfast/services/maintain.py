@@ -22,7 +22,9 @@ from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
-from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
+from holdfast.ports.upkeep import MaintenanceGate, Notifier
 from holdfast.services import figures
 from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (

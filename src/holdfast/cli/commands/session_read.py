@@ -41,8 +41,9 @@ from holdfast.model.text import format_count, one_line, printable
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome, Machine, MachineSearch
+    from holdfast.api.machine import Machine, MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.item import Problem

@@ -15,6 +15,8 @@ UNFIT_NAME = "git cannot store a file with this name"
 
 #: The clock of the kernel for file times moves at least this often, in nanoseconds.
 TICK = 50_000_000
+#: git compares whole seconds, and some file systems store times in steps of two seconds.
+YOUNG = 2_000_000_000
 
 #: Without O_NONBLOCK, opening a pipe that has just taken the place of a file would block for ever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -6,12 +6,14 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError
+from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores.checkpoints.file_content import (
     NO_SIGNATURE,
     TICK,
     UNFIT_NAME,
+    YOUNG,
     Content,
     Directory,
     Left,
@@ -20,7 +22,7 @@ from holdfast.stores.checkpoints.file_content import (
     signature_at,
 )
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
-from holdfast.stores.checkpoints.look_state import Listing, State
+from holdfast.stores.checkpoints.look_state import Listed, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.walk import (
     ATTRIBUTES,
@@ -43,8 +45,8 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
-#: git compares whole seconds, and some file systems store times in steps of two seconds.
-_YOUNG = 2_000_000_000
+if TYPE_CHECKING:
+    from holdfast.stores.checkpoints.early_look import EarlyLook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +58,7 @@ class Seeing:
     base: bytes
     index: PrivateIndex
     state: State
-    listing: Listing
-    excluded: Mapping[bytes, int]
+    listed: Listed
     standing: str
     limit: int | None
     moment: int
@@ -65,6 +66,9 @@ class Seeing:
     indexing: bool
     #: Read every file, whatever its times say.
     hash_all: bool = False
+    #: The device on which the times of directories are right; None if that is not sure.
+    device: int | None = None
+    early: EarlyLook | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,8 +90,11 @@ class Looked:
 
 def find_all(seeing: Seeing) -> Looked:
     """The paths of a whole look. Names are compared here while git compares times."""
-    process = seeing.index.start_look() if seeing.index.path.exists() else None
+    early = None if seeing.early is None else seeing.early.used()
+    process = early
     with ExitStack() as cleanup:
+        if process is None and seeing.index.path.exists():
+            process = seeing.index.start_look()
         if process is not None:
             cleanup.enter_context(process)
         ignoring = cleanup.enter_context(Ignoring(seeing.index.git))
@@ -107,7 +114,14 @@ def find_all(seeing: Seeing) -> Looked:
             process.kill()  # git would wait for ever to read it
             dirty = seeing.index.known()
         elif process is not None:
-            dirty = seeing.index.finish_look(process)
+            try:
+                dirty = seeing.index.finish_look(process)
+            except GitFailedError:
+                if process is not early:
+                    raise
+                # It had no lock: maintenance may have been at work.
+                again = cleanup.enter_context(seeing.index.start_look())
+                dirty = seeing.index.finish_look(again)
         paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
         paths |= _grown(seeing)
         if seeing.hash_all:
@@ -202,7 +216,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
 
 def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
     changed = signature[-1]
-    if changed > seeing.moment - _YOUNG:
+    if changed > seeing.moment - YOUNG:
         # If it changed in this tick of the clock, no signature is safe: it is read again next time.
         looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
 
@@ -228,9 +242,10 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
         root=seeing.root,
         trees=seeing.trees,
         base=seeing.base,
-        known=seeing.listing,
-        counted=seeing.excluded,
+        listed=seeing.listed,
         ignoring=ignoring,
+        moment=seeing.moment,
+        device=None if seeing.hash_all else seeing.device,
     )
 
 
@@ -278,7 +293,7 @@ def _unignored(
 
 def _surely_kept(seeing: Seeing, path: bytes) -> bool:
     folder = parent(path)
-    seen = seeing.listing.get(folder)
+    seen = seeing.listed.directories.get(folder)
     held = seeing.trees.at(seeing.base, path)
     if seen is None or held is None or held[0] == TREE:
         return False
@@ -307,7 +322,7 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
 
     If a file is unchanged and no longer young, git will notice its next change.
     """
-    oldest = seeing.moment - _YOUNG
+    oldest = seeing.moment - YOUNG
     before = {
         path: signature
         for path, signature in seeing.state.young.items()

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.stores.checkpoints.file_content import Signature, signature_at
@@ -24,8 +24,12 @@ from holdfast.value import dataclass, field
 #: The digests of a directory: of its names, and of the ignore rules that hold in it.
 FolderDigests = tuple[str, str]
 Listing = Mapping[bytes, FolderDigests]
+#: Which directory it was, with its permissions, and when its names last changed. A later change
+#: gives it another one.
+Stamp = str
 
 _FORMAT = 1
+_LISTING_FORMAT = 2
 _STATE, _LISTING = "state.json", "listing"
 _QUICK_COMPRESSION = 1
 _DIGEST_BYTES = 8
@@ -38,14 +42,19 @@ _REMEMBERED = 4
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The directories of the last whole look, the paths that it could not capture, and the number
-    of names that the default excludes leave out, by directory."""
+    of names that the default excludes leave out, by directory.
 
-    directories: Listing
-    left: frozenset[bytes]
-    excluded: Mapping[bytes, int]
+    `stamps` are those of directories whose times are right and whose names had not just changed;
+    `inside` are the listed directories in each directory."""
+
+    directories: Listing = field(default_factory=dict)
+    left: frozenset[bytes] = frozenset()
+    excluded: Mapping[bytes, int] = field(default_factory=dict)
+    stamps: Mapping[bytes, Stamp] = field(default_factory=dict)
+    inside: Mapping[bytes, Sequence[bytes]] = field(default_factory=dict)
 
 
-NOTHING_LISTED = Listed({}, frozenset(), {})
+NOTHING_LISTED = Listed()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +118,20 @@ def read_listing(folder: Path) -> Listed:
     directories alone, the next look would miss those paths."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
         data = json.loads(zlib.decompress(read_file(folder / _LISTING)))
-        if data["format"] == _FORMAT:
-            listed = data["directories"].items()
-            listing = {path_bytes(path): (names, rules) for path, (names, rules) in listed}
-            left = frozenset(path_bytes(path) for path in data["left"])
-            excluded = {path_bytes(path): int(n) for path, n in data["excluded"].items()}
-            return Listed(listing, left, excluded)
+        if data["format"] == _LISTING_FORMAT:
+            paths = list(map(path_bytes, data["directories"]))
+            rows = list(zip(paths, data["directories"].values(), strict=True))
+            inside: dict[bytes, list[bytes]] = {}
+            for path in paths:
+                if path:
+                    inside.setdefault(path.rpartition(b"/")[0], []).append(path)
+            return Listed(
+                directories={path: (names, rules) for path, (names, rules, _) in rows},
+                left=frozenset(path_bytes(path) for path in data["left"]),
+                excluded={path_bytes(path): int(n) for path, n in data["excluded"].items()},
+                stamps={path: stamp for path, (_, _, stamp) in rows if stamp},
+                inside=inside,
+            )
     return NOTHING_LISTED
 
 
@@ -138,14 +155,16 @@ class Listings:
         return known[1]
 
 
-def write_listing(
-    folder: Path, listing: Listing, left: Iterable[bytes], excluded: Mapping[bytes, int]
-) -> None:
+def write_listing(folder: Path, listed: Listed) -> None:
+    stamps = listed.stamps
     data = {
-        "format": _FORMAT,
-        "directories": {path_text(path): seen for path, seen in listing.items()},
-        "left": sorted(path_text(path) for path in left),
-        "excluded": {path_text(path): count for path, count in excluded.items()},
+        "format": _LISTING_FORMAT,
+        "directories": {
+            path_text(path): (*seen, stamps.get(path, ""))
+            for path, seen in listed.directories.items()
+        },
+        "left": sorted(path_text(path) for path in listed.left),
+        "excluded": {path_text(path): count for path, count in listed.excluded.items()},
     }
     text = json.dumps(data).encode("ascii")
     with storage_errors(f"write {folder / _LISTING}"):

@@ -83,7 +83,7 @@ class PrivateIndex:
 
     def start_look(self) -> QuickProcess:
         """Begin to compare the times of every known file; `finish_look` returns the result."""
-        return self.git.reading("diff-files", "--name-only", "-z")
+        return self.git.comparing()
 
     def finish_look(self, process: QuickProcess) -> set[bytes]:
         """The files that may have changed; raises `GitFailedError` for a damaged index."""

@@ -22,14 +22,12 @@ from inotify_simple import flags  # type: ignore[import-untyped]
 
 from holdfast.errors import StorageError
 from holdfast.model.checkpoint import ChangedPaths
+from holdfast.stores.checkpoints.local_disk import is_local, mounts
 from holdfast.stores.checkpoints.repository import Layout, project_of
 from holdfast.stores.checkpoints.watch import ignored_directories
 from holdfast.stores.checkpoints.watch_inotify import Ignored, Inotify
 from holdfast.stores.git.program import Git
 
-#: File systems whose every change the kernel of this machine makes.
-_LOCAL = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "bcachefs", "ramfs"}
-_MOUNTS = Path("/proc/self/mountinfo")
 _MOST_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
 #: Other programs of this user need watches too.
 _SHARE = 8
@@ -120,8 +118,8 @@ class StandingWatch:
         """Raises `StorageError` where it cannot hear of every change."""
         self._workdir = workdir
         self._identity = _identity(workdir)
-        self._mounts = _read(_MOUNTS)
-        if _file_system(self._mounts, workdir) not in _LOCAL:
+        self._mounts = mounts()
+        if not is_local(self._mounts, self._identity[0]):
             raise StorageError(f"Changes of {workdir} may be made by another machine.")
         git = Git(store=layout.store, folder=layout.private(project_of(workdir)), work_tree=workdir)
         most = int(_read(_MOST_WATCHES) or 0) // _SHARE
@@ -134,7 +132,7 @@ class StandingWatch:
         """What may have changed since the last call. If something was `lost`, it is of no use any
         more."""
         try:
-            if _read(_MOUNTS) != self._mounts:
+            if mounts() != self._mounts:
                 return ChangedPaths(lost="a file system was mounted")
             if _identity(self._workdir) != self._identity:
                 return ChangedPaths(lost="the directory was replaced")
@@ -158,14 +156,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
-
-
-def _file_system(mounts: bytes, place: Path) -> str:
-    """The type of the file system that a directory is on; "" if that is unknown."""
-    status = place.stat()
-    device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}".encode()
-    for line in mounts.splitlines():
-        words = line.split()
-        if words[2:3] == [device] and b"-" in words:
-            return words[words.index(b"-") + 1].decode("ascii", "replace")
-    return ""

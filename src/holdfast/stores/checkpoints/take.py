@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import (
@@ -30,6 +31,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
 from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
 from holdfast.stores.checkpoints.ignore_rules import digest_of
+from holdfast.stores.checkpoints.local_disk import is_local, mounts
 from holdfast.stores.checkpoints.look import (
     Looked,
     Seeing,
@@ -50,9 +52,16 @@ from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, replace
 
+if TYPE_CHECKING:
+    from holdfast.stores.checkpoints.early_look import EarlyLook
+
 #: The index is updated if the next look would have to read more than this again.
 _BEHIND_FILES = 32
 _BEHIND_BYTES = 4_000_000
+#: So many more directories, and this part of all, may lack their stamps in the listing: reading
+#: their names takes as long as writing it.
+_UNSTAMPED = 32
+_UNSTAMPED_PART = 64
 _UNCHANGED = "nothing changed since the last checkpoint"
 
 
@@ -88,7 +97,7 @@ class StoredLook:
 
     def taking(self, outcome: TakeOutcome, commit: str | None, reason: str) -> Taking:
         looked = self.looked
-        counts = looked.walked.excluded if looked.whole else self.seeing.excluded
+        counts = looked.walked.excluded if looked.whole else self.seeing.listed.excluded
         return Taking(
             outcome=outcome,
             id=commit,
@@ -109,6 +118,7 @@ class Taker:
         how: Capturing,
         listings: Listings,
         reserve: Reserve | None,
+        early: EarlyLook | None = None,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -117,6 +127,7 @@ class Taker:
         self._folder = layout.private(project)
         self._listings = listings
         self._hash_all = how.hash_all
+        self._early = early
         objects = opened(layout)
         self._objects = Pack(layout.packs, objects.stored, reserve)
         self._trees = Trees(objects, self._objects)
@@ -186,20 +197,22 @@ class Taker:
     def _seeing(self, base: Base | None, state: State, listed: Listed) -> Seeing:
         files = EMPTY if base is None else base.content.files
         excludes = read_file(self._layout.store / EXCLUDES)
+        locked = (self._folder / "lock").stat()
         return Seeing(
             root=os.fsencode(self._workdir),
             trees=self._trees,
             base=files,
             index=self._index,
             state=state,
-            listing=listed.directories,
-            excluded=listed.excluded,
+            listed=listed,
             standing=digest_of(excludes),
             limit=self._limit,
             # The time by the kernel's clock for files: taking the lock wrote to it.
-            moment=(self._folder / "lock").stat().st_mtime_ns,
+            moment=locked.st_mtime_ns,
             indexing=base is None,
             hash_all=self._hash_all,
+            device=_device(self._workdir, locked),
+            early=self._early,
         )
 
     def _in_step(self, state: State, base: Base) -> State:
@@ -297,12 +310,14 @@ class Taker:
             left=carried_left(seeing.state, looked),
             young=carried_young(seeing, looked),
         )
-        if looked.whole and (
-            looked.walked.listing != seeing.listing or state.left.keys() != seeing.state.left.keys()
-        ):
-            states.write_listing(
-                self._folder, looked.walked.listing, state.left, looked.walked.excluded
+        if looked.whole and _is_to_be_listed(looked, seeing, state):
+            listed = Listed(
+                directories=looked.walked.listing,
+                left=frozenset(state.left),
+                excluded=looked.walked.excluded,
+                stamps=looked.walked.stamps,
             )
+            states.write_listing(self._folder, listed)
         if seen.base is None:
             self._index.write(_entries(looked))
             state = replace(state, ahead=frozenset())
@@ -330,6 +345,25 @@ def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:
     """The entries of an index for everything that a first look captured."""
     nodes = looked.patch.items()
     return {path: (looked.statuses[path], node[1]) for path, node in nodes if node is not None}
+
+
+def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:
+    walked, listed = looked.walked, seeing.listed
+    if walked.listing != listed.directories or state.left.keys() != seeing.state.left.keys():
+        return True
+    other = sum(listed.stamps.get(path) != stamp for path, stamp in walked.stamps.items())
+    return other > _UNSTAMPED + len(walked.listing) // _UNSTAMPED_PART
+
+
+def _device(workdir: Path, locked: os.stat_result) -> int | None:
+    """The device of a working directory, if its directories have right times. The lock has to be on
+    such a device, too: its time is compared with theirs."""
+    mounted = mounts()
+    try:
+        device = workdir.stat().st_dev
+    except OSError:
+        return None
+    return device if all(is_local(mounted, each) for each in {device, locked.st_dev}) else None
 
 
 def _lower(limit: int | None, before: int | None) -> bool:

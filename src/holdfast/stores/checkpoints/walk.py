@@ -1,7 +1,9 @@
 """Walk a working tree by names: what is new, what is gone, which directories there are.
 
-git compares the times of files (`private_index`). Names are read every time, because not every file
-system keeps the times of directories right. A digest of the names tells which directories changed.
+git compares the times of files (`private_index`). The names in a directory are read unless its
+times say that they are those of the last look. That counts on file systems that keep these times
+right (`local_disk`), and for a directory that had not just changed when it was read. A digest of
+the names tells which directories changed.
 """
 
 from __future__ import annotations
@@ -11,9 +13,21 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import WORKTREE, Excluded
-from holdfast.stores.checkpoints.file_content import READ, UNFIT_NAME, Content, read, special
+from holdfast.stores.checkpoints.file_content import (
+    READ,
+    UNFIT_NAME,
+    YOUNG,
+    Content,
+    read,
+    special,
+)
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
-from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
+from holdfast.stores.checkpoints.look_state import (
+    NOTHING_LISTED,
+    FolderDigests,
+    Listed,
+    Stamp,
+)
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import EMPTY, LINK, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, field
@@ -43,6 +57,7 @@ class Walked:
     gone: set[bytes] = field(default_factory=set)
     left: dict[bytes, str] = field(default_factory=dict)
     excluded: dict[bytes, int] = field(default_factory=dict)
+    stamps: dict[bytes, Stamp] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,6 @@ class _Names:
     files: list[bytes]
     folders: list[bytes]
     specials: list[bytes]
-    permissions: int
     #: There is a `.git` in it that is not a folder.
     nested: bool
 
@@ -75,9 +89,11 @@ class Walk:
     root: bytes
     trees: Trees
     base: bytes
-    known: Listing
-    counted: Mapping[bytes, int]
+    listed: Listed
     ignoring: Ignoring
+    #: When the look began, and the device whose directories have right times.
+    moment: int = 0
+    device: int | None = None
     walked: Walked = field(default_factory=Walked)
 
     def below(self, start: bytes, rules: str) -> Walked:
@@ -86,6 +102,17 @@ class Walk:
         while stack:
             folder, rules = stack.pop()
             try:
+                # Before the names: a change in between would give it another one.
+                status = os.lstat(place(self.root, folder))
+                stamp = self._stamp(status)
+                if stamp and stamp == self.listed.stamps.get(folder):
+                    here = self._rules_as_before(folder, rules)
+                    if here is not None:
+                        self._note_known(folder, status)
+                        self.walked.stamps[folder] = stamp
+                        inside = self.listed.inside.get(folder, ())
+                        stack.extend((path, here) for path in inside)
+                        continue
                 names = _list(place(self.root, folder))
             except OSError as error:
                 self._unlisted(folder, error)
@@ -96,26 +123,52 @@ class Walk:
             if RULES in names.specials:
                 self._leave(folder, UNREADABLE_RULES)
                 continue
-            here = self._rules(folder, names, rules)
-            self.walked.directories[folder] = names.permissions
+            ruled = RULES in names.files
+            content = _rules_at(place(self.root, join(folder, RULES))) if ruled else None
+            here = rules if content is None else _deeper(rules, content)
+            # What a `.git` file names may change, and so may the rules that could not be read.
+            if stamp and not names.nested and ruled == (content is not None):
+                self.walked.stamps[folder] = stamp
             seen = (names.digest(), here)
-            self.walked.listing[folder] = seen
-            before = self.known.get(folder)
+            before = self.listed.directories.get(folder)
             if before == seen:
-                if count := self.counted.get(folder):
-                    self.walked.excluded[folder] = count
-                deeper = [name for name in names.folders if join(folder, name) in self.known]
+                self._note_known(folder, status)
+                known = self.listed.directories
+                deeper = [name for name in names.folders if join(folder, name) in known]
             else:
+                self.walked.directories[folder] = stat.S_IMODE(status.st_mode)
+                self.walked.listing[folder] = seen
                 deeper = self._changed(folder, names, before is not None and before[1] == here)
             stack.extend((join(folder, name), here) for name in deeper)
         return self.walked
 
-    def _rules(self, folder: bytes, names: _Names, above: str) -> str:
-        """A digest of the content of all rules that hold here: the times of files may be wrong."""
-        if RULES not in names.files:
-            return above
+    def _stamp(self, status: os.stat_result) -> Stamp:
+        """ "" for a directory whose times do not tell, or that changed so late that its next change
+        may give it the same times."""
+        if status.st_dev != self.device or status.st_ctime_ns >= self.moment - YOUNG:
+            return ""
+        return (
+            f"{status.st_dev}.{status.st_ino}.{status.st_mode}"
+            f".{status.st_mtime_ns}.{status.st_ctime_ns}"
+        )
+
+    def _rules_as_before(self, folder: bytes, above: str) -> str | None:
+        """The digest of the rules that hold in a directory with the names that it had; None unless
+        it is as before. The content of rules is read every time: the times of files may be wrong.
+        """
+        before = self.listed.directories[folder][1]
+        if before == above:
+            return above  # there are none of its own
         content = _rules_at(place(self.root, join(folder, RULES)))
-        return above if content is None else digest_of(above.encode() + content)
+        here = None if content is None else _deeper(above, content)
+        return here if here == before else None
+
+    def _note_known(self, folder: bytes, status: os.stat_result) -> None:
+        """Note a directory in which names and rules are as before."""
+        self.walked.directories[folder] = stat.S_IMODE(status.st_mode)
+        self.walked.listing[folder] = self.listed.directories[folder]
+        if count := self.listed.excluded.get(folder):
+            self.walked.excluded[folder] = count
 
     def _changed(self, folder: bytes, names: _Names, same_rules: bool) -> list[bytes]:
         """Judge the names in a directory; returns the directories in it to walk."""
@@ -144,7 +197,7 @@ class Walk:
         captured = {name for name, (mode, _) in held.items() if mode != TREE}
         return [
             *(name for name in names.files if name not in captured),
-            *(name for name in names.folders if join(folder, name) not in self.known),
+            *(name for name in names.folders if join(folder, name) not in self.listed.directories),
             *names.specials,
         ]
 
@@ -189,7 +242,6 @@ def is_special(path: bytes) -> bool:
 
 
 def _list(folder: bytes) -> _Names:
-    permissions = stat.S_IMODE(os.lstat(folder).st_mode)
     with os.scandir(folder) as listed:
         everything = list(listed)
     entries = [entry for entry in everything if entry.name != GIT]
@@ -208,7 +260,7 @@ def _list(folder: bytes) -> _Names:
                 files.append(entry.name)
             elif not entry.is_file(follow_symlinks=False):
                 specials.append(entry.name)
-    return _Names(files, folders, specials, permissions, nested)
+    return _Names(files, folders, specials, nested)
 
 
 def join(folder: bytes, name: bytes) -> bytes:
@@ -236,8 +288,13 @@ def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
         so_far = join(so_far, name) if name else so_far
         content = _rules_at(place(root, join(so_far, RULES)))
         if content is not None:
-            rules = digest_of(rules.encode() + content)
+            rules = _deeper(rules, content)
     return rules
+
+
+def _deeper(above: str, content: bytes) -> str:
+    """The digest of rules below others."""
+    return digest_of(above.encode() + content)
 
 
 def _rules_at(path: bytes) -> bytes | None:
@@ -250,7 +307,7 @@ def excluded(git: Git, root: bytes, trees: Trees) -> Iterator[Excluded]:
     """The paths that the default excludes leave out. An excluded folder is named without its
     content. Paths that the project's own rules leave out are not named."""
     with Ignoring(git) as ignoring:
-        walk = Walk(root=root, trees=trees, base=EMPTY, known={}, counted={}, ignoring=ignoring)
+        walk = Walk(root=root, trees=trees, base=EMPTY, listed=NOTHING_LISTED, ignoring=ignoring)
         walk.below(b"", "")
         for path, rule in ignoring.standing.items():
             here = place(root, path)

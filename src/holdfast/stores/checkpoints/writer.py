@@ -7,7 +7,7 @@ imports only what a take needs; listing, comparing and restoring are in `store`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,8 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
+    from holdfast.ports.checkpoints import Bounding
+    from holdfast.stores.checkpoints.early_look import EarlyLook
 
 USUAL = Capturing()
 #: How old the `last_touch` of a record may be before a take writes it again.
@@ -55,16 +56,22 @@ class CheckpointWriter:
     """Takes checkpoints into `folder`. Safe for many processes; every call is durable on return.
 
     `how` says what is captured and which bounds hold. `bounding` brings the store back within its
-    bounds after a take that exceeded them.
+    bounds after a take that exceeded them. `early` is a look that the first take may use.
     """
 
     def __init__(
-        self, folder: Path, how: Capturing = USUAL, *, bounding: Bounding | None = None
+        self,
+        folder: Path,
+        how: Capturing = USUAL,
+        *,
+        bounding: Bounding | None = None,
+        early: EarlyLook | None = None,
     ) -> None:
         self.layout = Layout(folder=folder)
         self.how = how
         self.bounding = bounding
         self._listings = Listings()
+        self._early = early
 
     def take(
         self,
@@ -79,21 +86,25 @@ class CheckpointWriter:
     ) -> Taking:
         """With `paths`, look only at these and what is below them; with `after`, only if that is
         still the last checkpoint of the directory."""
-        if (refusal := self.refusal(workdir)) is not None:
-            return refusal
         place = real(workdir)
-        project = project_of(place)
-        given = None if paths is None else [relative(place, path) for path in paths]
-        self._open(now)
         order = Order(
             workdir=place,
-            project=project,
+            project=project_of(place),
             reason=reason,
             now=now,
             session=session,
             turn=turn,
             after=after,
         )
+        with nullcontext() if self._early is None else closing(self._early):
+            return self._ordered(order, paths)
+
+    def _ordered(self, order: Order, paths: Sequence[str] | None) -> Taking:
+        place = order.workdir
+        if (refusal := self.refusal(place)) is not None:
+            return refusal
+        given = None if paths is None else [relative(place, path) for path in paths]
+        self._open(order.now)
         before = _identity(place)
         try:
             # The store may go while it is read: somebody deletes its folder.
@@ -206,7 +217,7 @@ class CheckpointWriter:
 
     def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
         reserve = None if room is None else room.reserved
-        return Taker(self.layout, project, place, self.how, self._listings, reserve)
+        return Taker(self.layout, project, place, self.how, self._listings, reserve, self._early)
 
     def _seen_place(self, workdir: StrPath) -> tuple[Path, str]:
         """A directory that can be looked at, and its project."""

@@ -137,6 +137,10 @@ class Git:
         except OSError as error:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
 
+    def comparing(self) -> QuickProcess:
+        """A running git that names the files whose times are not those of the index."""
+        return self.reading("diff-files", "--name-only", "-z")
+
     def _ready(
         self, config: Mapping[str, str] | None, *, literal: bool
     ) -> tuple[str, dict[str, str]]:

@@ -72,9 +72,9 @@ class HermesDatabase(Database):
             ) from error
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *, flushed: bool = True) -> Iterator[sqlite3.Connection]:
         self.check_writable()
-        with super().write() as db:
+        with super().write(flushed=flushed) as db:
             self._look(db)
             self.check_writable()
             yield db

@@ -23,7 +23,7 @@ from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.model.plan import PlanItem
 from holdfast.model.stored_session import Found, Returned
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import BundleFolder, CopiedTable, opened, quoted
