@@ -89,7 +89,7 @@ def test_what_is_free_at_once_is_not_what_waits_in_the_trash(used: Machine) -> N
 def test_the_room_on_the_disk_is_there_and_alarms(machine: Machine, free: int, said: str) -> None:
     machine.transcript(days=100, source="cron", kb=8)
     room = DiskRoom(free=free, size=10**12)
-    with Web(machine) as web, mock.patch("holdfast.api.overview.disk_room", return_value=room):
+    with Web(machine) as web, mock.patch("holdfast.api.disks.disk_room", return_value=room):
         seen = web.ok("/overview/figures")
     assert f"Free on the disk {format_bytes(free)} of 1.0 TB" in seen.words
     assert ("The disk is " in seen.words) == ("alarming" in seen.text) == bool(said)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.model.alarm import Alarm
-from holdfast.model.figures import DiskRoom, Growth, HomeFigures
+from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.item import LEFTOVER, SESSION
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import Share
-from holdfast.stores.disk import disk_room
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
+    from holdfast.api.disks import Disk
     from holdfast.api.machine import FoundSession, Machine, MachineStatus
     from holdfast.api.values import HomeStatus
 
@@ -53,14 +52,6 @@ class HomeOverview:
     def later(self) -> int:
         """The part of that which waits in the trash, for `trash_days`."""
         return self.outlook.later if self.outlook else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
-    """A disk with homes on it, which have these labels."""
-
-    room: DiskRoom
-    labels: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +118,7 @@ def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineO
         unread=status.unread,
         alive=_alive(machine, status),
         operations=_operations(machine),
-        disks=_disks(home for home, _ in status.seen),
+        disks=machine.disks(home for home, _ in status.seen),
     )
 
 
@@ -148,23 +139,8 @@ def last_overview(machine: Machine) -> MachineOverview | None:
         unread=growth.unread,
         alive=(),
         operations=_operations(machine),
-        disks=_disks(home for home, _ in noted),
+        disks=machine.disks(home for home, _ in noted),
     )
-
-
-def _disks(homes: Iterable[AgentHome]) -> Sequence[Disk]:
-    """As they are at this moment: asking takes no time."""
-    labels: dict[int, list[str]] = {}
-    rooms: dict[int, DiskRoom] = {}
-    for home in homes:
-        with suppress(OSError):
-            number = home.path.stat().st_dev
-            room = disk_room(home.path)
-            if room is not None:
-                rooms[number] = room
-                labels.setdefault(number, []).append(home.label)
-    disks = [Disk(room=room, labels=labels[number]) for number, room in rooms.items()]
-    return sorted(disks, key=lambda each: each.room.free)
 
 
 def _noted(home: AgentHome, figures: HomeFigures) -> HomeOverview:

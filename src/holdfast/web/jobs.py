@@ -45,6 +45,8 @@ class Job:
         self.title = title
         #: Where a person goes on from its report.
         self.back = back
+        #: Where the same can be done without the trash, when the disk is full.
+        self.for_good = ""
         self.label = "starting"
         self.done = 0
         self.total: int | None = None

@@ -51,7 +51,7 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
     from holdfast.api.home import Home, UndoPlan
-    from holdfast.api.plan import HomeReport
+    from holdfast.api.plan import HomePlan, HomeReport
     from holdfast.api.values import Edited, Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
@@ -544,6 +544,12 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
     suggest(f"holdfast {flag}trash empty")
 
 
+def _planned_empty(
+    invocation: Invocation, /, *, operations: tuple[str, ...], older_than: str | None
+) -> HomePlan:
+    return invocation.one_home().trash.plan_empty(operations, older_than=older_than)
+
+
 @trash.command(
     "empty",
     cls=Command,
@@ -555,14 +561,7 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
 @click.pass_obj
-@all_homes_option(operations="The number of an operation")
-def empty(
-    invocation: Invocation,
-    operations: tuple[str, ...],
-    *,
-    older_than: str | None,
-    how: RemovalFlags,
-) -> int:
+@all_homes_option(plan=_planned_empty, operations="The number of an operation")
+def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Empty the trash: of the given operations, or all of it. This cannot be undone."""
-    planned = invocation.one_home().trash.plan_empty(operations, older_than=older_than)
-    return remove(invocation, planned, how)
+    return remove(invocation, _planned_empty(invocation, **given), how)
