@@ -145,8 +145,8 @@ class Guard:
     def begin(self, estimate: Estimate) -> int:
         """Reserve a call or refuse it. Returns the number of the reservation."""
         now = self._clock()
-        # Other processes see it at once, and it outlives this one. Only a loss of power can undo
-        # it, which ends the call as well. The end of a call is flushed, and this with it.
+        # Other processes see it at once, and it outlives this one. It is on the disk in a moment,
+        # while the request is under way. The power that fails before that ends the call as well.
         with self._book.transaction(flushed=False):
             decided = self._decide(estimate, now)
         if decided.alerts or decided.ended:

@@ -260,8 +260,8 @@ class GuardBook(Protocol):
     """What guards read and write. A decision and what it changes are one `transaction`."""
 
     def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
-        """What is not `flushed` outlives every process at once, and a loss of power from the next
-        transaction on that is."""
+        """What is not `flushed` when this is over outlives every process, and a loss of power some
+        milliseconds later."""
 
     def before_append(self, *, today: float | None) -> AbstractContextManager[object]:
         """To append messages in, with `then` a decision: takes what that decision would take

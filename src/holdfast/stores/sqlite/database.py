@@ -37,6 +37,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite.late_flush import LateFlush
 from holdfast.stores.sqlite.log_flush import LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
@@ -48,7 +49,7 @@ _LOOK_AT_WAL_EVERY = 200
 _SHORT_PAUSE = 0.0002
 _SHORT_PAUSES = 500
 _PAUSE = 0.005
-_Closed = sqlite3.Connection | Gate | LogFlush
+_Closed = sqlite3.Connection | Gate | LogFlush | LateFlush
 
 
 class Database:
@@ -68,6 +69,7 @@ class Database:
         self._local = threading.local()
         self._all: list[tuple[int, _Closed]] = []
         self._guard = threading.Lock()
+        self._late: LateFlush | None = None
         self._writes = 0
         # Not `__del__`: in a cycle that could run after the connections were collected, which
         # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
@@ -161,8 +163,8 @@ class Database:
         return self._inside(writes=False) or self._transaction("BEGIN", self._busy_seconds)
 
     def write(self, *, flushed: bool = True) -> AbstractContextManager[sqlite3.Connection]:
-        """All or nothing; inside another one, a part of it. What is not `flushed` outlives this
-        process, and a loss of power from the next write on that is."""
+        """All or nothing; inside another one, a part of it. What is not `flushed` when this is over
+        outlives this process, and a loss of power some milliseconds later."""
         self._refuse_if_read_only()
         return self._inside(writes=True) or self._transaction(
             "BEGIN IMMEDIATE", self._busy_seconds, flushed=flushed
@@ -274,6 +276,8 @@ class Database:
         if writes:
             if flushed:
                 self._flush()  # the next writer need not wait for this
+            elif self.flushes:
+                self._flush_later().ask()
             self._count_write()
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
@@ -350,7 +354,21 @@ class Database:
             with self._guard:
                 self._all.append((os.getpid(), self._local.log))
         log: LogFlush = self._local.log
+        late = self._late
+        asked = 0 if late is None else late.asked
         log.flush()
+        if late is not None:
+            late.cover(asked)
+
+    def _flush_later(self) -> LateFlush:
+        late = self._late
+        if late is None or late.process != os.getpid():
+            with self._guard:
+                late = self._late
+                if late is None or late.process != os.getpid():
+                    late = self._late = LateFlush(self.path)
+                    self._all.append((os.getpid(), late))
+        return late
 
     def _create(self) -> None:
         """Make the file itself, private from its first moment; SQLite's own would not be."""
@@ -381,7 +399,8 @@ class Database:
 
 def _close_all(resources: list[tuple[int, _Closed]], guard: threading.Lock) -> None:
     with guard:
-        for process, resource in resources:
+        # The last connection takes the log with it, and what is flushed late needs that.
+        for process, resource in reversed(resources):
             if process == os.getpid():
                 resource.close()
         resources.clear()
