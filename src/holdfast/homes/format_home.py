@@ -92,7 +92,7 @@ class FormatContents(Contents):
         seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
-        self.vault = Vault(ground)
+        self.vault = Vault(ground, form)
         self._sessions = FormatSessions(
             form,
             ground.root,
@@ -330,6 +330,7 @@ class FormatContents(Contents):
         vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
         restore = VaultRestore(
             self.vault,
+            self.kept(),
             self._movers,
             self._census,
             self._whole,

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,10 @@ class SessionFileName:
         return "cron" if self.session.startswith("cron_") else None
 
 
+@lru_cache(maxsize=8192)
 def parse(name: str) -> SessionFileName | None:
-    """None for a name that no agent gives to a session's file."""
+    """None for a name that no agent gives to a session's file. Remembered: a removal asks four
+    times for each file."""
     for kind, certain, pattern in _patterns():
         match = pattern.fullmatch(name)
         if match:
