@@ -17,7 +17,7 @@ from holdfast.errors import EmptyPolicyError, FullDiskError, HoldfastError, Usag
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
 from holdfast.model.plan_words import for_good
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 from holdfast.web.controls import (
     Asked,
     Control,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.api.place import Place
     from holdfast.api.plan import HomePlan
     from holdfast.model.figures import DiskRoom
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 _AGREE = "agree:"
 
@@ -168,7 +168,7 @@ async def apply(site: Site, request: Request) -> Response:
     }
     knows = form.flag("for_good")
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
             plans = _plans(site, machine, asked, pack=True)
             # A home that came or went since counts as a change, too.
@@ -185,15 +185,19 @@ async def apply(site: Site, request: Request) -> Response:
                     for home, planned in most_room_first(plans)
                     if planned.plan.steps and not job.stopping
                 ]
-            if asked.trash is not TrashUse.NEVER and _full(machine, [home for home, _ in plans]):
-                job.for_good = f"/cleanup?{asked.query(trash=TrashUse.NEVER.value)}"
-            return done
+            return [replace(each, full=bool(_full(machine, [each.home]))) for each in done]
 
-    job = site.jobs.start(f"Clean up: {asked.title.lower()}", run, back=f"/cleanup?{asked.query()}")
+    uses_trash = asked.trash is not TrashUse.NEVER
+    job = site.jobs.start(
+        f"Clean up: {asked.title.lower()}",
+        run,
+        back=f"/cleanup?{asked.query()}",
+        for_good=f"/cleanup?{asked.query(trash=TrashUse.NEVER.value)}" if uses_trash else "",
+    )
     return await started(site, job)
 
 
-def _applied(home: AgentHome, planned: HomePlan, job: Job) -> Done:
+def _applied(home: AgentHome, planned: HomePlan, job: Run) -> Done:
     """A home that fails keeps nobody from hearing what was done in the others."""
     room = planned.frees_nothing
     try:
