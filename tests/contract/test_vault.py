@@ -356,6 +356,54 @@ def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, wh
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("by", ["less", "zeros", "link", "folder"])
+def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
+    session, transcript, others = _with_files(bench)
+    edits = bench.root / "file-history" / session
+    edits.mkdir(parents=True, exist_ok=True)
+    others += [edits / "0123@v1", bench.root / "debug" / f"{session}.txt"]
+    elsewhere = bench.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    for each in (*others[-2:], elsewhere / "other"):
+        each.parent.mkdir(exist_ok=True)
+        each.write_bytes(b"an edit\n")
+    before = {each: each.read_bytes() for each in (transcript, *others)}
+    bench.again().refresh_vault()
+    for each in (transcript.with_suffix(""), edits, others[-1]):
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+    bench.again().refresh_vault()  # it holds these alone now
+    for each in others if by != "link" else (transcript.with_suffix(""), edits, others[-1]):
+        each.parent.mkdir(parents=True, exist_ok=True)
+        if by == "link":
+            each.symlink_to(elsewhere)
+        elif by == "folder":
+            each.mkdir()
+        else:
+            each.write_bytes(b"{}" if by == "less" else bytes(2 * len(before.get(each, b""))))
+    for number in range(2):  # kept in the next generation, and in the one after that
+        assert not bench.again().refresh_vault().problems
+        with transcript.open("ab") as file:
+            file.write(b"\n" * number)
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    for each in (transcript.with_suffix(""), edits, others[-1]):
+        if each.is_symlink():
+            each.unlink()
+    report = bench.again().restore_sessions(session)
+    assert report.brought_back == 1, report.outcomes
+    for each in others:
+        replaced = by == "folder" or (by == "less" and each.suffix != ".json")
+        kept = each.with_name(f"earlier-1-{each.name}") if replaced else each
+        assert kept.read_bytes() == before[each]
+        assert not each.with_name(f"earlier-2-{each.name}").exists()
+    assert not [each for each in bench.root.rglob("*") if each.is_symlink()]
+    assert not bench.again().refresh_vault().changed
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
 @pytest.mark.parametrize("cold", [False, True])
 def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) -> None:
     session, transcript, _ = _with_files(bench)
