@@ -17,6 +17,7 @@ from holdfast import Home
 from holdfast.api.machine import Machine
 from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
+from holdfast.parts.trees import remove_tree
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
@@ -369,13 +370,11 @@ def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
         each.write_bytes(b"an edit\n")
     before = {each: each.read_bytes() for each in (transcript, *others)}
     bench.again().refresh_vault()
-    for each in (transcript.with_suffix(""), edits, others[-1]):
-        if each.is_dir():
-            shutil.rmtree(each)
-        else:
-            each.unlink()
+    tops = [transcript.with_suffix(""), edits, others[-1]]
+    for each in tops:
+        remove_tree(each)
     bench.again().refresh_vault()  # it holds these alone now
-    for each in others if by != "link" else (transcript.with_suffix(""), edits, others[-1]):
+    for each in others if by != "link" else tops:
         each.parent.mkdir(parents=True, exist_ok=True)
         if by == "link":
             each.symlink_to(elsewhere)
@@ -389,9 +388,8 @@ def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
             file.write(b"\n" * number)
     agent_deletes(bench, [session])
     bench.home.refresh_vault()
-    for each in (transcript.with_suffix(""), edits, others[-1]):
-        if each.is_symlink():
-            each.unlink()
+    for each in filter(Path.is_symlink, tops):
+        each.unlink()
     report = bench.again().restore_sessions(session)
     assert report.brought_back == 1, report.outcomes
     for each in others:
