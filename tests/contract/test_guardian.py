@@ -41,7 +41,7 @@ class Nights:
     def __init__(
         self,
         sleeps: int,
-        during: dict[int, Callable[[], None]] | None = None,
+        during: dict[int, Callable[[], object]] | None = None,
         *,
         seconds: float = 40.0,
     ) -> None:
