@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Nights:
     def __init__(
         self,
         sleeps: int,
-        during: dict[int, Callable[[], object]] | None = None,
+        during: Mapping[int, Callable[[], object]] | None = None,
         *,
         seconds: float = 40.0,
     ) -> None:
