@@ -109,10 +109,10 @@ class PrivateIndex:
         self.git.run("read-tree", tree)
         self._refresh()
 
-    def write(self, entries: Mapping[bytes, tuple[bytes, bytes]]) -> None:
+    def write(self, rows: Mapping[bytes, bytes]) -> None:
         """Write an index of files as they were when they were read. See `index_bytes`."""
         with storage_errors(f"write {self.path}"):
-            replace(self.path, index_bytes(entries))
+            replace(self.path, index_bytes(rows))
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
         """Set the entries of a checkpoint at these paths; returns whether that worked.
@@ -197,7 +197,7 @@ def _row(entry: Entry | None, node: tuple[int, bytes], written: int) -> tuple[in
     return tuple(fields[number] for number in _KEPT)
 
 
-def _woken(data: bytes, trees: Trees) -> dict[bytes, tuple[bytes, bytes]]:
+def _woken(data: bytes, trees: Trees) -> dict[bytes, bytes]:
     if not data.startswith(_MAGIC):
         raise DamageError("A stored index is damaged.")
     start = len(_MAGIC) + _OID_BYTES
@@ -206,7 +206,7 @@ def _woken(data: bytes, trees: Trees) -> dict[bytes, tuple[bytes, bytes]]:
     if len(columns) != len(files) * len(_KEPT) * struct.calcsize(">I"):
         raise DamageError("A stored index does not match its checkpoint.")
     return {
-        path: (_status(row, kind), oid)
+        path: _status(row, kind) + oid
         for (path, (kind, oid)), row in zip(files, _rows(columns, len(files)), strict=True)
     }
 

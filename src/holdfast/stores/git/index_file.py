@@ -22,6 +22,7 @@ _FLAGS = struct.Struct(">H")
 #: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; 32 bits of each.
 _STATUS = struct.Struct(">10I")
 _KIND = 6
+_KIND_AT, _KIND_BYTES = 24, 4
 _FITS = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 #: Where an entry has the id of its object, its flags and its name.
@@ -57,15 +58,26 @@ def status_bytes(status: os.stat_result, kind: int) -> bytes:
     return _STATUS.pack(*(field & _FITS for field in fields))
 
 
-def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
+def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
     """An index of files: by path, the result of `status_bytes` and the id of the content."""
-    parts = [_HEADER.pack(b"DIRC", _VERSION, len(entries))]
-    for path, (status, oid) in sorted(entries.items()):
-        padding = _after(0, _NAME_AT + len(path)) - _NAME_AT - len(path)
-        flags = _FLAGS.pack(min(len(path), _LENGTH_MASK))
-        parts += (status, oid, flags, path, bytes(padding))
-    body = b"".join(parts)
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+    made = bytearray(_HEADER.pack(b"DIRC", _VERSION, len(rows)))
+    for path in sorted(rows):
+        end = _NAME_AT + len(path)
+        made += rows[path]
+        made += _FLAGS.pack(min(len(path), _LENGTH_MASK))
+        made += path
+        made += bytes(_after(0, end) - end)
+    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    return made
+
+
+def row_kind(row: bytes) -> int:
+    """git's mode of a file in an index."""
+    return int.from_bytes(row[_KIND_AT : _KIND_AT + _KIND_BYTES], "big")
+
+
+def row_oid(row: bytes) -> bytes:
+    return row[_ID_AT:_FLAGS_AT]
 
 
 def index_objects(path: Path) -> list[bytes]:

@@ -96,6 +96,11 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
     return {line[_ID + 1 + len(prefix) :]: line[:_ID] for line in lines}
 
 
+def is_listed(store: Path, prefix: str) -> bool:
+    """Whether a packed reference is in this folder, or below it."""
+    return b" " + prefix.encode("utf-8", "surrogateescape") in _read(store)
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
     """git's lock of a file, into which the new content is written. Raises `FileExistsError` when
@@ -217,7 +222,7 @@ def loose_names(folder: Path | str) -> Sequence[str]:
     """The references that are files, except those that are being written."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names are wanted
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     return [name for name in names if not name.endswith(".lock")]
 
