@@ -29,6 +29,7 @@ from holdfast.stores.git.refs import (
     listed,
     locked,
     loose_names,
+    read_refs,
     small_text,
     unlist,
     update_refs,
@@ -183,6 +184,11 @@ def all_refs(layout: Layout) -> Sequence[Ref]:
 def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
     """The references that were not dropped, of one project or of all."""
     return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
+
+
+def present_refs(layout: Layout) -> Sequence[Ref]:
+    """The same of all projects without starting a process, for whoever shares the store."""
+    return _found(read_refs(layout.store, REFS))
 
 
 def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:

@@ -88,8 +88,9 @@ class Looked:
     permissions: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, str] = field(default_factory=dict)
     young: dict[bytes, Signature] = field(default_factory=dict)
-    #: Of a first look, the files as an index has them; and the directories with some of them.
+    #: The files that were read, as an index has them.
     rows: dict[bytes, bytes] = field(default_factory=dict)
+    #: Of a first look, the directories with files in them.
     folders: Container[bytes] | None = None
     size: int = 0
 
@@ -214,8 +215,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
         if here.kind != LINK:
             looked.permissions[path] = here.permissions
         oid = object_id(Kind.BLOB, here.data)
-        if seeing.indexing:
-            looked.rows[path] = status_bytes(here.status, here.kind) + oid
+        looked.rows[path] = status_bytes(here.status, here.kind) + oid
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
                 new.add(oid, Kind.BLOB, here.data)

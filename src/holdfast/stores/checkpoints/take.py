@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
 #: The index is updated if the next look would have to read more than this again.
-_BEHIND_FILES = 32
+_BEHIND_FILES = 64
+#: To write a larger index takes longer: so many of its bytes allow for one more file.
+_BEHIND_PER_FILE = 100_000
 _BEHIND_BYTES = 4_000_000
 #: So many more directories, and this part of all, may lack their stamps in the listing: reading
 #: their names takes as long as writing it.
@@ -340,13 +342,34 @@ class Taker:
             self._index.rebuild(state.tree)
             return True
         behind = state.ahead | (seen.looked.paths - state.left.keys())
-        if len(behind) <= _BEHIND_FILES and seen.looked.size <= _BEHIND_BYTES:
+        most = _BEHIND_FILES + self._index.size() // _BEHIND_PER_FILE
+        if len(behind) <= most and seen.looked.size <= _BEHIND_BYTES:
             return False
         nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
         files = {
             path: None if node is None or node[0] == TREE else node for path, node in nodes.items()
         }
+        rows = _rows(self._trees, seen, files)
+        if rows is not None and self._index.wake(self._trees) and self._index.patch(rows):
+            return True
         return self._index.wake(self._trees) and self._index.update(files)
+
+
+def _rows(
+    trees: Trees, seen: StoredLook, files: Mapping[bytes, Node | None]
+) -> Mapping[bytes, bytes | None] | None:
+    """What the index lacks: the files that were read, as they were then, and without those that are
+    gone. None if a file was not read: then git has to."""
+    read = seen.looked.rows
+    rows: dict[bytes, bytes | None] = {
+        path: row for path, row in read.items() if trees.at(seen.files, path) == _node(row)
+    }
+    for path, node in files.items():
+        if node is None:
+            rows[path] = None
+        elif path not in rows:
+            return None
+    return rows
 
 
 def _node(row: bytes) -> Node:

@@ -62,13 +62,66 @@ def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
     """An index of files: by path, the result of `status_bytes` and the id of the content."""
     made = bytearray(_HEADER.pack(b"DIRC", _VERSION, len(rows)))
     for path in sorted(rows):
-        end = _NAME_AT + len(path)
-        made += rows[path]
-        made += _FLAGS.pack(min(len(path), _LENGTH_MASK))
-        made += path
-        made += bytes(_after(0, end) - end)
+        _put(made, path, rows[path])
     made += hashlib.sha1(made, usedforsecurity=False).digest()
     return made
+
+
+def patched_index(body: bytes, rows: Mapping[bytes, bytes | None]) -> bytearray:
+    """An index with other rows at some paths; None removes a path. `body` is the result of
+    `read_index`. What git keeps beside the files, such as the ids of trees, is left out: it would
+    not fit any more."""
+    todo = dict(rows)
+    for path, row in rows.items():
+        if row is not None:  # no file can be above another one
+            todo.update(dict.fromkeys(_above(path) - rows.keys()))
+    below = sorted((path + b"/", path + b"0") for path, row in rows.items() if row is not None)
+    changes = sorted(todo)
+    made, kept = bytearray(_HEADER.size), 0
+    at = inside = 0
+    start = end = _HEADER.size
+    for place, name_end in _places(body):
+        name = body[place + _NAME_AT : name_end]
+        end = _after(place, name_end)
+        while at < len(changes) and changes[at] < name:
+            made += body[start:place]
+            start = place
+            kept += _put(made, changes[at], todo[changes[at]])
+            at += 1
+        while inside < len(below) and below[inside][1] <= name:
+            inside += 1
+        is_changed = at < len(changes) and changes[at] == name
+        if not is_changed and not (inside < len(below) and below[inside][0] <= name):
+            kept += 1
+            continue
+        made += body[start:place]
+        start = end
+        if is_changed:
+            kept += _put(made, name, todo[name])
+            at += 1
+    made += body[start:end]
+    for path in changes[at:]:
+        kept += _put(made, path, todo[path])
+    _HEADER.pack_into(made, 0, b"DIRC", _VERSION, kept)
+    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    return made
+
+
+def _above(path: bytes) -> set[bytes]:
+    names = path.split(b"/")
+    return {b"/".join(names[:count]) for count in range(1, len(names))}
+
+
+def _put(made: bytearray, path: bytes, row: bytes | None) -> bool:
+    """Add a row at the end; returns whether there was one."""
+    if row is None:
+        return False
+    end = _NAME_AT + len(path)
+    made += row
+    made += _FLAGS.pack(min(len(path), _LENGTH_MASK))
+    made += path
+    made += bytes(_after(0, end) - end)
+    return True
 
 
 def row_kind(row: bytes) -> int:
