@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.session import Message, Session
-from holdfast.ports import GuardBook, SessionStore
+from holdfast.ports.sessions import GuardBook, SessionStore
 from holdfast.services.exchange.session_import import ImportStore
 from holdfast.stores.postgres import search_index as postgres_index
 from holdfast.stores.postgres import sessions as postgres_rows

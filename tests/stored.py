@@ -17,7 +17,7 @@ from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import CostTotals
 from holdfast.policy.prices import Prices, costs
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite.session_import import SqliteImport

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 
@@ -90,12 +91,26 @@ def _dataclass(
 
 def _replace(value: Any, /, **changes: Any) -> Any:
     """A copy of a value with some of its fields changed."""
-    for each in value.__value_fields__:
-        if each.init:
-            changes.setdefault(each.name, getattr(value, each.name))
-        elif each.name in changes:
-            raise ValueError(f"{type(value).__name__} sets {each.name} by itself.")
-    return value.__class__(**changes)
+    cls = value.__class__
+    names, get, set_by_itself = cls.__dict__.get("__value_given__") or _given(cls)
+    for name in set_by_itself:
+        if name in changes:
+            raise ValueError(f"{cls.__name__} sets {name} by itself.")
+    if get is None:
+        changes |= {name: getattr(value, name) for name in names if name not in changes}
+    else:
+        changes = dict(zip(names, get(value), strict=True)) | changes
+    return cls(**changes)
+
+
+def _given(cls: Any) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
+    """What a copy is made of: names, for two or more of them what gets all of them at once, and the
+    names of what cannot be given."""
+    names = tuple(each.name for each in cls.__value_fields__ if each.init)
+    alone = tuple(each.name for each in cls.__value_fields__ if not each.init)
+    made = names, operator.attrgetter(*names) if len(names) > 1 else None, alone
+    type.__setattr__(cls, "__value_given__", made)
+    return made
 
 
 def _fields(value: Any) -> tuple[_Field, ...]:
@@ -231,8 +246,9 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
         known[f"_factory_{each.name}"] = each.factory
         value = _initial(each)
         if value:
-            name = each.name
-            lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+            lines.append(
+                _assigned(cls, each.name, value, known) if frozen else f"self.{each.name} = {value}"
+            )
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     wanted = ", ".join(["self", *_parameters(cls.__value_fields__)])
@@ -241,6 +257,16 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
     made: Callable[..., None] = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+def _assigned(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
+    """The statement that sets a field of a frozen class. A slot sets itself in less than half the
+    time that `object.__setattr__` takes to find it."""
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"_set(self, {name!r}, {value})"
+    known[f"_set_{name}"] = slot.__set__
+    return f"_set_{name}(self, {value})"
 
 
 def _initial(each: _Field) -> str:

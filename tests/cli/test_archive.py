@@ -12,7 +12,7 @@ from holdfast import Message
 from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.stores.blobs import objects
 from tests.cli.every_command import say
 from tests.cli.inside import Inside

@@ -18,7 +18,7 @@ from holdfast.model.checkpoint import Capturing
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.ports import CheckpointStore
+from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.services.plans import plan_prune_checkpoints
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent

@@ -29,7 +29,8 @@ import holdfast
 from holdfast import Home, HomePlan
 from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
-from holdfast.ports import Blobs, SessionStore
+from holdfast.ports.archive import Blobs
+from holdfast.ports.sessions import SessionStore
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.objects import ObjectBlobs as S3Blobs

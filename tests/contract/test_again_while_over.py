@@ -12,7 +12,7 @@ from holdfast.homes.registry import open_home
 from holdfast.model.item import TRANSCRIPT, Item
 from holdfast.model.plan import Plan
 from holdfast.policy.by_name import plan_all
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.bounds import ROUNDS, bound
 from holdfast.spine.carry_out import Silent
 from tests.builders import NOW

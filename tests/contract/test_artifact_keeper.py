@@ -17,7 +17,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.policy.rules import DAY
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.trash_folder import TrashFolder
 

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from holdfast.errors import DamageError
-from holdfast.ports import Blobs
+from holdfast.ports.archive import Blobs
 from holdfast.stores.blobs.folder import FolderBlobs
 from tests.contract.factory import BLOBS
 

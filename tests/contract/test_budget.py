@@ -10,8 +10,9 @@ from random import Random
 import pytest
 
 import holdfast
+from holdfast.api.agent_home import AgentHome
 from holdfast.api.budget import BudgetKeeper, MachineBudget
-from holdfast.api.machine import AgentHome, Machine
+from holdfast.api.machine import Machine
 from holdfast.api.sessions import open_sessions
 from holdfast.config.key import MEGABYTE
 from holdfast.model.item import ARCHIVED, SESSION, TRASH

@@ -41,6 +41,7 @@ from holdfast.stores.checkpoints.projects import read_record, write_record
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout, project_of, used
 from holdfast.stores.checkpoints.restore_record import Restoration
+from holdfast.stores.checkpoints.run_hold import held_by_run
 from holdfast.stores.checkpoints.space import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
@@ -52,6 +53,17 @@ LONG_ENOUGH = 2.0
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "a place with 'quotes'")
+
+
+def test_the_way_back_from_the_last_run_outlives_the_bound(bench: Bench) -> None:
+    """A worker may come before a take has hidden what it pushes out."""
+    workdir = bench.project()
+    before = bench.take(workdir)
+    with held_by_run(bench.store.layout, bench.store.get(before), "s1"):
+        bench.takes(workdir, 2)
+    bench.prune(CheckpointPolicy(max_count=2))
+    assert bench.ids()[0] == before
+    assert len(bench.ids()) == 2
 
 
 def pin(bench: Bench, workdir: Path, checkpoint: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import BusyError
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import ExportReport, export_sessions

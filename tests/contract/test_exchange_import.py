@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.model.session import Message, Search, Session, SessionFilter, Tokens
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange import json_lines
 from holdfast.services.exchange.session_export import export_sessions
 from holdfast.services.exchange.session_import import ImportReport, import_sessions

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.session import Session, SessionFilter
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from tests.contract.test_exchange_import import a_line, bring
 from tests.session_stores import BOTH, opened_for
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.model.session import AWAITED_PARENT, Message, Relation
 from holdfast.model.stored_session import Holder
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from tests.builders import NOW
 from tests.contract.test_exchange_import import a_line, bring, check_index, exported, indexed
 from tests.session_stores import BOTH, opened_for

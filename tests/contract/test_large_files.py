@@ -18,7 +18,7 @@ from holdfast.model.maintenance import EventKind
 from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.stats import stats
 from holdfast.services.status import AGES, count_checkpoints, status
 from tests.compat import hermes_sessions as hermes

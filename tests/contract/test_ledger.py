@@ -18,7 +18,7 @@ from holdfast.errors import SessionEndedError, UnknownSessionError
 from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import CostTotals, Usage
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sessions import content

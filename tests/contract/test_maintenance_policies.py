@@ -18,7 +18,7 @@ from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import Step
 from holdfast.policy.rules import Policy
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.doctor import examine
 from holdfast.services.plans import plan_archive
 from holdfast.services.upkeep import plan_step, preview

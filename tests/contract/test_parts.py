@@ -28,7 +28,7 @@ from holdfast.model.part import (
     part_to_json,
 )
 from holdfast.parts import movers, rows, trees
-from holdfast.ports import PartMover
+from holdfast.ports.formats import PartMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.sqlite import foreign
 from holdfast.stores.sqlite.database import sqlite_errors

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import QueryError, UsageError
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.stores.postgres import search as shared_search
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index

@@ -19,7 +19,7 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.policy.selection import matches
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.session_reader import _PLURALS, SessionFilters, SessionReader
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.compat.hermes_sessions import recorded

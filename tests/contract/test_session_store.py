@@ -27,7 +27,7 @@ from holdfast.model.session import (
     SessionOrder,
     Tokens,
 )
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from tests.contract.factory import SESSION_STORES
 
 NOW = 1_800_000_000.0

@@ -17,7 +17,7 @@ from holdfast.api.sessions import open_sessions
 from holdfast.homes.registry import open_home
 from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.ports import CheckpointStore
+from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.services.sessions import Sessions
 
 

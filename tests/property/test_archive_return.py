@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import Policy
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import SESSION
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.plans import plan_delete
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent

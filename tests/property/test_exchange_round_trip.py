@@ -23,7 +23,7 @@ from holdfast.model.session import (
     SessionFilter,
     Tokens,
 )
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.json_lines import LineText
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import export_sessions

@@ -22,7 +22,7 @@ from holdfast.policy.cap_use import cap_uses
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Caps, Limits, Policy
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.plans import archive_inventory, plan_archive, plan_delete
 from holdfast.services.status import status
 from holdfast.spine.apply import apply

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.session import Message
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from tests.session_stores import a_store, kind_of, over_all_deep
 from tests.stored import usage_of

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.policy.rules import Policy
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.services.plans import plan_archive, plan_delete
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply

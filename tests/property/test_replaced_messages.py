@@ -17,7 +17,7 @@ from holdfast.model.session import (
     SessionChange,
     Tokens,
 )
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.stores.sessions import ledger as counted
 from holdfast.stores.sqlite import ledger, totals
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

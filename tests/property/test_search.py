@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.stores.postgres import search as shared_search
 from holdfast.stores.sessions.indexed_text import (
     bracketed,

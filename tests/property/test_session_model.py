@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from holdfast.errors import SessionEndedError
 from holdfast.model.session import Json, Message, Relation, Session, SessionFilter, Tokens
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from tests import postgres
 from tests.session_stores import KINDS
 

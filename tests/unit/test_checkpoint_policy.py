@@ -202,6 +202,22 @@ def test_those_that_must_stay_take_their_places() -> None:
     assert [*gone(plan)] == ["p1", "p2"]
 
 
+@pytest.mark.parametrize(
+    ("limit", "way_back", "goes"),
+    [(3, "p4", ["p2", "p3"]), (1, "p4", ["p1", "p2", "p3"]), (1, "p0", ["p1", "p2", "p3", "p4"])],
+)
+def test_the_way_back_from_a_run_takes_its_place(
+    limit: int, way_back: str, goes: list[str]
+) -> None:
+    """A worker may plan between a take and the end of it, when there is one too many."""
+    items = [checkpoint(f"p{n}", age=n) for n in range(5)]
+    plan = planned(
+        CheckpointPolicy(max_count=limit), store(*items, ways_back=frozenset({way_back}))
+    )
+    assert [*gone(plan)] == goes
+    assert not plan.shortfalls
+
+
 def test_a_number_that_cannot_be_reached_says_why() -> None:
     items = [checkpoint(f"p{n}", age=n, pinned=n > 0) for n in range(3)]
     (short,) = planned(CheckpointPolicy(max_count=1), store(*items)).shortfalls

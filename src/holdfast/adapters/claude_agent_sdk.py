@@ -33,7 +33,7 @@ from holdfast.errors import HoldfastError, SessionEndedError, UnknownSessionErro
 from holdfast.model.arguments import StrPath
 from holdfast.model.session import Json, Message, Relation, Session, Tokens
 from holdfast.policy.session_limits import SessionLimits
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from holdfast.model.session import (
     id_of,
 )
 from holdfast.policy.rules import DAY, Policy
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore

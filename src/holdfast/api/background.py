@@ -13,7 +13,7 @@ from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import RETRY, next_run
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 
 #: The longest single sleep: a suspended machine does not count the time, and a user who
 #: edits the configuration does not want to wait until tomorrow.

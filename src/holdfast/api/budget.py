@@ -21,8 +21,9 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, Machine
-    from holdfast.ports import Progress
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
+    from holdfast.ports.runs import Progress
 
 _log = logging.getLogger("holdfast")
 

@@ -24,7 +24,7 @@ from holdfast.value import replace
 
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
     from holdfast.model.session import SessionRef
-    from holdfast.ports import Clock
+    from holdfast.ports.runs import Clock
     from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter

@@ -35,7 +35,8 @@ from holdfast.model.moment import Duration, seconds
 from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.ports import CheckpointStore, Progress
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints

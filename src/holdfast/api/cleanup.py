@@ -15,7 +15,7 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
-    from holdfast.ports import Progress
+    from holdfast.ports.runs import Progress
 
 
 class Cleanup(StrEnum):

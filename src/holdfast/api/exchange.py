@@ -17,7 +17,7 @@ from holdfast.homes.registry import kind_of
 from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Clock, Progress
+from holdfast.ports.runs import Clock, Progress
 from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown

@@ -32,9 +32,10 @@ from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
     from holdfast.model.maintenance import MaintenanceResult
-    from holdfast.ports import Clock
+    from holdfast.ports.runs import Clock
 
 HOLDER = "maintain --watch"
 #: How often to see whether there is a new home.

@@ -51,7 +51,7 @@ from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
-from holdfast.ports import Clock, Progress
+from holdfast.ports.runs import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend, neglected
 from holdfast.services.figures import look
 from holdfast.services.stats import HomeStats, stats, usage

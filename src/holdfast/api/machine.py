@@ -7,32 +7,34 @@ What changes something is a method of one `Home`: `machine.open(home)` gives it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
 
+from holdfast.api.agent_home import (
+    OF_THE_HOME,
+    AgentHome,
+    Looked,
+    UnreadHome,
+    agent_home,
+    bug_in,
+    find_homes,
+    own_folder,
+)
 from holdfast.api.in_projects import homes_in_projects, latest_folders
 from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import (
-    ConfigError,
     HoldfastError,
-    NotAHomeError,
     UnknownSessionError,
     UsageError,
-    is_there,
-    whose_bug,
 )
 from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
-from holdfast.homes.registry import kind_of, state_folder
+from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import (
-    MOST_NAMED,
-    ambiguous,
-    check_foreign_id,
     named_place,
-    text,
 )
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
 from holdfast.stores.files import storage_errors
@@ -45,49 +47,19 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
     from holdfast.api.home import Home
+    from holdfast.api.locate import Located
     from holdfast.api.overview import MachineOverview
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.config.guardian import GuardianSettings
-    from holdfast.homes.kind import Kind
     from holdfast.model.alarm import Alarm
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
-    from holdfast.ports import Clock, Progress
+    from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentHome:
-    """One home of the machine. `agent` is the short name of its agent ("codex"), `title` what
-    people call that agent. `name` is what `holdfast.open` and `--home` take for this home: the
-    short name, or the path where that name means another home. `label` tells the homes of a list
-    apart."""
-
-    path: Path
-    agent: str
-    title: str
-    name: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadHome:
-    """A home that could not be read, and why."""
-
-    path: Path
-    error: HoldfastError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked(Generic[_T]):
-    """What was seen of each home that can be read, and those that cannot."""
-
-    seen: Sequence[tuple[AgentHome, _T]]
-    unread: Sequence[UnreadHome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +110,6 @@ class MachineSearch:
 
     hits: Sequence[tuple[AgentHome, Hit]]
     looked: Looked[SearchResult]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
-    """A session by its whole id, and the home that has it."""
-
-    home: AgentHome
-    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,26 +190,7 @@ class Machine:
     @cached_property
     def _found(self) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
         usual = usual_places_of(self._user_home, self._environ)
-        _check_agents(self._agents or (), usual)
-        homes: list[AgentHome] = []
-        unread: list[UnreadHome] = []
-        for path in self.looked_at:
-            try:
-                with storage_errors(f"read {path}"):
-                    if not path.is_dir():
-                        continue
-                    next(path.iterdir(), None)  # one that cannot be read would have no signs
-                    kind = kind_of(path)
-            except HoldfastError as error:
-                if self._agents is None or any(path == usual[each] for each in self._agents):
-                    unread.append(UnreadHome(path=path, error=error))
-                continue
-            if kind is None or (self._agents is not None and kind.name not in self._agents):
-                continue
-            real = Path(os.path.realpath(path))
-            is_usual = os.path.realpath(usual[kind.name]) == str(real)
-            homes.append(_agent_home(real, kind, is_usual=is_usual, label=path.name))
-        return homes, unread
+        return find_homes(self.looked_at, usual, self._agents)
 
     def place(self, home: AgentHome) -> Place:
         """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
@@ -286,11 +231,11 @@ class Machine:
                 with storage_errors(f"read {home.path}"):
                     seen.append((home, what(self.place(home))))
             except HoldfastError as error:
-                if isinstance(error, UsageError) and not isinstance(error, _OF_THE_HOME):
+                if isinstance(error, UsageError) and not isinstance(error, OF_THE_HOME):
                     raise
                 unread.append(UnreadHome(path=home.path, error=error))
             except Exception as error:  # noqa: BLE001 - a bug in one format must not blind the rest
-                unread.append(UnreadHome(path=home.path, error=_bug_in(home, error)))
+                unread.append(UnreadHome(path=home.path, error=bug_in(home, error)))
         return Looked(seen=seen, unread=unread)
 
     # --- The machine itself -----------------------------------------------------------------------
@@ -346,7 +291,7 @@ class Machine:
 
         if self._guardian is None:
             return ()  # nobody said that it should go
-        found = [state for home in self.homes if (state := _own_folder(home)) is not None]
+        found = [state for home in self.homes if (state := own_folder(home)) is not None]
         return set_aside(found, self.guardian.reserve_bytes)
 
     def plan_budget(self, *, progress: Progress | None = None) -> MachineBudget:
@@ -380,7 +325,7 @@ class Machine:
         worked_in = {each for _, found in folders for each in found}
         known = {home.path for home in self.homes}
         found = [
-            _agent_home(path, kind)
+            agent_home(path, kind)
             for path, kind in homes_in_projects(worked_in, self._user_home)
             if path not in known
         ]
@@ -531,56 +476,9 @@ class Machine:
         With `surely` the start of an id is refused while a home cannot be read, because that home
         may have another session of such an id. Whoever changes something asks like this.
         """
-        wanted = check_foreign_id(text(prefix, "A session id"))
-        begin_so: list[_Candidate] = []
-        total = 0
-        unread: Sequence[UnreadHome] = ()
-        # What comes back may be in the vault: that is a store which a look sees like any other.
-        vault = archive and not store
-        for has in (_in_store,) * store + (_in_vault,) * vault + (_in_archive,) * archive:
-            looked = self.look(partial(has, prefix=wanted))
-            unread = looked.unread
-            found = [
-                _Candidate(home=home, id=each, active=active)
-                for home, seen in looked.seen
-                for each, active in seen.newest
-            ]
-            if exact := [each for each in found if each.id == wanted]:
-                return _only(wanted, exact, len(exact))
-            if not begin_so:
-                begin_so, total = found, sum(seen.total for _, seen in looked.seen)
-        if not begin_so:
-            if vault:
-                raise is_there(self.resolve(wanted).id)
-            raise self._unknown(wanted, unread)
-        if surely and unread:
-            raise UsageError(
-                f"{wanted!r} may mean a session in {unread[0].path}, which cannot be read.",
-                hint="Write the whole id, or pick the home with --home.",
-            )
-        return _only(wanted, begin_so, total)
+        from holdfast.api.locate import locate  # noqa: PLC0415 - a list needs no ids
 
-    def _unknown(self, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
-        """No store has it. It may be in an archive or in the trash, or where nobody can look."""
-        looked = self.look(lambda place: SessionView(place).whereabouts(prefix))
-        gone = [(home, where) for home, where in looked.seen if where is not None]
-        if len(gone) == 1:
-            [(home, where)] = gone
-            return UnknownSessionError(
-                f"Session {where.session} of {home.label} is {where.place}.",
-                hint=f"Bring it back: holdfast {_flag(home)}{where.command}",
-            )
-        if unread:
-            places = ", ".join(str(each.path) for each in unread)
-            return UnknownSessionError(
-                f"There is no session {prefix!r} in the homes that can be read.",
-                hint=f"Not read: {places}.",
-            )
-        near = [hint for _, hint in self.look(lambda place: _near(place, prefix)).seen if hint]
-        return UnknownSessionError(
-            f"There is no session {prefix!r} in any home here.",
-            hint=near[0] if near else "`holdfast sessions list` shows them.",
-        )
+        return locate(self, prefix, surely=surely, store=store, archive=archive)
 
     def expect(self, prefix: str, place: Place) -> None:
         """Raise what `resolve` does for a session that no home has, no archive, and not the home at
@@ -639,137 +537,9 @@ class Machine:
         return MachineExport(report=total, unread=unread)
 
 
-#: Errors of usage that are about one home, not about what was asked.
-_OF_THE_HOME = (ConfigError, NotAHomeError)
-
-
 def _with_bundles(page: SessionPage) -> Sequence[tuple[Session, ArchivedSession | None]]:
     bundles: Sequence[ArchivedSession | None] = getattr(page, "archived", ())
     return list(zip(page.sessions, bundles or [None] * len(page.sessions), strict=True))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    """A session that an id may mean, and when it was last active."""
-
-    home: AgentHome
-    id: str
-    active: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    """Sessions of one home whose ids begin alike: the newest, and how many there are."""
-
-    newest: Sequence[tuple[str, float]] = ()
-    total: int = 0
-
-
-def _in_store(place: Place, prefix: str) -> _Begun:
-    """The sessions in the store of a home whose ids begin so, or the one that is it."""
-    store = SessionView(place).session_store
-    if store is None:
-        return _Begun()
-    try:
-        return _Begun(newest=[(store.resolve(prefix), 0.0)], total=1)
-    except UnknownSessionError:
-        return _Begun()
-    except UsageError:  # several begin so, or this store can have no such id
-        wanted = SessionFilter(id_prefix=prefix)
-        found = store.find(wanted, limit=MOST_NAMED)
-        newest = [(each.id, each.last_active_at) for each in found]
-        return _Begun(newest=newest, total=store.count(wanted))
-
-
-def _in_vault(place: Place, prefix: str) -> _Begun:
-    """The same for sessions that only the vault of a home has."""
-    store = SessionView(place).session_store
-    if store is None or place.home.vault is None:
-        return _Begun()
-    found = store.find(SessionFilter(id_prefix=prefix, vaulted=True))
-    newest = [(each.id, each.last_active_at) for each in found[:MOST_NAMED]]
-    return _Begun(newest=newest, total=len(found))
-
-
-def _near(place: Place, prefix: str) -> str | None:
-    """What the store of a home takes the id for, if it has one like it."""
-    store = SessionView(place).session_store
-    try:
-        _ = store and store.resolve(prefix)
-    except UsageError as error:
-        hint = error.hint or ""
-        return hint if hint.startswith("Did you mean") else None
-    return None
-
-
-def _in_archive(place: Place, prefix: str) -> _Begun:
-    archive = place.home.archive
-    try:
-        return _Begun(newest=[(archive.resolve(prefix), 0.0)], total=1)
-    except UnknownSessionError:
-        return _Begun()
-    except UsageError:
-        found = archive.find(SessionFilter(id_prefix=prefix))
-        active = {each.session.id: each.session.last_active_at for each in found}
-        return _Begun(newest=list(active.items()), total=len(active))
-
-
-def _agent_home(
-    path: Path, kind: Kind, *, is_usual: bool = False, label: str | None = None
-) -> AgentHome:
-    return AgentHome(
-        path=path,
-        agent=kind.name,
-        title=kind.agent,
-        name=kind.name if is_usual else str(path),
-        label=kind.name if is_usual else f"{kind.name}/{label or path.name}",
-    )
-
-
-def _own_folder(home: AgentHome) -> Path | None:
-    """Where our own files are in a home. A link would lead out of it."""
-    try:
-        state = state_folder(home.path)
-    except (HoldfastError, OSError):
-        return None
-    return None if state != home.path and state.is_symlink() else state
-
-
-def _check_agents(agents: Iterable[str], known: Collection[str]) -> None:
-    for each in agents:
-        if each not in known:
-            from difflib import get_close_matches  # noqa: PLC0415 - rarely needed
-
-            near = get_close_matches(each, known, n=1)
-            also = f"Did you mean {near[0]!r}? " if near else ""
-            raise UsageError(
-                f"There is no agent {each!r}.", hint=f"{also}The agents are {', '.join(known)}."
-            )
-
-
-def _bug_in(home: AgentHome, error: Exception) -> HoldfastError:
-    package = whose_bug(error) or "Holdfast"
-    return HoldfastError(
-        f"Cannot read {home.path}: {type(error).__name__}: {error}",
-        hint=f"This is a bug in {package}. The other homes are not affected. Please report it.",
-    )
-
-
-def _flag(home: AgentHome) -> str:
-    return f"--home {home.name} "
-
-
-def _only(prefix: str, found: Sequence[_Candidate], total: int) -> Located:
-    if len(found) == 1:
-        return Located(home=found[0].home, id=found[0].id)
-    newest = sorted(found, key=lambda each: -each.active)
-    same = all(each.id == prefix for each in found)
-    raise UsageError(
-        ambiguous(prefix, [f"{each.home.label} {each.id}" for each in newest], total=total),
-        hint="Pick the home with --home."
-        if same
-        else "Use a longer prefix, or pick the home with --home.",
-    )
 
 
 def machine(

@@ -14,7 +14,7 @@ from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.figures import Growth, Tally
 from holdfast.model.json_value import JsonValue
 from holdfast.policy.growth import growth, together
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import replace as write_whole

@@ -16,7 +16,8 @@ from holdfast.model.usage import Share
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachineStatus, UnreadHome
+    from holdfast.api.agent_home import AgentHome, UnreadHome
+    from holdfast.api.machine import FoundSession, Machine, MachineStatus
     from holdfast.api.values import HomeStatus
 
 _MOST_ALIVE = 20

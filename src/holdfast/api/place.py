@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from holdfast.homes.kind import Kind
     from holdfast.model.checkup import Finding
     from holdfast.policy.prices import Prices
-    from holdfast.ports import Clock, Home
+    from holdfast.ports.home import Home
+    from holdfast.ports.runs import Clock
 
 
 def system_clock() -> float:

@@ -21,7 +21,8 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived, archived_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
-from holdfast.ports import Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import document, load, save

@@ -10,7 +10,7 @@ from holdfast.model.item import PROJECT
 from holdfast.model.operation import Operation
 from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.spine import redo
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import same_content

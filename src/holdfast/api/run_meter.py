@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.format_sessions import FormatSessions
-from holdfast.homes.meters import TRANSCRIBED, Marks, read_transcript
+from holdfast.homes.meter_tally import Marks
+from holdfast.homes.meters import TRANSCRIBED, read_transcript
 from holdfast.model.session import Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.loop_guard import less
@@ -23,7 +24,8 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.api.machine import AgentHome, FoundSession, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import FoundSession, Machine
 
 #: Where the sessions of runs come from: they have no messages, and use nothing.
 SOURCE = "run"

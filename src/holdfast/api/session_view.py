@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.session import Hit
     from holdfast.model.usage import Cost
     from holdfast.policy.prices import Prices
-    from holdfast.ports import SessionStore
+    from holdfast.ports.sessions import SessionStore
     from holdfast.services.restore import Whereabouts
 
 

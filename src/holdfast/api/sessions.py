@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,10 @@ from holdfast.model.session import Json, Session, SessionRef
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
-from holdfast.ports import Clock, GuardBook, Home, Processes, SessionFiles, SessionStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import GuardBook, SessionStore
+from holdfast.ports.upkeep import Processes, SessionFiles
 from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
@@ -96,6 +100,7 @@ class AgentSessions(Sessions):
             monotonic=monotonic,
             tell=self._tell,
             on_end=self._release,
+            store=functools.partial(self._append, found.id),
             on_refusal=self._guarding.on_refusal,
         )
 

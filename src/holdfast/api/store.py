@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.api.place import Place
     from holdfast.model.fleet import Fleet, FleetHome
-    from holdfast.ports import Progress
+    from holdfast.ports.runs import Progress
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.postgres.database import Database
     from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget

@@ -27,8 +27,8 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome, UnreadHome
     from holdfast.cli.invocation import Invocation
     from holdfast.cli.removal import RemovalFlags
 

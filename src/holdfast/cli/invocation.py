@@ -15,10 +15,11 @@ from holdfast.value import dataclass, field
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.config.settings import Settings
     from holdfast.model.plan import Plan

@@ -12,8 +12,8 @@ from holdfast.model.text import format_count, format_duration
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome
     from holdfast.cli.invocation import Invocation
 
 

@@ -17,7 +17,7 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.values import HomeStatus
     from holdfast.model.figures import Growth
 

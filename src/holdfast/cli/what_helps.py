@@ -11,7 +11,7 @@ from holdfast.cli.output import say, suggest
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.values import HomeStatus
     from holdfast.model.plan import Outlook
 

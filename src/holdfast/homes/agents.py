@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from holdfast.homes.options import HomeOptions
     from holdfast.model.part import Transcript
-    from holdfast.ports import Clock, Format, Home, TranscriptReader
+    from holdfast.ports.formats import Format, TranscriptReader
+    from holdfast.ports.home import Home
+    from holdfast.ports.runs import Clock
 
     class AgentFormat(Format, TranscriptReader, Protocol):
         """A format of ours reads files that lie alone, too."""

@@ -19,7 +19,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.path_map import MAPPED
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Outcome, Presence, Result, damaged, failed, unseen
-from holdfast.ports import Doer, Mover
+from holdfast.ports.runs import Doer, Mover
 from holdfast.spine.keeper import Keeper, one_by_one
 from holdfast.spine.outcomes import BUNDLE_MISSING
 from holdfast.stores.archive import USUAL_FOLDER, catalogue

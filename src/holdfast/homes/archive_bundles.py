@@ -23,7 +23,8 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.ports import Clock, Doer, Home, Journal
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Doer, Journal
 from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_session
 from holdfast.services.exchange.session_import import import_sessions

@@ -19,7 +19,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle

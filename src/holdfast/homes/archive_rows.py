@@ -22,7 +22,8 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.stored_session import Found
-from holdfast.ports import Clock, SessionEngine, SessionStore
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_messages
 from holdfast.services.exchange.session_import import ImportStore, import_sessions

@@ -25,7 +25,7 @@ from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs, has_rotated

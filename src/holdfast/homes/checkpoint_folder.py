@@ -23,12 +23,14 @@ from holdfast.model.item import (
     Problem,
 )
 from holdfast.model.operation import LogView, TrashEntry
-from holdfast.ports import CheckpointStore, Space
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, opened, used
+from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.sizes import Measured, items, measure
 from holdfast.stores.checkpoints.space import store_bytes
 from holdfast.stores.files import allocated_below
@@ -118,6 +120,9 @@ class CheckpointFolder:
             space=(_space(measured, now),),
             names=_names(records.values()),
             needed=_needed(log.rolled_back),
+            ways_back=frozenset().union(
+                *(kept_for_runs(self._layout.private(project)) for project in records)
+            ),
             total_bytes=found.total_bytes + measured.total_bytes,
             garbage=measured.garbage,
             weights=weights,

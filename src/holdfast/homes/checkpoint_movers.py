@@ -34,7 +34,8 @@ from holdfast.model.report import (
     stayed,
     unseen,
 )
-from holdfast.ports import CheckpointStore, Clock
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Clock
 from holdfast.services.rollback import left_alone, perform
 from holdfast.spine.keeper import OneStepMover, in_a_word, one_by_one
 from holdfast.spine.outcomes import (

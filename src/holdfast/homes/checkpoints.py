@@ -15,7 +15,7 @@ from holdfast.stores import lock
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
+    from holdfast.ports.checkpoints import Bounding
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 

@@ -28,15 +28,10 @@ from holdfast.model.item import (
 from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
 from holdfast.model.text import format_bytes, format_count
 from holdfast.parts.units import UnitMover
-from holdfast.ports import (
-    Archive,
-    Format,
-    Progress,
-    SessionCopies,
-    SessionEngine,
-    SessionStore,
-    Vault,
-)
+from holdfast.ports.archive import Archive, Vault
+from holdfast.ports.formats import Format
+from holdfast.ports.runs import Progress
+from holdfast.ports.sessions import SessionCopies, SessionEngine, SessionStore
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import OTHERS, PRIVATE_DIR, storage_errors

@@ -35,7 +35,8 @@ from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.model.stored_session import End, Found
 from holdfast.policy.lifecycle import HELD
-from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, SessionStore, Space
+from holdfast.ports.runs import Clock, Doer, Space
+from holdfast.ports.sessions import SessionEngine, SessionEngines, SessionStore
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
 from holdfast.spine.reclaim import Reclaim

@@ -15,7 +15,9 @@ from holdfast.model.item import CHECKPOINT, SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import CheckpointStore, Doer, SessionStore
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Doer
+from holdfast.ports.sessions import SessionStore
 from holdfast.spine.edited import checkpoint_value, session_value
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED

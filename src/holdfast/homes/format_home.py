@@ -56,7 +56,9 @@ from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import measure
 from holdfast.parts.units import PINNED, UnitMover, by_container
-from holdfast.ports import Archive, Clock, Format, Progress
+from holdfast.ports.archive import Archive
+from holdfast.ports.formats import Format
+from holdfast.ports.runs import Clock, Progress
 from holdfast.stores.files import Inode
 from holdfast.value import replace
 
@@ -90,7 +92,7 @@ class FormatContents(Contents):
         seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
-        self.vault = Vault(ground)
+        self.vault = Vault(ground, form)
         self._sessions = FormatSessions(
             form,
             ground.root,
@@ -328,6 +330,7 @@ class FormatContents(Contents):
         vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
         restore = VaultRestore(
             self.vault,
+            self.kept(),
             self._movers,
             self._census,
             self._whole,

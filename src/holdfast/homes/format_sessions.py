@@ -41,7 +41,7 @@ from holdfast.model.session import (
 from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
-from holdfast.ports import Format
+from holdfast.ports.formats import Format
 from holdfast.stores import files
 from holdfast.stores.sessions import ledger
 from holdfast.stores.sessions.survey import AVERAGES, SIZES

@@ -33,7 +33,10 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.home import Ground
     from holdfast.homes.own_store import OwnEngine
     from holdfast.model.item import Inventory, Item
-    from holdfast.ports import Archive, Clock, MaintenanceGate, OperationLog, SessionStore
+    from holdfast.ports.archive import Archive
+    from holdfast.ports.runs import Clock, OperationLog
+    from holdfast.ports.sessions import SessionStore
+    from holdfast.ports.upkeep import MaintenanceGate
     from holdfast.stores.postgres.database import Database
     from holdfast.stores.sessions.survey import Owner
     from holdfast.stores.trash_folder import TrashFolder

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.homes.holdfast import HoldfastHome
     from holdfast.model.checkpoint import Imported
     from holdfast.model.part import Transcript
-    from holdfast.ports import Clock, Home, Progress
+    from holdfast.ports.home import Home
+    from holdfast.ports.runs import Clock, Progress
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
     class CheckpointImport(Protocol):

@@ -19,7 +19,9 @@ from holdfast.model.arguments import StrPath, named_place, shown
 from holdfast.model.guard import Alert
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.plan import Shortfall
-from holdfast.ports import Clock, Home, Notifier, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
+from holdfast.ports.upkeep import Notifier
 from holdfast.services import maintain as service
 from holdfast.services.events import session_event, tell_shortfalls
 from holdfast.stores.hook import Hook

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.appended import Appended
 from holdfast.homes.notes import Notes, Seen
 from holdfast.model.part import Counts
-from holdfast.ports import Format
+from holdfast.ports.formats import Format
 
 #: What a list reads to count messages: some seconds of work.
 MOST_LISTED_BYTES = 512 * 1024**2

@@ -19,7 +19,7 @@ from holdfast.homes.notes import Notes, Seen
 from holdfast.model.item import Problem
 from holdfast.model.session import Session
 from holdfast.model.text import format_bytes, format_count
-from holdfast.ports import Format
+from holdfast.ports.formats import Format
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.mirror import LEFT_OUT, Fed, MirrorStore
 from holdfast.value import replace

@@ -20,7 +20,7 @@ from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Message, Relation, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
-from holdfast.ports import Format
+from holdfast.ports.formats import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.homes.kind import DATABASE
 from holdfast.model.session import SessionFilter
-from holdfast.ports import SessionEngine, SessionStore
+from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.item import Item
     from holdfast.model.session import Message, Session
     from holdfast.model.stored_session import Holder
-    from holdfast.ports import Archive, GuardBook
+    from holdfast.ports.archive import Archive
+    from holdfast.ports.sessions import GuardBook
     from holdfast.services.exchange.session_import import ImportStore
     from holdfast.stores.postgres.sessions import PostgresSessionStore
     from holdfast.stores.sessions.survey import Owner

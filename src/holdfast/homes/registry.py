@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from holdfast.ports import Clock, Format, Home
+    from holdfast.ports.formats import Format
+    from holdfast.ports.home import Home
+    from holdfast.ports.runs import Clock
 
 #: Those that come with Holdfast, the usual one first.
 _BUILT_IN: tuple[Kind, ...] = (OWN, HERMES, *AGENTS)

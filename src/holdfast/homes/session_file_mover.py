@@ -20,7 +20,7 @@ from typing import TypeVar
 from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, in_use, signs_of_life
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import (

@@ -17,7 +17,8 @@ from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
 from holdfast.policy.by_name import plan_all
-from holdfast.ports import Clock, Home
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock
 from holdfast.services.endings import end_abandoned
 from holdfast.spine.apply import apply
 from holdfast.stores.files import allocated_bytes, version_of

@@ -23,7 +23,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.session import Session
 from holdfast.model.stored_session import MOST_MESSAGES, Copied, Found, Returned
-from holdfast.ports import SessionCopies, SessionEngine, SessionEngines
+from holdfast.ports.sessions import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
     ALREADY_GONE,

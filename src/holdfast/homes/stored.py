@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item, Problem
     from holdfast.model.session import SessionFilter
-    from holdfast.ports import Progress, SessionEngine
+    from holdfast.ports.runs import Progress
+    from holdfast.ports.sessions import SessionEngine
     from holdfast.stores.sessions.survey import Owner
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.model.vault import Sweep
-from holdfast.ports import Format
+from holdfast.ports.formats import Format
 
 
 def sweep_of(form: Format, root: Path) -> Sweep | None:

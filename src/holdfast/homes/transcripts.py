@@ -12,7 +12,7 @@ from holdfast.homes.records import unread, whole_records
 from holdfast.homes.registry import kind_of, kinds
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
-from holdfast.ports import SessionStore
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.told_lines import Told
 from holdfast.stores.files import open_file
 from holdfast.stores.sqlite.foreign import is_sqlite

@@ -142,6 +142,7 @@ class CheckpointInventory:
     wait for the user, and single repositories of that layout; `older` has the projects of the
     latter, which go by the rules for projects. `names` are by checkpoint. `needed` are the two
     checkpoints of the latest rollback of each project, with its time: undoing it needs them.
+    `ways_back` are those from before the last run in each project.
 
     `total_bytes` is the size of the folder on the disk, `garbage` the part that no checkpoint
     holds; packing may give back more, which is in `space`. `weights` says how checkpoints share
@@ -158,6 +159,7 @@ class CheckpointInventory:
     space: tuple[Item, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, float] = field(default_factory=dict)
+    ways_back: frozenset[str] = frozenset()
     total_bytes: int
     garbage: int = 0
     weights: Weights

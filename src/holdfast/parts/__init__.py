@@ -9,7 +9,7 @@ from holdfast.parts.lines import LineMover
 from holdfast.parts.refs import RefMover
 from holdfast.parts.rows import RowsMover
 from holdfast.parts.trees import TreeMover
-from holdfast.ports import PartMover
+from holdfast.ports.formats import PartMover
 
 
 def movers() -> Mapping[type, PartMover]:

@@ -25,7 +25,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.parts.trees import remove_tree, tree_bytes
 from holdfast.parts.unit_record import BatchRecord, State, UnitRecord
-from holdfast.ports import PartMover
+from holdfast.ports.formats import PartMover
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
     ALREADY_GONE,

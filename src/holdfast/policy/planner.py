@@ -19,7 +19,7 @@ that this bound takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from holdfast.errors import EmptyPolicyError, UsageError
@@ -281,7 +281,7 @@ def plan_checkpoints(
         project = inventory.projects.get(source)
         newest_first = judged(_checkpoint_group(policy, inventory, project, now), members)
         name = source if project is None else project.workdir
-        shortfalls += _bound_project(policy, name, newest_first)
+        shortfalls += _bound_project(policy, name, newest_first, inventory.ways_back)
         live += newest_first
     rotated = [each for item in inventory.rotated for each in judged(_rotated(policy), [item])]
     legacy = [
@@ -366,11 +366,20 @@ def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float)
 
 
 def _bound_project(
-    policy: CheckpointPolicy, name: str, newest_first: Sequence[Decision]
+    policy: CheckpointPolicy,
+    name: str,
+    newest_first: Sequence[Decision],
+    ways_back: Collection[str],
 ) -> list[Shortfall]:
-    """Take the oldest checkpoints of a project beyond the bound on their number."""
+    """Take the oldest checkpoints of a project beyond the bound on their number. The way back from
+    its last run counts, but another one goes in its place."""
     if policy.max_count is None:
         return []
+    others = [each for each in newest_first if each.item.id not in ways_back]
+    spared = sum(each.kept for each in newest_first if each.item.id in ways_back)
+    limit = policy.max_count
+    if spared:  # the newest stays beside it, or is it
+        limit = max(int(newest_first[0] in others), limit - spared)
 
     def take(decision: Decision, reason: str) -> int:
         decision.remove(reason, undoable=policy.use_trash)
@@ -378,8 +387,8 @@ def _bound_project(
 
     return cap_count(
         f"max_snapshots of {name}",
-        policy.max_count,
-        newest_first,
+        limit,
+        others,
         reason=_over_the_bound(policy.max_count),
         take=take,
         order=reversed,

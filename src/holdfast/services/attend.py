@@ -13,7 +13,7 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_cost, format_count, format_duration, one_line
-from holdfast.ports import Clock
+from holdfast.ports.runs import Clock
 from holdfast.value import dataclass, replace
 
 _LOOK_EVERY = 1.0

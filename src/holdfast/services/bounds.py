@@ -13,7 +13,8 @@ from typing import Protocol, TypeVar
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.ports import Clock, Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
 from holdfast.services.plans import is_over, plan_prune_checkpoints
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent

@@ -22,7 +22,8 @@ from holdfast.policy.sharing import (
     tighter,
     trash_shares,
 )
-from holdfast.ports import Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
 from holdfast.services.plans import archive_inventory
 from holdfast.value import dataclass, replace
 

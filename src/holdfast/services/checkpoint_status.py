@@ -13,7 +13,7 @@ from holdfast.model.checkpoint_inventory import (
     rotated_root,
 )
 from holdfast.model.item import Item, Problem
-from holdfast.ports import CheckpointUpkeep
+from holdfast.ports.checkpoints import CheckpointUpkeep
 from holdfast.value import dataclass, replace
 
 

@@ -10,7 +10,8 @@ from holdfast.model.item import ARCHIVED
 from holdfast.model.text import format_count, format_duration
 from holdfast.policy.growth import growth
 from holdfast.policy.rules import DAY
-from holdfast.ports import Clock, Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.settle import settle
 from holdfast.value import dataclass
 

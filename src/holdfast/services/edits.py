@@ -13,7 +13,9 @@ from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Session, SessionFilter
 from holdfast.policy.lifecycle import HELD
-from holdfast.ports import Clock, Home, SessionStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import SessionStore
 from holdfast.spine.apply import apply
 
 _SHORT = 12

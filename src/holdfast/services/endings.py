@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.model.report import Result
-from holdfast.ports import Clock, Home
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock
 from holdfast.services.plans import plan_home_endings
 from holdfast.spine.apply import apply
 

@@ -17,7 +17,8 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.cap_use import CapUse
 from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.session_limits import SessionLimits, alerts, near
-from holdfast.ports import MaintenanceGate, Notifier, SessionStore
+from holdfast.ports.sessions import SessionStore
+from holdfast.ports.upkeep import MaintenanceGate, Notifier
 from holdfast.services.large_files import too_large
 from holdfast.value import replace
 

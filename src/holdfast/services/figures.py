@@ -10,7 +10,8 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import outlook
 from holdfast.policy.rules import Policy
-from holdfast.ports import Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
 
 _NOTHING = Outlook(removals=0, bytes=0)
 

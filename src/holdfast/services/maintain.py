@@ -22,8 +22,10 @@ from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
-from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
-from holdfast.services import figures
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
+from holdfast.ports.upkeep import MaintenanceGate, Notifier
+from holdfast.services import figures, vault
 from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
@@ -227,10 +229,7 @@ class _Run:
         )
 
     def _refresh_vault(self) -> str:
-        if self.home.vault is None:
-            return ""
-        with self.home.log.writing(COMMAND):
-            done = self.home.vault.refresh(self.progress)
+        done = vault.refresh(self.home, command=COMMAND, clock=self.clock, progress=self.progress)
         for each in done.problems:
             _log.warning("%s %s", each.path, each.reason)
         counts = (

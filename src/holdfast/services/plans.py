@@ -27,7 +27,11 @@ from holdfast.policy.gc import plan_gc
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection
-from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
+from holdfast.ports.archive import Archive
+from holdfast.ports.checkpoints import CheckpointUpkeep
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.restore import elsewhere
 from holdfast.value import replace
 

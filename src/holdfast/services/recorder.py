@@ -16,7 +16,8 @@ from holdfast.model.arguments import StrPath, expanded, flag, paths_of, real
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.session import SessionRef, id_of
 from holdfast.policy.project_root import project_root
-from holdfast.ports import CheckpointStore, Clock
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.runs import Clock
 from holdfast.value import dataclass, field
 
 _log = logging.getLogger("holdfast")

@@ -16,7 +16,10 @@ from holdfast.model.path_map import MAPPED, to_texts
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report
 from holdfast.model.session import Session, SessionFilter
-from holdfast.ports import Archive, Clock, Home, Progress, SessionStore
+from holdfast.ports.archive import Archive
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
+from holdfast.ports.sessions import SessionStore
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
 from holdfast.value import dataclass

@@ -10,7 +10,9 @@ from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle
 from holdfast.value import replace

@@ -15,7 +15,9 @@ from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.usage import CostTotals
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import GcRules, Policy
-from holdfast.ports import Home, Progress, SessionStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.large_files import largest_files
 from holdfast.services.status import AGES, HomeScreen, Shares, count_checkpoints
 from holdfast.value import dataclass

@@ -22,7 +22,9 @@ from holdfast.policy.remedy import Freeable
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
-from holdfast.ports import Home, Progress, SessionStore
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.events import near_limit_sessions
 from holdfast.services.figures import count_sessions, figures_of, what_policy_would
 from holdfast.services.large_files import too_large

@@ -15,7 +15,9 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy
-from holdfast.ports import Archive, Home, Progress
+from holdfast.ports.archive import Archive
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Progress
 from holdfast.services.budget import plan_home_budget, weigh
 from holdfast.services.plans import (
     archive_inventory,

@@ -14,7 +14,8 @@ from typing import Protocol
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
 from holdfast.model.text import one_line
-from holdfast.ports import CheckpointTaker, Clock
+from holdfast.ports.checkpoints import CheckpointTaker
+from holdfast.ports.runs import Clock
 from holdfast.value import dataclass, replace
 
 _NAMED = 3

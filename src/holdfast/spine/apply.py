@@ -13,7 +13,8 @@ from holdfast.model.arguments import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.ports import Clock, Doer, Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
 from holdfast.value import dataclass, field, replace

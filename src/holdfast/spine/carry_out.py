@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.model.operation import Removal
 from holdfast.model.report import Outcome, Report
-from holdfast.ports import Clock, Doer, Home, Journal, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Doer, Journal, Progress
 
 #: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
 #: flushes a batch costs do not matter.

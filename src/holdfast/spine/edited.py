@@ -14,7 +14,9 @@ from holdfast.errors import (
 from holdfast.model.item import SESSION
 from holdfast.model.operation import LogView, Operation, Removal, TrashEntry, in_words
 from holdfast.model.plan import Action, PlanItem
-from holdfast.ports import CheckpointStore, Home, SessionStore
+from holdfast.ports.checkpoints import CheckpointStore
+from holdfast.ports.home import Home
+from holdfast.ports.sessions import SessionStore
 from holdfast.spine.outcomes import ALREADY_GONE
 from holdfast.value import dataclass
 

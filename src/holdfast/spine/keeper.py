@@ -13,7 +13,7 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Presence, Result, failed
-from holdfast.ports import Mover
+from holdfast.ports.runs import Mover
 from holdfast.spine.outcomes import (
     COPY_WAS_GONE,
     Step,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import Space
+from holdfast.ports.runs import Space
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
 
 NOTHING_TO_RETURN = "there is nothing to bring back"

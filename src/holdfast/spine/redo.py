@@ -19,7 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, Plan
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.spine.undo import Foreseen
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import Clock, Doer, Home, Journal, LogWriter
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Doer, Journal, LogWriter
 from holdfast.spine.carry_out import batches, doer_of
 from holdfast.value import dataclass, field
 

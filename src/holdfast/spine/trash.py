@@ -11,7 +11,7 @@ from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.policy.by_name import plan_all
-from holdfast.ports import Home
+from holdfast.ports.home import Home
 from holdfast.spine.keeper import Keeper
 from holdfast.value import replace
 

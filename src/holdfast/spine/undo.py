@@ -24,7 +24,8 @@ from holdfast.model.operation import (
 )
 from holdfast.model.plan import Action
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.ports import Clock, Home, Progress
+from holdfast.ports.home import Home
+from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
 from holdfast.spine.settle import settle
 from holdfast.value import dataclass, replace

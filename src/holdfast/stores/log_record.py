@@ -20,7 +20,7 @@ from holdfast.model.json_value import Reader
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import Journal
+from holdfast.ports.runs import Journal
 from holdfast.value import dataclass, field
 
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from holdfast.errors import DamageError, UsageError
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.value import dataclass
 
 #: What one transaction takes at most.

@@ -16,8 +16,8 @@ from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.checkpoints import RestoreReport
-    from holdfast.api.machine import AgentHome
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
     from holdfast.model.vault import VaultRefresh

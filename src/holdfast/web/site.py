@@ -11,7 +11,8 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from holdfast.api.machine import AgentHome, Machine
+from holdfast.api.agent_home import AgentHome
+from holdfast.api.machine import Machine
 from holdfast.errors import COMMAND_FLAG, UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk

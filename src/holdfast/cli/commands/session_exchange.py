@@ -26,8 +26,8 @@ from holdfast.model.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.api.agent_home import UnreadHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import UnreadHome
     from holdfast.api.values import ImportReport
     from holdfast.model.session import SessionFilter
 

@@ -30,7 +30,8 @@ from holdfast.model.text import cost_digits, format_bytes, format_cost, format_c
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
 
 _DAYS = 14
 _FEW_DAYS = 7

@@ -47,7 +47,7 @@ from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import AgentHome, UnreadHome
+    from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.values import CheckpointCount
     from holdfast.cli.plain import Line
     from holdfast.model.alarm import Alarm

@@ -16,8 +16,8 @@ from holdfast.cli.progress import progress
 from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:
+    from holdfast.api.agent_home import UnreadHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import UnreadHome
     from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 
     Row = tuple[str, str, VaultFigures, Sweep | None]

@@ -40,7 +40,8 @@ from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, LEGACY, SPACE, Ite
 from holdfast.model.operation import LogView, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
+from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
+from holdfast.ports.runs import Clock, Space
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.stores.checkpoints import older_layout
 from holdfast.stores.checkpoints.projects import whereabouts

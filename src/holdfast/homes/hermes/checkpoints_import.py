@@ -18,7 +18,7 @@ from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
 from holdfast.model.checkpoint import Checkpoint, Imported, ImportState, Sight, origin_parts
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories
 from holdfast.stores.checkpoints.repository import project_lock, project_of, used

@@ -21,7 +21,7 @@ from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild,
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
-from holdfast.ports import Mover
+from holdfast.ports.runs import Mover
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref

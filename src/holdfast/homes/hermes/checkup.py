@@ -21,7 +21,8 @@ from holdfast.homes.hermes.state_db.usage import NAME as USAGE
 from holdfast.homes.home import Ground
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.text import format_count
-from holdfast.ports import Archive, Progress
+from holdfast.ports.archive import Archive
+from holdfast.ports.runs import Progress
 from holdfast.stores.sqlite.database import sqlite_errors
 
 STORE = "Hermes's database"

@@ -25,7 +25,8 @@ from holdfast.homes.stored import StoredContents
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Archive, Clock
+from holdfast.ports.archive import Archive
+from holdfast.ports.runs import Clock
 from holdfast.stores.sessions.survey import Owner
 from holdfast.stores.sqlite.survey import space
 

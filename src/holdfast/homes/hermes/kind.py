@@ -12,7 +12,8 @@ from holdfast.homes.kind import Kind
 if TYPE_CHECKING:
     from holdfast.homes.options import HomeOptions
     from holdfast.model.checkpoint import Imported
-    from holdfast.ports import Clock, Home
+    from holdfast.ports.home import Home
+    from holdfast.ports.runs import Clock
 
 DATABASE = "state.db"
 #: Everything of ours in such a home lies in this one folder, which Hermes ignores.

@@ -8,7 +8,8 @@ from typing import Protocol
 from holdfast.errors import BusyError, UnknownSessionError
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.ports import Progress, SessionStore
+from holdfast.ports.runs import Progress
+from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_line import session_line
 from holdfast.value import dataclass, field

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from holdfast.errors import UsageError
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import AWAITED_PARENT, Message, Session
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_messages, read_session
 from holdfast.value import dataclass, field, replace

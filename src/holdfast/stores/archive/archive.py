@@ -22,7 +22,7 @@ from holdfast.model.arguments import check_foreign_id, file_stem
 from holdfast.model.item import Problem
 from holdfast.model.operation import Removal
 from holdfast.model.text import format_count
-from holdfast.ports import Blobs
+from holdfast.ports.archive import Blobs
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.codec import Codec, codec_of

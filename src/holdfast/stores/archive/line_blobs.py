@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import Problem
-from holdfast.ports import Blobs
+from holdfast.ports.archive import Blobs
 from holdfast.stores.archive.codec import codec_of
 
 LINES = ".lines"

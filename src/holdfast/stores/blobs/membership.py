@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import StorageError
-from holdfast.ports import Blobs
+from holdfast.ports.archive import Blobs
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.processes import host_name, machine_id
 from holdfast.value import dataclass

@@ -38,7 +38,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
+    from holdfast.ports.checkpoints import Bounding
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
 USUAL = Capturing()

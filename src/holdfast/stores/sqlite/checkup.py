@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.text import format_bytes, format_count
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.stores.sqlite.pages import may_hold_rows

@@ -24,7 +24,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, DamageError, StorageError
 from holdfast.model.checkup import Loss, LostFrom, Repair
 from holdfast.model.text import format_bytes, format_count
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir
 from holdfast.stores.open_files import open_elsewhere
 from holdfast.stores.sqlite import pages, schema, totals

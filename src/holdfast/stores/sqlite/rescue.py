@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
 from holdfast.model.checkup import Loss, LostFrom
-from holdfast.ports import Progress
+from holdfast.ports.runs import Progress
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions.session_rows import COUNTS, GUARDED, TOTALS, is_guarded_row
 from holdfast.stores.sqlite import ledger

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
     from holdfast.model.checkpoint import Change, NotCaptured, Project
     from holdfast.web.jobs import Job
 

@@ -34,7 +34,8 @@ from holdfast.web.site import Screen, Site, get, post
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.api.plan import HomePlan
     from holdfast.web.jobs import Job

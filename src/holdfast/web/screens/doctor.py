@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
     from holdfast.api.values import Diagnosis
     from holdfast.web.jobs import Job
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.home import Home, UndoPlan
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.machine import Machine
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
     from holdfast.model.plan import PlanItem

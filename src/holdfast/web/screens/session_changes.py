@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.home import Home
-    from holdfast.api.machine import AgentHome, FoundSession, Machine
+    from holdfast.api.machine import FoundSession, Machine
     from holdfast.api.plan import HomePlan
     from holdfast.web.jobs import Job
     from holdfast.web.plan_view import PlanView

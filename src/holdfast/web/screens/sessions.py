@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import AgentHome, FoundSession, Machine, MachinePage, MachineSearch
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import FoundSession, Machine, MachinePage, MachineSearch
     from holdfast.model.session import Hit
 
 PAGE = 50

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from holdfast.api.agent_home import AgentHome
     from holdfast.api.configure import Setting
-    from holdfast.api.machine import AgentHome, Machine
+    from holdfast.api.machine import Machine
     from holdfast.api.place import Place
 
 #: A password in an address. No setting may have one, but a file that is wrong can.

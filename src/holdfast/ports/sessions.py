@@ -1,0 +1,294 @@
+"""A store of sessions, in a file or on a server, and the guard's book in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+from holdfast.model.plan import Action
+
+if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+    from holdfast.model.guard import Estimate, Standing, Work
+    from holdfast.model.item import Problem
+    from holdfast.model.plan import PlanItem
+    from holdfast.model.session import (
+        Addition,
+        Hit,
+        Message,
+        Search,
+        Session,
+        SessionChange,
+        SessionFilter,
+        SessionOrder,
+    )
+    from holdfast.model.stored_session import Copied, End, Found, Holder, Returned
+    from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
+    from holdfast.policy.prices import Prices
+
+
+class SessionStore(Protocol):
+    """Sessions and messages. Every call is durable on return, or a part of `transaction`."""
+
+    def transaction(self) -> AbstractContextManager[object]: ...
+
+    def create(self, new: Session) -> Session: ...
+
+    def append(
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        then: Callable[[Addition], None] | None = None,
+    ) -> Addition:
+        """Add messages to an open session. `then` is called in the same transaction."""
+
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        """Replace all messages after number `after`. Replaced messages stay in the store with
+        their usage, and get the extra field `mark`. A message that is stored already, unchanged and
+        under its number, is not stored again."""
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        """Usage so far stays in the ledger under the model that it was for."""
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
+
+    def reopen(self, session_id: str, *, at: float) -> Session: ...
+
+    def rename(self, session_id: str, title: str | None) -> Session: ...
+
+    def as_title(self, title: str | None) -> str | None:
+        """A title as `rename` would store it; raises `UsageError` for one that it refuses."""
+
+    def pin(self, session_id: str, pinned: bool) -> Session: ...
+
+    @property
+    def edits(self) -> frozenset[Action]:
+        """Which of renaming, pinning and ending it does not refuse."""
+
+    def route(self, key: str, session_id: str) -> None: ...
+
+    def routed(self, key: str) -> Session | None: ...
+
+    def get(self, session_id: str) -> Session: ...
+
+    def resolve(self, prefix: str) -> str: ...
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = ...,
+        limit: int | None = None,
+        offset: int = 0,
+        prices: Prices | None = None,
+    ) -> Sequence[Session]:
+        """When sorted by cost, `prices` give the cost of tokens without a reported cost."""
+
+    def count(self, wanted: SessionFilter) -> int: ...
+
+    def sources(self) -> Sequence[str]: ...
+
+    def folders(self) -> Mapping[str, str]:
+        """The working directory of each session that has one, by id."""
+
+    @property
+    def deletes_every_delegate(self) -> bool:
+        """Whether deleting a session deletes all its delegates, or only small ones."""
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        """The delegates of these sessions, their delegates, and so on."""
+
+    def messages(
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Message]:
+        """All stored messages between two numbers, including replaced ones."""
+
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """How each of these sessions began, in one line; empty for one without words."""
+
+    def search(self, asked: Search) -> Sequence[Hit]: ...
+
+    def close_words(self, text: str) -> Sequence[str]:
+        """Words of the store that are close to those of a query which found nothing."""
+
+    def unlisted(self) -> Sequence[Problem]:
+        """What could not be read when the sessions were looked at, in words."""
+
+    def unsearched(self) -> Sequence[Problem]:
+        """What a search just now could not find, and why a search takes long here, in words."""
+
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
+        """Take or renew a lease; False when there is no such session, or it has ended."""
+
+    def release(self, session_id: str, holder: Holder) -> None: ...
+
+    def weigh(self, wanted: SessionFilter) -> Share:
+        """How many sessions these are, and their size on the disk. Reads none of them."""
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
+
+    @property
+    def keeps_usage(self) -> bool:
+        """Whether what removed sessions used stays in `usage_entries`."""
+
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        """The lines of the ledger; with `on`, only those of the UTC day of this time."""
+
+    def count_messages(self) -> None:
+        """Make sure that statistics and usage know every message."""
+
+    def refresh(self) -> None:
+        """See what changed since the last look, in a store that does not see it by itself."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T")
+
+
+class LoopRunner(Protocol):
+    """Runs calls of a store on an event loop, one after the other. A call that waits for the store
+    lets the loop go on."""
+
+    async def run(self, call: Callable[[], T]) -> T: ...
+
+
+@runtime_checkable
+class RunsOnLoop(Protocol):
+    """A session store whose calls need no thread to wait in."""
+
+    def loop_runner(self) -> LoopRunner: ...
+
+
+class SessionCopies(Protocol):
+    """Undo copies of the sessions of one operation, several to a file. In a store that keeps them
+    itself a path is only their name."""
+
+    def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
+        """The files that hold these removals by their ranges, each with its removals."""
+
+    def contents(self, path: Path) -> Sequence[Copied]:
+        """Raises `DamageError` when it cannot be read."""
+
+    def check(self, path: Path) -> None:
+        """Raises `DamageError` unless it is byte for byte what was written."""
+
+    def without(self, path: Path, ids: Collection[str]) -> Path | None:
+        """Remove sessions from a file. Returns the new file, or None if nothing is left."""
+
+    def drop(self, path: Path) -> None:
+        """Remove a file with all that it holds."""
+
+    def size(self, path: Path) -> int: ...
+
+    def bytes(self) -> int:
+        """The size of all copies on the disk."""
+
+    def clear_unfinished(self) -> None: ...
+
+    def drop_if_empty(self) -> None: ...
+
+
+class SessionEngine(Protocol):
+    """How sessions leave a store and come back. The calls inside `transaction` take effect together
+    or not at all. Errors of a store are raised as `HoldfastError`."""
+
+    @property
+    def place(self) -> Path | None:
+        """A file or folder on the disk that the store fills; None if it is not on this machine."""
+
+    def transaction(self) -> AbstractContextManager[None]: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Several calls see one state of the store."""
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Prepare for a run that removes these. Returns the message limit of a transaction."""
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        """The sessions that exist among these, with their signs of life."""
+
+    def copies(self, folder: Path) -> SessionCopies:
+        """The undo copies in a folder, in the format of this store."""
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        """Write an undo copy, for the removals from `first` to `last`; durable on return."""
+
+    def delete(self, going: Sequence[Found]) -> None: ...
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        """Put sessions back from their copies."""
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not a newer one with its id."""
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        """The sessions that exist among these, with their ends."""
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        """Give sessions an end, or remove their end. Nothing else changes."""
+
+    def rest(self) -> None:
+        """Called between two transactions, so that other writers get a turn."""
+
+    def give_back(self) -> None:
+        """Give unused space back to the file system."""
+
+    def footprint(self) -> int:
+        """The size of the store on the disk, as the file system reports it."""
+
+    def truncate_log(self) -> None:
+        """Truncate the write-ahead log now, if that is possible."""
+
+
+#: None when the home has no store.
+SessionEngines = Callable[[], SessionEngine | None]
+
+
+class GuardBook(Protocol):
+    """What guards read and write. A decision and what it changes are one `transaction`."""
+
+    def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
+        """What is not `flushed` when this is over outlives every process, and a loss of power some
+        milliseconds later."""
+
+    def before_append(self, *, today: float | None) -> AbstractContextManager[object]:
+        """To append messages in, with `then` a decision: takes what that decision would take
+        first, so that no two calls wait for each other."""
+
+    def standing(
+        self, session_id: str, *, today: float | None, session: Session | None = None
+    ) -> Standing:
+        """The state of a session, which is not read again if it is given. With a time, also the
+        usage of that day, by source and model. Raises `UnknownSessionError`."""
+
+    def keep(self, session_id: str, work: Work, *, was: Work) -> None:
+        """Remember the work of a session, in the place of what it was."""
+
+    def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
+        """Record a call in flight. Returns the number of the reservation."""
+
+    def give_up(self, reservations: Sequence[int]) -> None:
+        """Drop the reservations of calls that are over, or whose process has ended."""
+
+    def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
+        """Book usage that is part of no message, in the ledger and in the totals of the session,
+        even if it has ended. Returns the work to `keep` in the same transaction."""
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
+
+    def warned_on(self, today: float) -> Sequence[str]:
+        """The warnings about daily budgets that were sent on that day."""
+
+    def warn_on(self, today: float, told: Sequence[str]) -> None: ...
