@@ -141,7 +141,7 @@ def test_nobody_is_left_behind(workers: Readers) -> None:
     paths = [b"large"] * 50
     reading = workers.read(paths)
     next(reading)
-    reading.close()  # as after an error of whoever writes
+    del reading  # as after an error of whoever writes
     workers.__exit__()
     with pytest.raises(ProcessLookupError):
         os.kill(worker._process.pid, 0)

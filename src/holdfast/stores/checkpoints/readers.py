@@ -194,7 +194,7 @@ def serve(asked: str) -> None:
         os._exit(1)  # nobody listens any more, or the other side finds the same error
 
 
-def _send(to: int, values: Sequence[Any]) -> None:
+def _send(to: int, values: Any) -> None:
     data = marshal.dumps(values)
     write_all(to, len(data).to_bytes(_LENGTH_BYTES, "big") + data)
 
