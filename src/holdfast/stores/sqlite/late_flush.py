@@ -6,7 +6,6 @@ meanwhile for a reason of their own: most turns of an agent's loop do, and pay f
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.stores.sqlite.log_flush import LogFlush
 
-_log = logging.getLogger("holdfast")
 _SECONDS = 0.005
 
 
@@ -71,5 +69,7 @@ class LateFlush:
             self._log.flush()
         except StorageError as error:
             # Nobody waits for this one. The next call that flushes meets the same error.
-            _log.error("%s", error.message)
+            import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
+
+            logging.getLogger("holdfast").log(logging.ERROR, "%s", error.message)
         self.cover(asked)
