@@ -24,6 +24,8 @@ from tests.contract.turns import Turns, marks
 from tests.object_servers import CREDENTIALS, an_address, names_at, rclone
 
 _turns = Turns(AGENTS, share=2)
+#: The folders of a vault while nothing is done to it.
+STORES = {"names", "cold"}
 
 
 def over_agents(function: Any) -> Any:
@@ -105,10 +107,17 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     assert not home.sessions.find(vaulted=True)
     for each in going:
         assert said(home, each) == before[each][1]
-    names = home.path / bench.sample.state / "vault" / "names"
-    assert not {each.name for each in names.iterdir()} & set(going)
-    done = home.refresh_vault()
-    assert done.named + done.copied == len(going)  # those that came back have second names again
+    # The vault has them still: an agent may delete them again before anybody looks after it.
+    bench.now += 2 * 86_400
+    bench.again()
+    agent_deletes(bench, going)
+    home = bench.home
+    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    for each in going:
+        assert said(home, each) == before[each][1]
+    assert bench.again().restore_sessions(going).brought_back == len(going)
+    assert not bench.again().refresh_vault().changed
+    assert {each.name for each in (home.path / bench.sample.state / "vault").iterdir()} <= STORES
 
 
 @pytest.mark.parametrize("bench", ["opencode"], indirect=True)
@@ -407,9 +416,16 @@ def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) 
     assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
     home.delete([session], use_trash=False)
     home = bench.again()
-    assert home.restore_sessions(kept.id).brought_back == 1
-    assert transcript.read_bytes() == whole
-    assert not bench.again().sessions.find(vaulted=True)
+    for _ in range(2):  # what comes back stays in the vault: its agent may delete it again
+        assert home.restore_sessions(kept.id).brought_back == 1
+        assert transcript.read_bytes() == whole
+        home = bench.again()
+        assert not home.sessions.find(vaulted=True)
+        assert not home.refresh_vault().changed
+        transcript.unlink()
+        home = bench.again()
+        [kept] = home.sessions.find(vaulted=True)
+        assert (kept.id, said(home, kept.id)) == (session, before)
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
@@ -428,6 +444,48 @@ def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -
     shutil.rmtree(transcript.with_suffix(""))
     assert bench.again().restore_sessions(kept.id).brought_back == 1
     assert transcript.read_bytes() == whole + b"\n"
+
+
+_OTHER_LETTERS = bytes.maketrans(b"abcdefghijklmnopqrstuvwxy", b"bcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.mark.parametrize("as_copies", [False, True])
+@pytest.mark.parametrize(
+    "bench", ["claude-code", pytest.param("codex", marks=pytest.mark.deep)], indirect=True
+)
+def test_a_file_in_which_nobody_said_anything_displaces_no_transcript(
+    bench: Bench, as_copies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is. On another file system the vault has copies, which a change in place does
+    not reach."""
+    session = bench.going()[0]
+    transcript = bench.home.need_store().transcript(session)  # type: ignore[attr-defined]
+    if as_copies:
+        monkeypatch.setattr(os, "link", _no_links)
+    whole, before = transcript.read_bytes(), said(bench.home, session)
+    bench.home.refresh_vault()
+
+    def becomes(text: bytes) -> None:
+        if not as_copies:
+            transcript.unlink()
+        transcript.write_bytes(text)
+
+    kept = []
+    for number, text in enumerate((bytes(2 * len(whole)), whole.translate(_OTHER_LETTERS)), 1):
+        becomes(text)
+        assert bench.again().refresh_vault().set_aside == 1
+        assert not bench.again().refresh_vault().changed
+        kept.append(f"earlier-{number}-{session}")
+        assert {each.id for each in bench.home.sessions.find(vaulted=True)} == {*kept}
+        assert said(bench.home, kept[-1]) == before
+        becomes(whole)
+        assert bench.again().refresh_vault().set_aside == 0
+    # Nor is it what left with the session, if Holdfast itself removes that.
+    becomes(bytes(2 * len(whole)))
+    bench.now += 2 * 86_400
+    bench.again().delete([session], use_trash=False)
+    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == {*kept, session}
+    assert said(bench.home, session) == before
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)

@@ -203,9 +203,12 @@ def nothing_is_vaulted(sample: Sample, home: Home, original: Look) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
+    """`then` is what the next run does, which settles first."""
+
     killed: Action
     verify: Callable[[Sample, Home, Look], None] = everything_returns
     before: tuple[Action, ...] = ()
+    then: Action = settle_only
 
 
 #: For everything that can leave a home.
@@ -261,6 +264,13 @@ VAULT = {
     ),
     "vault-prune": Scenario(
         killed=prune, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
+    ),
+    # The watcher looks after a vault between two runs of maintenance.
+    "vault-prune-watched": Scenario(
+        killed=prune,
+        verify=nothing_is_vaulted,
+        before=(vault_on, refresh_vault),
+        then=refresh_vault,
     ),
     "vault-archive": Scenario(
         killed=archive, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
@@ -344,7 +354,7 @@ class Bench:
         if self.sample.whole is not None:
             self.sample.whole(self.root)
         with self.sample.open(self.root) as home:
-            settle_only(self.sample, home)
+            self._scenario.then(self.sample, home)
             view = home.log.read()
             assert not view.problems
             assert all(each.finished_at is not None for each in view.operations)
@@ -372,9 +382,9 @@ def kill(bench: Bench, scenario: Scenario, most: int, twice: int, seed: int) -> 
     for number, kill_at in enumerate(bench.points(scenario.killed, most, seed)):
         if twice:
             bench.killed(kill_at)
-            for settle_at in bench.points(settle_only, twice, seed + number):
+            for settle_at in bench.points(scenario.then, twice, seed + number):
                 tally.kills += bench.killed(kill_at)
-                tally.kills += not run_killed(bench.run(settle_only), bench.root, settle_at)
+                tally.kills += not run_killed(bench.run(scenario.then), bench.root, settle_at)
                 bench.verify()
                 tally.states += 1
         else:

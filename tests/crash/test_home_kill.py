@@ -22,7 +22,7 @@ from tests.crash.home_harness import EDITS, SCENARIOS, VAULT, cases
 FEW, SOME, ALL = "2", "12", "100000"
 SEED = os.environ.get("HOLDFAST_SEED") or str(int(time.time()) // 3600)
 _EVERY_CALL = {"claude-code", "opencode"}
-_VAULT_QUICK = ("vault-alone", "vault-restore", "vault-prune")
+_VAULT_QUICK = ("vault-alone", "vault-restore", "vault-prune-watched")
 
 
 def _spread(name: str) -> bool:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.homes import life
-from holdfast.homes.format_sessions import FormatSessions, Pins
+from holdfast.homes.format_sessions import FormatSessions, Pins, hits_of
 from holdfast.homes.glance import glance
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
-from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.notes import Notes, Seen, unpacked
 from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.sweeps import sweep_of
@@ -51,7 +51,7 @@ from holdfast.model.part import (
     version_of_parts,
 )
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.session import Relation, Session, SessionFilter
+from holdfast.model.session import Hit, Relation, Search, Session, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import measure
@@ -92,7 +92,7 @@ class FormatContents(Contents):
         seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
-        self.vault = Vault(ground)
+        self.vault = Vault(ground, form)
         self._sessions = FormatSessions(
             form,
             ground.root,
@@ -179,6 +179,29 @@ class FormatContents(Contents):
         """The sessions as they are now."""
         self._sessions.refresh()
         return self._sessions
+
+    def make_index(self, progress: Progress | None) -> None:
+        """One that would not last is made by each search."""
+        if self._mirror.lasts:
+            self.store().index(progress)
+
+    def search_index(
+        self, asked: Search
+    ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
+        """Looks at nothing else. Whoever asks knows which sessions there are."""
+        if not self._mirror.lasts:
+            return None
+        index = self._mirror.store()
+        pinned = Pins(self.ground.state / "pins.json").read()
+        hits = hits_of(index, asked, pinned)
+        close = () if hits or asked.substring else index.close_words(asked.text)
+        return hits, close, self._mirror.problems()
+
+    def store_of(self, seen: Sequence[Seen]) -> FormatSessions:
+        """These sessions alone, as a look saw them. It remembers nothing of what it reads."""
+        pins = Pins(self.ground.state / "pins.json")
+        nowhere = Mirror(self.ground.trash.root / "-", self._format, self._root, lasting=False)
+        return FormatSessions(self._format, self._root, pins, nowhere, lambda: seen, lambda: ())
 
     def stored(self, ids: Sequence[str]) -> Collection[str]:
         return self._ids().intersection(ids)
@@ -330,6 +353,7 @@ class FormatContents(Contents):
         vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
         restore = VaultRestore(
             self.vault,
+            self.kept(),
             self._movers,
             self._census,
             self._whole,
@@ -379,6 +403,17 @@ class FormatHome(Home):
     def session_store(self) -> FormatSessions:
         """The sessions as they are now."""
         return self._contents.store()
+
+    def make_index(self, progress: Progress | None = None) -> None:
+        self._contents.make_index(progress)
+
+    def search_index(
+        self, asked: Search
+    ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
+        return self._contents.search_index(asked)
+
+    def store_of(self, units: Sequence[bytes]) -> FormatSessions:
+        return self._contents.store_of([unpacked(each) for each in units])
 
 
 def _lies_elsewhere(part: Part, root: Path) -> bool:

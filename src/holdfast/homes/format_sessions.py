@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from heapq import nlargest
 from itertools import islice
@@ -21,7 +21,7 @@ from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSes
 from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
-from holdfast.homes.notes import Seen
+from holdfast.homes.notes import Seen, packed
 from holdfast.homes.records import whole_records
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.guard import Booked, Guarded
@@ -42,6 +42,7 @@ from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.ports.formats import Format
+from holdfast.ports.runs import Progress
 from holdfast.stores import files
 from holdfast.stores.sessions import ledger
 from holdfast.stores.sessions.survey import AVERAGES, SIZES
@@ -265,7 +266,20 @@ class FormatSessions(ForeignSessions):
         """A session as a list shows it, with what is known of it without reading. `counted` says
         whether anybody has read it."""
         known = self.known_messages(seen.unit.id) is not None
-        return replace(self._session(seen), counted=known)
+        session = self._session(seen)
+        return session if session.counted == known else replace(session, counted=known)
+
+    def sign_of_life(self, session_id: str) -> str | None:
+        """Why the look that holds took a session for used."""
+        return self._one(session_id).alive
+
+    def catalogued(self) -> Iterator[tuple[Session, str | None, bytes | None]]:
+        """Every session with what is known of it without reading: how it began, if anybody read
+        it, and what finds it again without a look."""
+        for each in self._units().values():
+            session = self.described(each)
+            counts = self._counts.of(session.id) if session.counted else None
+            yield session, None if counts is None else counts.opening.text, packed(each)
 
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
@@ -383,11 +397,11 @@ class FormatSessions(ForeignSessions):
 
     # --- What needs the index ---------------------------------------------------------------------
 
-    def index(self) -> MirrorStore:
+    def index(self, progress: Progress | None = None) -> MirrorStore:
         """The index, with every session as it is now, or as the look saw it that holds."""
         units, store = self._units(), self._mirror.store()
         if self._indexed is None or self._indexed[0] is not units or self._indexed[1] is not store:
-            self._mirror.refresh(units, self._session)
+            self._mirror.refresh(units, self._session, progress)
             self._indexed = units, store
         return store
 
@@ -417,19 +431,10 @@ class FormatSessions(ForeignSessions):
 
     def search(self, asked: Search) -> Sequence[Hit]:
         """Messages are numbered as in `messages`."""
-
-        def found(index: MirrorStore) -> Sequence[tuple[Hit, int]]:
-            hits = index.search(asked)
-            return list(zip(hits, index.places_of(hits), strict=True))
-
         known = self._units()
         return [
-            replace(
-                hit,
-                session=self._session(known[hit.session.id]),
-                message=replace(hit.message, number=place),
-            )
-            for hit, place in self._asked(found)
+            replace(hit, session=self._session(known[hit.session.id]))
+            for hit in self._asked(lambda index: hits_of(index, asked, self._pinned))
             if hit.session.id in known
         ]
 
@@ -454,6 +459,19 @@ class FormatSessions(ForeignSessions):
     def close(self) -> None:
         self._seen = self._shown = self._indexed = None
         self._forget_lists()
+
+
+def hits_of(index: MirrorStore, asked: Search, pinned: Collection[str]) -> Sequence[Hit]:
+    """What the index finds, with messages numbered as in their session. It knows no pins: what is
+    pinned is asked for by name."""
+    wanted = asked.wanted
+    if wanted.pinned and wanted.ids is None:
+        asked = replace(asked, wanted=replace(wanted, pinned=None, ids=tuple(sorted(pinned))))
+    hits = index.search(asked)
+    return [
+        replace(hit, message=replace(hit.message, number=place))
+        for hit, place in zip(hits, index.places_of(hits), strict=True)
+    ]
 
 
 def booked(unit: Unit) -> Guarded | None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
@@ -23,7 +25,7 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_document, is_passing, name_again, name_vanished
+from holdfast.homes.second_names import is_passing, name_again, name_vanished
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
@@ -62,7 +64,7 @@ _VANISHED = "it vanished while it was taken in"
 
 
 #: What the id of a session begins with that another one of its id has replaced.
-SET_ASIDE = r"^earlier-\d+-"
+_SET_ASIDE = r"^earlier-\d+-"
 
 
 class HomeVault:
@@ -81,6 +83,7 @@ class HomeVault:
         """`now` says what there is, `look` says it with the parts of each session."""
         self._vault = vault
         self._format = form
+        self._read_by = form, ground.root
         self._ground = ground
         self._movers = movers
         self._sessions = sessions
@@ -142,6 +145,18 @@ class HomeVault:
 
     # --- Keeping it in step -----------------------------------------------------------------------
 
+    @property
+    def is_on(self) -> bool:
+        return self._ground.options.vault.enabled
+
+    def take_in_again(self, ids: Collection[str]) -> Collection[str]:
+        """Take in sessions that have just come back. Returns those that could be taken in."""
+        whole = self._look()
+        self._sessions.show(whole)
+        self._take_in([each for each in whole if each.unit.id in ids], Counter(), None)
+        entries = {each: self._vault.names.find(each) for each in ids}
+        return {each for each, entry in entries.items() if entry and entry.alone_since is None}
+
     def refresh(self, progress: Progress | None = None) -> VaultRefresh:
         """Only while this process alone may change the home."""
         vault, options = self._vault, self._ground.options.vault
@@ -159,7 +174,11 @@ class HomeVault:
             if not options.enabled:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
-            problems = self._take_in(seen, done, progress)
+            problems: list[Problem] = []
+            if any(self._is_stale(each) for each in seen):
+                whole = self._look()
+                self._sessions.show(whole)
+                problems += self._take_in(whole, done, progress)
             self._tidy()
             self._heal()
             problems += self._age(ids, done)
@@ -179,14 +198,11 @@ class HomeVault:
         return VaultRefresh(let_go=len(going))
 
     def _take_in(
-        self, seen: Sequence[Seen], done: Counter[str], progress: Progress | None
+        self, whole: Sequence[Seen], done: Counter[str], progress: Progress | None
     ) -> list[Problem]:
+        """Take in what changed of what a look saw, with the parts of each."""
         problems: list[Problem] = []
-        if not any(self._is_stale(each) for each in seen):
-            return problems
         kept: list[Entry] = []
-        whole = self._look()
-        self._sessions.show(whole)
         for number, each in enumerate(whole):
             if progress is not None:
                 progress.step("keeping second names", number, len(whole))
@@ -251,8 +267,7 @@ class HomeVault:
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
-        was_alone = entry.alone_since is not None
-        if _goes_on(entry.folder / entry.transcript, path, was_alone=was_alone):
+        if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
             return _trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
@@ -365,18 +380,14 @@ class HomeVault:
 
     def _counted(self, entry: Entry) -> Session:
         try:
-            counts = Counts.of(self._said(entry))
+            counts = Counts.of(self._vault.said(entry))
         except _UNREADABLE:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 
-    def _said(self, entry: Entry) -> Iterator[Message]:
-        [seen] = self._vault.seen_as([entry])
-        return seen.messages(self._format, self._ground.root)
-
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
-        made = self._pack(entry.session, self._said(entry), entry.folder)
+        made = self._pack(entry.session, self._vault.said(entry), entry.folder)
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, made)
         cold.write()
@@ -456,11 +467,16 @@ def _kept(unit: Unit, root: Path) -> Iterator[Part]:
         yield part
 
 
-def unpacked(vault: Vault, entry: Entry) -> Path:
-    """Unpack the bundle of a session into a folder of the vault, once."""
+def own_id(session_id: str) -> str:
+    """The id that its agent gave to a session, which may have been set aside since."""
+    return re.sub(_SET_ASIDE, "", session_id)
+
+
+def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
+    """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
     cold = vault.cold
     beside = cold.beside(entry.bundle)
-    folder = entry.folder.with_name(f"units-{beside.number}")
+    folder = (parent or entry.folder.parent) / f"units-{beside.number}"
     if folder == entry.folder:
         raise DamageError(f"{entry.bundle} does not say where it was packed")
     if not (folder / RECORD).exists():
@@ -473,25 +489,6 @@ def unpacked(vault: Vault, entry: Entry) -> Path:
             ):
                 unpack(folder, members)
     return folder
-
-
-def _goes_on(kept: Path, path: Path, *, was_alone: bool) -> bool:
-    """Whether the transcript that an agent has makes up for the one that the vault has. An agent
-    writes a document again as a whole, and may write the first line of others again. What was held
-    alone must be in it to the last byte."""
-    try:
-        mine, theirs = kept.lstat(), path.stat()
-    except FileNotFoundError:
-        return True  # the vault has nothing, or the agent has deleted it just now
-    if not stat.S_ISREG(mine.st_mode) or os.path.samestat(mine, theirs):
-        return True
-    if not was_alone:
-        return theirs.st_size >= mine.st_size or is_document(path)
-    with open_file(kept) as ours, open_file(path) as other:
-        while piece := ours.read(_CHUNK):
-            if other.read(len(piece)) != piece:
-                return False
-    return True
 
 
 def _trees_of(entry: Entry) -> Sequence[Slot]:
@@ -572,11 +569,12 @@ def sums_of(entry: Entry) -> Mapping[str, str]:
 
 
 def check_sums(entry: Entry) -> None:
-    """Raise `DamageError` unless the files of a session are what they were when it was sealed."""
+    """Raise `DamageError` unless the files of a session are what they were when it was sealed. One
+    that has another name again is on its way back to its agent, which may write to it."""
     for name, sha256 in entry.sums.items():
         path = entry.folder / name
         try:
-            same = _sum(path) == sha256
+            same = path.lstat().st_nlink > 1 or _sum(path) == sha256
         except FileNotFoundError:
             same = False
         if not same:

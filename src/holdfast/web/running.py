@@ -73,7 +73,7 @@ async def show(site: Site, request: Request) -> Response:
         "jobs/show.html",
         title=job.title,
         job=job,
-        results=[_result(site, each) for each in job.results],
+        results=job.results,
     )
 
 
@@ -101,8 +101,9 @@ def _job(site: Site, request: Request) -> Job:
     return job
 
 
-def _result(site: Site, done: Done) -> Result:
-    slug, label, what = site.slug(done.home), done.home.label, done.report
+def result_of(done: Done) -> Result:
+    """What a job did, as it is shown."""
+    slug, label, what = Site.slug(done.home), done.home.label, done.report
     if isinstance(what, HomeReport):
         return Result(slug=slug, label=label, report=view_report(what.report, what.plan))
     if isinstance(what, RestoreReport):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.api.plan import HomePlan
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 _AGREE = "agree:"
 
@@ -159,7 +159,7 @@ async def apply(site: Site, request: Request) -> Response:
     }
     knows = form.flag("for_good")
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
             plans = _plans(site, machine, asked, pack=True)
             # A home that came or went since counts as a change, too.
@@ -181,7 +181,7 @@ async def apply(site: Site, request: Request) -> Response:
     return await started(site, job)
 
 
-def _applied(home: AgentHome, planned: HomePlan, job: Job) -> Done:
+def _applied(home: AgentHome, planned: HomePlan, job: Run) -> Done:
     """A home that fails keeps nobody from hearing what was done in the others."""
     try:
         return Done(home=home, report=planned.apply(progress=job))
