@@ -121,7 +121,7 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
 
 
 @pytest.mark.parametrize("bench", ["opencode"], indirect=True)
-def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
+def test_ended_while_a_session_leaves_the_vault_it_is_not_listed_there(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
@@ -129,17 +129,18 @@ def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
         raise KeyboardInterrupt
 
     bench.home.refresh_vault()
-    going = bench.going()[:1]
-    agent_deletes(bench, going)
+    [going, *_] = bench.going()
+    before = said(bench.home, going)
     with monkeypatch.context() as patch:
         patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
         with pytest.raises(KeyboardInterrupt):
-            bench.home.restore_sessions(going)
-    assert not bench.again().refresh_vault().problems
-    assert not (bench.home.path / bench.sample.state / "vault" / "going").exists()
-    agent_deletes(bench, going)
-    report = bench.home.restore_sessions(going)
-    assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
+            bench.home.delete([going])
+    home = bench.again()
+    assert not home.sessions.find(vaulted=True)
+    assert not home.refresh_vault().problems
+    assert not (home.path / bench.sample.state / "vault" / "going").exists()
+    home.undo_latest()
+    assert said(home, going) == before
 
 
 def files_below(folder: Path) -> int:

@@ -52,6 +52,7 @@ _CHANGING = {*_CALLS} - {"open", "fsync"}
 #: In /proc/self/io: bytes, and calls, that wrote.
 _WCHAR, _SYSCW = 3, 7
 _open = os.open
+_of_children: dict[str, str] = {}
 _DONE = 0
 #: To be killed there means to get through.
 NEVER = sys.maxsize
@@ -85,7 +86,7 @@ def in_memory() -> Iterator[Path]:
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made,
         tempfile.TemporaryDirectory(prefix="temporary-", dir=made) as temporary,
-        mock.patch.object(tempfile, "tempdir", temporary),
+        mock.patch.dict(_of_children, {"tempdir": temporary}),
     ):
         yield Path(made).resolve()
 
@@ -199,6 +200,7 @@ def die_at(
     unless it calls what is returned before. `calls` says which ones count; all, if it is None."""
     armed = True
     counted = calls or _Every()
+    vars(tempfile).update(_of_children)
 
     def disarm() -> None:
         nonlocal armed
