@@ -53,6 +53,7 @@ class LateFlush:
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
+        self._catch_up()  # what was asked for after its last look
         self._log.close()
 
     def _run(self) -> None:
@@ -60,11 +61,12 @@ class LateFlush:
             self._wanted.wait()
             self._closing.wait(_SECONDS)
             self._wanted.clear()
-            asked = self.asked
-            if asked > self._covered:
-                self._flush(asked)
+            self._catch_up()
 
-    def _flush(self, asked: int) -> None:
+    def _catch_up(self) -> None:
+        asked = self.asked
+        if asked <= self._covered:
+            return
         try:
             self._log.flush()
         except StorageError as error:
