@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 
@@ -245,8 +246,9 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
         known[f"_factory_{each.name}"] = each.factory
         value = _initial(each)
         if value:
-            name = each.name
-            lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+            lines.append(
+                _assigned(cls, each.name, value, known) if frozen else f"self.{each.name} = {value}"
+            )
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     wanted = ", ".join(["self", *_parameters(cls.__value_fields__)])
@@ -255,6 +257,16 @@ def _compiled_init(cls: Any) -> Callable[..., None]:
     made: Callable[..., None] = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+def _assigned(cls: Any, name: str, value: str, known: dict[str, Any]) -> str:
+    """The statement that sets a field of a frozen class. A slot sets itself in less than half the
+    time that `object.__setattr__` takes to find it."""
+    slot = getattr(cls, name, None)
+    if not isinstance(slot, MemberDescriptorType):
+        return f"_set(self, {name!r}, {value})"
+    known[f"_set_{name}"] = slot.__set__
+    return f"_set_{name}(self, {value})"
 
 
 def _initial(each: _Field) -> str:

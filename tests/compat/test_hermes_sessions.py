@@ -268,6 +268,22 @@ def test_messages_come_back_by_one_statement(root: Path, monkeypatch: pytest.Mon
     assert "messages" not in one_by_one
 
 
+def test_what_hermes_set_for_its_search_tables_stays_as_it_was(root: Path) -> None:
+    """While many messages come back they have other settings, which nobody may ever see."""
+
+    def settings() -> list[tuple[str, int]]:
+        with database(root) as db:
+            return [*db.execute("SELECT k, v FROM messages_fts_config ORDER BY k")]
+
+    with database(root) as db:
+        db.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('automerge', 7)")
+    before = settings()
+    assert ("automerge", 7) in before
+    deleted(root, FIRST, TITLED)
+    undone(root)
+    assert settings() == before
+
+
 def test_messages_whose_numbers_were_taken_get_other_numbers(root: Path) -> None:
     def said(session_id: str) -> list[tuple[str]]:
         query = "SELECT content FROM messages WHERE session_id = ? ORDER BY id"

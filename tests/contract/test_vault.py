@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from holdfast import Home
 from holdfast.api.machine import Machine
 from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
+from holdfast.stores.archive.archive import SessionArchive
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
@@ -117,6 +118,28 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     assert bench.again().restore_sessions(going).brought_back == len(going)
     assert not bench.again().refresh_vault().changed
     assert {each.name for each in (home.path / bench.sample.state / "vault").iterdir()} <= STORES
+
+
+@pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
+        archive.drop(files, operation)
+        raise KeyboardInterrupt
+
+    bench.home.refresh_vault()
+    going = bench.going()[:1]
+    agent_deletes(bench, going)
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
+        with pytest.raises(KeyboardInterrupt):
+            bench.home.restore_sessions(going)
+    assert not bench.again().refresh_vault().problems
+    assert not (bench.home.path / bench.sample.state / "vault" / "going").exists()
+    agent_deletes(bench, going)
+    report = bench.home.restore_sessions(going)
+    assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
 
 
 def files_below(folder: Path) -> int:

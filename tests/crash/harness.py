@@ -8,19 +8,24 @@ verified; the first violated promise ends it with an AssertionError.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psycopg
 
+from holdfast.homes import life
 from holdfast.homes.registry import open_home
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home
@@ -44,6 +49,10 @@ _CALLS = (
     "fchmod",
 )
 _DONE = 0
+#: To be killed there means to get through.
+NEVER = sys.maxsize
+#: In memory, for a home and its copies.
+_ROOM = 200_000_000
 _calls = 0
 
 
@@ -62,21 +71,114 @@ def settle_only(root: Path) -> None:
         settle(log, home, clock=clock)
 
 
+@contextlib.contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder for homes; in memory where that can be, since to flush is most of the time. What a
+    killed process leaves in its temporary folder is in there too."""
+    memory = Path("/dev/shm")  # noqa: S108 - the folder in it is ours alone
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
+    place = memory if roomy else None
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made,
+        tempfile.TemporaryDirectory(prefix="temporary-", dir=made) as temporary,
+        mock.patch.object(tempfile, "tempdir", temporary),
+    ):
+        yield Path(made).resolve()
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for homes whose processes are killed. A kill forgets nothing of what was written,
+    flushed or not: nobody waits until the whole machine is flushed. Nor does anybody look through
+    all processes for an agent: there is none in these homes."""
+    with (
+        in_memory() as place,
+        mock.patch.object(os, "sync", return_value=None),
+        mock.patch.object(life, "_processes", return_value=()),
+        mock.patch.object(life, "_open_files", return_value=()),
+    ):
+        yield place
+
+
 def calls_of(action: Callable[[Path], None], root: Path) -> int:
     """How many calls there are to be killed at, in a run that nobody kills."""
+    return int(_told(action, root, _Count))
+
+
+class _Count:
+    def note(self, kind: str) -> None:
+        """`die_at` counts."""
+
+    def __str__(self) -> str:
+        return str(_calls)
+
+
+def _told(
+    action: Callable[[Path], None], root: Path, watch: Callable[[], _Count | _Changes]
+) -> str:
+    """What somebody says who watched all calls of a run that nobody kills."""
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
-        write = os.write
-        die_at(-1)
+        write, watcher = os.write, watch()
+        die_at(-1, before=watcher.note)
         action(root)
-        write(send, str(_calls).encode())
+        write(send, str(watcher).encode())
         os._exit(_DONE)
     os.close(send)
     with os.fdopen(receive) as told:
-        calls = int(told.read())
+        said = told.read()
     os.waitpid(pid, 0)
-    return calls
+    return said
+
+
+def points_of(action: Callable[[Path], None], root: Path) -> list[int]:
+    """The calls before which a kill leaves something that no kill at an earlier call leaves; all
+    others (a SELECT, a file opened to be read, an fsync) come after a call that changed nothing."""
+    return [*map(int, _told(action, root, lambda: _Changes(root)).split())]
+
+
+class _Changes:
+    """Notes at each call whether anything was written since the one before, by whatever means:
+    SQLite, git and plain files write past the calls that are counted here."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        try:
+            self._counted = os.open("/proc/self/io", os.O_RDONLY)
+        except OSError:  # nothing tells what was written: each call is one
+            self._counted = -1
+        self._last: object = None
+        self._kinds: set[str] = set()
+        self._found: list[int] = []
+
+    def note(self, kind: str) -> None:
+        now = self._written()
+        # A write is torn, so it is never like the call before.
+        if now != self._last or kind == "write" or kind not in self._kinds:
+            self._found.append(_calls)
+        self._last = now
+        self._kinds.add(kind)
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self._found))
+
+    def _written(self) -> object:
+        if self._counted < 0:
+            return object()
+        # wchar and syscw: also those of children that have ended.
+        counts = os.pread(self._counted, 4096, 0).split()
+        return counts[3], counts[7], [*_files(self._root)]
+
+
+def _files(folder: str) -> Iterator[tuple[object, ...]]:
+    """Everything of all files but their content, and when they were read."""
+    with os.scandir(folder) as entries:
+        for each in entries:
+            status = each.stat(follow_symlinks=False)
+            yield each.path, *status[:7], status.st_mtime_ns, status.st_ctime_ns
+            if each.is_dir(follow_symlinks=False):
+                yield from _files(each.path)
 
 
 def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool:
@@ -98,9 +200,13 @@ def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool
     return True
 
 
-def die_at(kill_at: int, first: Callable[[], None] = lambda: None) -> Callable[[], None]:
+def die_at(
+    kill_at: int,
+    first: Callable[[], None] = lambda: None,
+    before: Callable[[str], None] = lambda _: None,
+) -> Callable[[], None]:
     """From here on, this process dies before its `kill_at`-th call, when it has done `first`;
-    unless it calls what is returned before."""
+    unless it calls what is returned before. `before` is told of every call."""
     armed = True
 
     def disarm() -> None:
@@ -111,6 +217,7 @@ def die_at(kill_at: int, first: Callable[[], None] = lambda: None) -> Callable[[
         def call(*args: Any, **kwargs: Any) -> Any:
             global _calls  # noqa: PLW0603 - of this process, which ends with the operation
             _calls += 1
+            before(name)
             if _calls == kill_at and armed:
                 if name == "write":  # a torn write: half of the bytes got out
                     real(args[0], bytes(args[1])[: len(args[1]) // 2])

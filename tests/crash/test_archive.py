@@ -13,10 +13,10 @@ import pytest
 from tests.crash.archive_harness import SCENARIOS
 from tests.crash.child import FEWEST_KILLS, ROOT, harness
 
-#: Of the calls of settling: killed twice at each of all calls, it would take half an hour.
-SOME = "11"
+#: Of the calls of settling: killed twice at each of all calls, it would take too long.
+SOME = "3"
 #: Every call of the long scenarios is for the deep run.
-FEW = "6"
+FEW = "3"
 
 FULL_DISK = """
 import json, os, sys

@@ -8,11 +8,11 @@ from tests.crash.checkpoint_harness import SCENARIOS, SLOW
 from tests.crash.child import FEWEST_KILLS, harness, quick
 
 #: A scenario that takes checkpoints has hundreds of calls, and most of them are not the restore's.
-SOME = "9"
+SOME = "4"
 
 
 @pytest.mark.parametrize(
-    ("scenario", "every"), [("restore-then-again", "4"), ("many-then-again", "7")]
+    ("scenario", "every"), [("restore-then-again", "2"), ("many-then-again", "3")]
 )
 def test_a_restore_is_killed_at_some_calls(scenario: str, every: str) -> None:
     tally = harness(scenario, every, module="checkpoint_harness")

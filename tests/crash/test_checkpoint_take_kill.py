@@ -9,7 +9,7 @@ from tests.crash.child import FEWEST_KILLS, harness
 
 MODULE = "checkpoint_take_harness"
 #: For every run of the tests; a prime, so that runs of the same calls are met at each of them.
-SOME = "13"
+SOME = "5"
 
 
 @pytest.mark.parametrize("scenario", ["first", "changed", "reclaim"])

@@ -8,9 +8,9 @@ from tests.crash.child import FEWEST_KILLS, harness
 from tests.crash.hermes_harness import SCENARIOS
 
 #: Each kill costs a second: the copy of a home, git, and the look at what it left.
-SOME = "29"
+SOME = "4"
 #: To bring checkpoints in takes some hundred calls; most of them are like others.
-EVERY = {"import": "7"}
+EVERY = {"import": "2"}
 
 
 @pytest.mark.parametrize("scenario", ["prune-middle"])

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,12 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.kind import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
-from holdfast.ports.runs import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:
+    from holdfast.ports.runs import Progress
     from holdfast.stores.sessions.survey import Owner
 
 FOLDER = SESSION_FILES
@@ -82,8 +82,10 @@ class SessionFileName:
         return "cron" if self.session.startswith("cron_") else None
 
 
+@lru_cache(maxsize=8192)
 def parse(name: str) -> SessionFileName | None:
-    """None for a name that no agent gives to a session's file."""
+    """None for a name that no agent gives to a session's file. Remembered: a removal asks four
+    times for each file."""
     for kind, certain, pattern in _patterns():
         match = pattern.fullmatch(name)
         if match:

@@ -25,7 +25,7 @@ from holdfast.model.part import FolderPart, Role, Unit, version_of_parts
 from holdfast.model.session import Message
 from holdfast.parts.trees import remove_tree, tree_stamp
 from holdfast.parts.unit_record import BatchRecord, UnitRecord
-from holdfast.stores.files import Inode, allocated_below
+from holdfast.stores.files import Inode, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import replace
 
@@ -48,6 +48,7 @@ class Vault:
         self._format = form
         self._cold: SessionArchive | None = None
         self.folder = ground.state / VAULT
+        self._going = self.folder / "going"
         self.names = Names(ground.state)
 
     @property
@@ -236,11 +237,21 @@ class Vault:
         return transcript_makes_up(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
-        """Remove all that the vault has of a session."""
+        """Remove all that the vault has of a session. The reference before the data, and at once:
+        half removed, it would pass for whole, or for damaged. A bundle that a killed run left gets
+        its reference back, or goes, at the next look after the vault."""
         entry = self.names.at(stem)
+        self.clear()
+        with contextlib.suppress(FileNotFoundError):
+            (self.names.root / stem).rename(self._going)
+            sync_dir(self.names.root)
         if entry is not None and entry.bundle:
             self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
-        remove_tree(self.names.root / stem)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what a killed run did not remove to the end."""
+        remove_tree(self._going)
 
 
 def _says_something(stamp: str) -> bool:

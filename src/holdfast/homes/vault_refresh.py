@@ -168,6 +168,7 @@ class HomeVault:
                 hint="Remove the link.",
             )
         with storage_errors(f"write to {vault.folder}"):
+            vault.clear()
             seen = self._now()
             ids = self._ids(seen)
             if not options.enabled:

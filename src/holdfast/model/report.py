@@ -76,7 +76,8 @@ class Report:
     settled: tuple[str, ...] = ()
 
     def count(self, *results: Result) -> int:
-        return sum(outcome.result in results for outcome in self.outcomes)
+        found = [outcome.result for outcome in self.outcomes]
+        return sum(map(found.count, results))
 
     @property
     def removed(self) -> int:

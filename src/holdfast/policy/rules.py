@@ -59,12 +59,15 @@ class Rules:
 
     @property
     def empty(self) -> bool:
-        return self == Rules()
+        return self == _NO_RULES
 
     def buckets(self) -> Mapping[str, int]:
         """How many buckets of each calendar unit to keep, without those that are off."""
         counts = {name: int(getattr(self, f"keep_{name}")) for name in BUCKETS}
         return {name: count for name, count in counts.items() if count > 0}
+
+
+_NO_RULES = Rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,6 @@ def _leased(fd: int) -> str | None:
         if error.errno in _UNSUPPORTED:
             return _listed(fd)
         return f"cannot be probed ({error.strerror})"
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return None
 
 

@@ -28,6 +28,8 @@ class LifeSigns:
     abandoned_after: float
 
     def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
+        if ended and not leases:  # most have ended, and nobody holds them
+            return _DEAD
         living = [released for holder, released in leases if not self.is_dead(holder)]
         return session_life(
             ended=ended,
@@ -57,11 +59,7 @@ def item_of(
 ) -> Item:
     number, name, source, size, active, messages, ended, *texts, pinned, parent, relation = row
     title, cwd, model = texts
-    lives = _DEAD
-    if ended is None or number in leases:  # most have ended, and nobody holds them
-        lives = life.judge(
-            ended=ended is not None, idle=now - active, leases=leases.get(number, ())
-        )
+    lives = life.judge(ended=ended is not None, idle=now - active, leases=leases.get(number, ()))
     return Item(
         kind=SESSION,
         id=name,

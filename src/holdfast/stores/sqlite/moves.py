@@ -140,7 +140,9 @@ class DatabaseEngine:
 
     def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
         with self._database.read() as db:
-            return self.copies(folder).write(db, [each.number for each in going], first, last)
+            numbers = [each.number for each in going]
+            messages = sum(each.messages for each in going)
+            return self.copies(folder).write(db, numbers, first, last, messages=messages)
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
         """Whether a session is the one that was copied, and not another that took its id since:

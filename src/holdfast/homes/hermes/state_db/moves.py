@@ -10,6 +10,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.homes.hermes.state_db.space import SearchRenewal
+from holdfast.homes.hermes.state_db.space import SearchRenewal, indexing_many
 from holdfast.model.plan import PlanItem
 from holdfast.model.stored_session import Found, Returned
 from holdfast.ports.runs import Clock
@@ -150,10 +151,16 @@ _LEVEL = 1
 _TEXT, _BYTES = b"z", b"b"
 
 
+@cache
+def _compressor() -> zstd.ZstdCompressor:
+    """One for all values, each a frame of its own: making one takes as long as using it."""
+    return zstd.ZstdCompressor(_LEVEL)
+
+
 def pack(value: str | bytes) -> bytes:
     if isinstance(value, bytes):
         return _BYTES + value
-    return _TEXT + zstd.compress(value.encode(), _LEVEL)
+    return _TEXT + _compressor().compress(value.encode(), zstd.ZstdCompressor.FLUSH_FRAME)
 
 
 def packed(value: str) -> str:
@@ -279,7 +286,10 @@ def _put_messages_back(
     )
     taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
     if db.execute(taken).fetchone() is None:
-        db.execute(f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid")  # noqa: S608 - quoted names
+        with indexing_many(db, schema):
+            db.execute(
+                f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
+            )
     else:  # in a database that Hermes has created again since
         for number in sessions:
             for place, each in _copied_rows(copies, _MESSAGES, number):
