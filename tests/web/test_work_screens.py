@@ -208,7 +208,20 @@ def test_a_vault_keeps_what_its_agent_deletes(machine: Machine) -> None:
         gone.unlink()
         with open_home(machine.user / ".claude") as home:
             home.refresh_vault()
-        assert name in web.ok("/vault").words
-        back = web.post("/archive/restore", {"session": f"claude-code:{name}"})
+        read = f"/sessions/claude-code/read?id={name}"
+        assert f'href="{read}"' in web.ok("/vault").text
+        assert "vaulted" in web.ok("/sessions/results").words
+        only = web.ok("/sessions/results?state=vaulted")
+        assert only.text.count('class="title"') == 1
+        assert name in only.words
+        page = web.ok(read)
+        assert "deleted this session; the vault has it" in page.words
+        assert "Archive…" not in page.words
+        # The hint is for the home that was asked.
+        refused = web.post("/archive/restore", {"session": "claude-code:nobody-1"})
+        assert "holdfast --home claude-code sessions" in refused.words
+        back = web.post("/archive/restore", hidden(page))
         assert back.status == 303, back
+        assert "Restore from the vault" in web.ok(back.place).words
         assert gone.read_bytes() == content
+        assert "vaulted" not in web.ok(read).words

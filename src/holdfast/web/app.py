@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from holdfast.errors import HoldfastError, whose_bug
+from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
 from holdfast.web.rendering import STATIC_FOLDER
 from holdfast.web.site import Address, Site
 from holdfast.web.status import SERVER_ERROR, status_of
@@ -58,6 +58,7 @@ def _route(site: Site, address: Address) -> Route:
         return await address.handler(site, request)
 
     async def safely(request: Request) -> Response:
+        COMMAND_FLAG.set("")  # hints name commands
         return await _safely(site, request, answer)
 
     return Route(address.path, safely, methods=[address.method])

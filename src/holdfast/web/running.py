@@ -119,6 +119,8 @@ def result_of(done: Done) -> Result:
         return Result(slug=slug, label=label, restored=found)
     if isinstance(what, VaultRefresh):
         return Result(slug=slug, label=label, vault=what)
+    if done.error is not None:
+        done.error.hint = done.error.hint  # in the words of the process that met it
     return Result(slug=slug, label=label, repair=what, error=done.error, full=done.full)
 
 

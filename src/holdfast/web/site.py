@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
@@ -13,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import UsageError
+from holdfast.errors import COMMAND_FLAG, UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
@@ -160,11 +161,18 @@ class Site:
         return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
-        """The home that a segment of an address means."""
+        """The home that a segment of an address means. Hints name it from now on, as far as this
+        question goes: a command that somebody copies works on the same home."""
         for home in machine.homes:
             if self.slug(home) == slug:
+                self.speak_of(home)
                 return home
         raise _no_home(slug)
+
+    @staticmethod
+    def speak_of(home: AgentHome) -> None:
+        """What is asked next is about this home."""
+        COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
 
     # --- Asked ------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
 from holdfast.model.growth_words import growth_words
 from holdfast.model.plan_words import frees_when
+from holdfast.policy.budget_words import over_words
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 from holdfast.web.treemap import Tile, treemap
@@ -30,6 +31,7 @@ _MOST_TILES = 12
 _ASPECT = 3.2
 _HEIGHT = 40
 _FEWEST_POINTS = 2
+_MOST_OVER = 5
 _COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
 #: A tile that is smaller, in percent of the width and of the height, has no room for words.
 _ROOM = (9.0, 14.0)
@@ -121,6 +123,7 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
         "chart": _chart(seen.growth.points),
         "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
         "frees": frees_when(seen.frees, seen.later, seen.trash_days),
+        "over": [(home, near, over_words(near)) for home, near in seen.over[:_MOST_OVER]],
         "slug": site.slug,
     }
 

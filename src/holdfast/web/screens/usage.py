@@ -11,6 +11,7 @@ from holdfast.api.usage import BudgetUse, added, home_usage, together
 from holdfast.model.session import Tokens
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Cost, CostShare, CostTotals
+from holdfast.policy.budget_words import amount_of
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 
@@ -79,6 +80,7 @@ async def show(site: Site, request: Request) -> Response:
         request,
         "usage/show.html",
         title="Usage",
+        amount_of=amount_of,
         shown=shown,
         chosen=chosen,
         days=days,
