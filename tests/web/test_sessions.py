@@ -5,6 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
@@ -274,3 +277,19 @@ def test_a_search_that_fails_ends_no_thread(machine: Machine) -> None:
         with mock.patch.object(sessions, "search_indexes", side_effect=RuntimeError("no")):
             assert web.get("/sessions/results?q=w").status == 500
         web.ok("/sessions/results?q=w")
+
+
+def test_a_store_that_somebody_writes_to_is_told_soon(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = next(machine.home.rglob("sessions.db"))
+    monkeypatch.setattr("holdfast.web.site._PATIENCE", 0.2)
+    with Web(machine) as web, closing(sqlite3.connect(store)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        answer = web.post("/sessions/pin", {"s": f"holdfast:{DISK}"})
+        assert time.monotonic() - began < 5
+        assert answer.status == 503
+        assert "is being written by another process. Try again in a moment." in answer.words
+        db.rollback()
+        assert web.post("/sessions/pin", {"s": f"holdfast:{DISK}"}).status == 303

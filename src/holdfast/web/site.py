@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
 _MOST_FIELDS = 100_000
+#: So long a person waits for a name or a setting, in seconds, when another process is writing.
+_PATIENCE = 3.0
 
 
 class UnknownPageError(UsageError):
@@ -259,6 +261,7 @@ def _no_home(slug: str) -> UnknownPageError:
 
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
     with homes as machine:
+        machine.wait_at_most(_PATIENCE)
         return what(machine)
 
 
