@@ -42,7 +42,6 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
@@ -148,12 +147,7 @@ class Machine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -17,11 +17,6 @@ from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counte
 from holdfast.homes.options import USUAL, VAULT, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
-from holdfast.ports.archive import Archive, Vault
-from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
-from holdfast.ports.runs import Clock, Doer, OperationLog, Progress, Space
-from holdfast.ports.sessions import SessionStore
-from holdfast.ports.upkeep import FigureBook, MaintenanceGate, Tallies
 from holdfast.stores.files import RESERVE, Inode
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
@@ -34,6 +29,11 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.figures import DiskRoom
     from holdfast.model.session import Hit, Search, SessionFilter
+    from holdfast.ports.archive import Archive, Vault
+    from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
+    from holdfast.ports.runs import Clock, Doer, OperationLog, Progress, Space
+    from holdfast.ports.sessions import SessionStore
+    from holdfast.ports.upkeep import FigureBook, MaintenanceGate, Tallies
     from holdfast.spine.keeper import Keeper
 
 

@@ -20,7 +20,7 @@ from holdfast.web.apart import Children
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.checkpoints import RestoreReport
+    from holdfast.api.checkpoint_restore import RestoreReport
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
     from holdfast.model.vault import VaultRefresh

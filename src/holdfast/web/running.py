@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from holdfast.api.checkpoints import RestoreReport
+from holdfast.api.checkpoint_restore import RestoreReport
 from holdfast.api.plan import HomeReport
 from holdfast.model.checkup import Repair
 from holdfast.model.vault import VaultRefresh
