@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from holdfast.model.plan_words import (
 )
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words
 from holdfast.model.text import format_bytes
+from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ class PlanView:
     problems: Sequence[str]
     sources: Sequence[str]
     read_only: bool
+    #: Sessions that stay, and why; a few of them.
+    refused: Sequence[tuple[str, str]] = ()
 
     @property
     def does_nothing(self) -> bool:
@@ -132,7 +136,15 @@ def view_plan(planned: HomePlan) -> PlanView:
         problems=[f"{each.path}: {each.reason}" for each in planned.problems],
         sources=sorted({each.source for each in plan.items if each.kind in _OF_SESSIONS}),
         read_only=planned.read_only and not plan.steps,
+        refused=[(i.id, _why(i, plan.home)) for i in kept if i.kind == SESSION][:_FEW],
     )
+
+
+def _why(item: PlanItem, home: str) -> str:
+    """Why a session stays, with what is known of it, and what to do where that is known too."""
+    why = item.reason.removeprefix("in use: ")
+    end = f"holdfast --home {shlex.quote(home)} sessions end {item.id}"
+    return f"{why}. End it: `{end}`" if why == NOT_ENDED else f"{why}."
 
 
 def _groups(

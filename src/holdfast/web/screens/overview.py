@@ -120,6 +120,7 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
     return {
         "seen": seen,
         "tiles": _tiles(site, seen.homes),
+        "colours": _COLOURS,
         "chart": _chart(seen.growth.points),
         "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
         "frees": frees_when(seen.frees, seen.later, seen.trash_days),
