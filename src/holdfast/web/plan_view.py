@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.api.plan import why_stays
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.plan_words import (
@@ -23,7 +24,6 @@ from holdfast.model.plan_words import (
 )
 from holdfast.model.report import Outcome, Report, Result, archived, archived_words
 from holdfast.model.text import format_bytes
-from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -142,9 +142,8 @@ def view_plan(planned: HomePlan) -> PlanView:
 
 def _why(item: PlanItem, home: str) -> str:
     """Why a session stays, with what is known of it, and what to do where that is known too."""
-    why = item.reason.removeprefix("in use: ")
-    end = f"holdfast --home {shlex.quote(home)} sessions end {item.id}"
-    return f"{why}. End it: `{end}`" if why == NOT_ENDED else f"{why}."
+    why, command = why_stays(item, f"--home {shlex.quote(home)} ")
+    return f"{why}. End it: `{command}`" if command else f"{why}."
 
 
 def _groups(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.budget_words import amount_of, day_of, unit_of
 from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus, Remedy
 from holdfast.cli.frame import Command
@@ -44,7 +45,6 @@ from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.model.usage import Share
-from holdfast.policy.budget_words import amount_of, day_of, unit_of
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome

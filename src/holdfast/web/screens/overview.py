@@ -14,12 +14,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.budget_words import over_words
 from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
 from holdfast.model.growth_words import growth_words
 from holdfast.model.plan_words import frees_when
-from holdfast.policy.budget_words import over_words
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 from holdfast.web.treemap import Tile, treemap

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from holdfast.api.budget_words import amount_of
 from holdfast.api.home import Home
 from holdfast.api.usage import BudgetUse, added, home_usage, together
 from holdfast.model.session import Tokens
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Cost, CostShare, CostTotals
-from holdfast.policy.budget_words import amount_of
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 
