@@ -50,7 +50,7 @@ class Effort:
     first_rounds: int = 3
     #: So many series, each up to this checkpoint.
     series: int = 3
-    last: int = 200
+    last: int = 100
     restores: int = 3
     #: Whether Hermes takes part, and the backup programs in a turn.
     hermes: bool = True

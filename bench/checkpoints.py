@@ -3,7 +3,7 @@
 All of them look at the same tree and see the same change, one after the other, and who goes first
 changes with every round; medians are compared.
 
-    .venv/bin/python bench/checkpoints.py                   1,000 to 200,000 files: 20 minutes, 8 GB
+    .venv/bin/python bench/checkpoints.py                   1,000 to 200,000 files: minutes, 8 GB
     .venv/bin/python bench/checkpoints.py --quick           whether it works
     .venv/bin/python bench/checkpoints.py --files 10000 --only turn first    parts of it
 
@@ -44,18 +44,18 @@ from contenders import Holdfast, is_installed
 from plotting import common_options, save
 from trees import Tree
 
-_SIZES = (1_000, 10_000, 50_000, 200_000)
+_SIZES = (1_000, 10_000, 200_000)
 _QUICK_SIZES = (200,)
 _QUICK = Effort(rounds=1, first_rounds=1, series=1, last=22, restores=1, programs=False)
-#: A larger tree than this has only a turn and a first checkpoint, in fewer rounds; a larger one
-#: than that, a turn without backup programs.
-_MOST_FOR_ALL = 10_000
+#: Other trees than this have only a turn and a first checkpoint; larger ones in fewer rounds, and
+#: the largest without backup programs in a turn.
+_FOR_ALL = 10_000
 _FEWER = Effort(rounds=5, first_rounds=1)
 _MOST_FOR_PROGRAMS = 50_000
 _LEAST = Effort(rounds=3, first_rounds=1, programs=False)
 _PROJECTS, _QUICK_PROJECTS, _QUICK_WORKTREES = 1_000, 20, 2
 _SESSIONS, _QUICK_SESSIONS = 50_000, 100
-_POSITIONS = (1, 2, 20, 21, 50, 100, 200)
+_POSITIONS = (1, 2, 20, 21, 50, 100)
 _FLOOR_ROUNDS = 21
 PARTS: dict[str, Callable[[Bench], None]] = {
     "turn": turn,
@@ -146,9 +146,10 @@ def measure(scratch: Path, files: int, parts: Sequence[str], effort: Effort, qui
 def efforts(files: int, parts: Sequence[str], quick: bool) -> tuple[Effort, Sequence[str]]:
     if quick:
         return _QUICK, parts
-    if files <= _MOST_FOR_ALL:
+    if files == _FOR_ALL:
         return Effort(), parts
-    effort = _FEWER if files <= _MOST_FOR_PROGRAMS else _LEAST
+    fewer = _FEWER if files <= _MOST_FOR_PROGRAMS else _LEAST
+    effort = Effort() if files < _FOR_ALL else fewer
     return effort, [part for part in parts if part in ("turn", "first")]
 
 
@@ -196,7 +197,7 @@ def keep(path: Path | None, results: Results) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, nargs="+", help="in the tree [1000 … 200000]")
+    parser.add_argument("--files", type=int, nargs="+", help="in the tree [1000 10000 200000]")
     parser.add_argument("--projects", type=int, help="for status [1000]")
     parser.add_argument("--only", nargs="+", choices=(*PARTS, "status"), help="these parts")
     parser.add_argument("--raw", type=Path, metavar="FILE", help="keep everything measured")

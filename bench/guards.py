@@ -1,8 +1,8 @@
 """What a guard costs: turns of an agent's loop with one and without one, on the same store.
 
-A turn stores one message, flushed to the disk as always. Guarded, it is begun and settled beside
-that: two more transactions, flushed too. Rounds take turns, so that a busy machine slows all of
-them alike; medians of rounds are compared.
+A turn stores one message, flushed to the disk as always. Guarded, a transaction before it decides
+whether the call may begin, and its end is a part of storing the message. Rounds take turns, so that
+a busy machine slows all of them alike; medians of rounds are compared.
 
     .venv/bin/python bench/guards.py --quick
 """
@@ -41,16 +41,16 @@ ENDLESS = SessionOptions(limits=SessionLimits(max_messages=0, max_bytes=0))
 _TEXT = """\
 ## Guards
 
-A turn of an agent's loop stores one message, durable as always; a guard begins and settles the
-call beside it, in two more transactions of the same durability. Turns with and without a guard,
-medians of {rounds} rounds of {turns}.
+A turn of an agent's loop stores one message, durable as always. A guard decides in a transaction
+before it whether the call may begin, and `call.append` ends the call in the transaction that stores
+the message. Turns with and without a guard, medians of {rounds} rounds of {turns}.
 
 | one turn | time | to one without | wanted |
 |---|---:|---:|---:|
 {rows}
 
-What a guard adds is mostly two more flushes of the disk: it decides nothing from memory, which a
-second process could not see. A call of a model takes seconds.
+A guard decides nothing from memory, which a second process could not see: it reads the session and
+writes down the call. Both turns are flushed to the disk once. A call of a model takes seconds.
 """
 _BARE = "without a guard"
 _GUARDED = "guarded, four budgets"
@@ -93,12 +93,11 @@ def _bare(sessions: holdfast.AgentSessions) -> Turn:
 def _guarded(sessions: holdfast.AgentSessions, budgets: Budgets | None) -> Turn:
     session = sessions.create(source="cli", model="m").id
     guard = sessions.guard(session, budgets=budgets)
-    message = Message(role="assistant", content="x" * 200)
+    message = Message(role="assistant", content="x" * 200, tokens=USED)
 
     def turn() -> None:
         with guard.call() as call:
-            call.used(USED)
-        sessions.append(session, message)
+            call.append(message)
 
     return turn
 

@@ -7,7 +7,8 @@ Hermes's own `prune_sessions` with files and its `vacuum` on the other. Rounds a
 has two, and Hermes one, because that takes minutes. Each time Hermes itself looks at what
 Holdfast left.
 
-    .venv/bin/python bench/hermes.py                   10 minutes, 4 GB
+    .venv/bin/python bench/hermes.py                   a few minutes, 4 GB
+    .venv/bin/python bench/hermes.py --all-go          also a prune that leaves nothing
     .venv/bin/python bench/hermes.py --quick           whether it works, a few seconds
 """
 
@@ -154,8 +155,9 @@ def show(measured: Measured) -> None:
     print()
 
 
-def cases(old: int) -> Iterator[Case]:
-    yield Case(name="All go", old=old, recent=0)
+def cases(old: int, *, all_go: bool) -> Iterator[Case]:
+    if all_go:
+        yield Case(name="All go", old=old, recent=0)
     yield Case(name="Some stay", old=old, recent=old // 5)
 
 
@@ -163,12 +165,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=5_000, help="how many to prune [5000]")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"of Holdfast [{_ROUNDS}]")
+    parser.add_argument("--all-go", action="store_true", help="also a prune that leaves nothing")
     common_options(parser)
     arguments = parser.parse_args()
     count = _QUICK if arguments.quick else arguments.sessions
     rounds = 1 if arguments.quick else arguments.rounds
     print(_TEXT.format(each=_PER_SESSION, rounds=rounds, hermes=HERMES))
-    for case in cases(count):
+    for case in cases(count, all_go=arguments.all_go):
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
             measured = measure(Path(scratch), case, rounds)
         show(measured)

@@ -265,7 +265,7 @@ def main() -> None:
         bench.prepare()
         bench.measure(entries, runs)
         bench.end_helper("run")
-    said = "" if arguments.no_agent or arguments.quick else agent(5)
+    said = "" if arguments.no_agent or arguments.quick else agent(3)
     print(_TEXT.format(runs=runs, files=files, table=table(entries), agent=said))
 
 

@@ -59,7 +59,7 @@ class Size:
     rounds: int
 
 
-_USUAL = Size(appends=4_000, processes=(1, 8), sessions=5_000, imported=100_000, rounds=3)
+_USUAL = Size(appends=2_400, processes=(1, 8), sessions=2_000, imported=100_000, rounds=3)
 _QUICK = Size(appends=80, processes=(1, 4), sessions=60, imported=2_000, rounds=1)
 
 

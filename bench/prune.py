@@ -33,14 +33,14 @@ from wanted import ROWS
 
 _HOLDFAST = (sys.executable, "-m", "holdfast")
 _ROUNDS = 3
-_PER_SESSION = 20
+_PER_SESSION, _LARGE_EACH = 20, 10
 _MB = 1e6
 #: Of ages up to 400 days, three quarters are above this.
 _LARGE_AGE = "100d"
 _ALONE_SECONDS = 5
 _QUICK, _QUICK_LARGE = 100, 1_000
 #: Which parts of all sessions are pruned as well, to see how it grows.
-_SHARES = (10, 5, 2)
+_SHARES = (10, 3)
 _TEXT = """\
 ## Getting rid of sessions
 
@@ -299,11 +299,11 @@ def large(scratch: Path, count: int) -> float:
     """What only Holdfast is asked for: many sessions, little memory, writers that hardly wait.
     Gives the longest wait of one beside the prune, in seconds."""
     home = scratch / "large"
-    run(sys.executable, WORKERS / "large_store.py", home, count)
+    run(sys.executable, WORKERS / "large_store.py", home, count, _LARGE_EACH)
     os.sync()
     before = database(home)
     print(
-        f"Only for Holdfast: {count:,} sessions of {_PER_SESSION} messages, a database of "
+        f"Only for Holdfast: {count:,} sessions of {_LARGE_EACH} messages, a database of "
         f"{before / _MB:,.0f} MB."
     )
     print()

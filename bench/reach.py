@@ -4,7 +4,7 @@ The home is generated, see `claude_home.py`. Whole processes are measured, the s
 interpreter included. Processor time is shown too: it says more on a machine that is busy. What is
 repeated is the median of a few rounds.
 
-    .venv/bin/python bench/reach.py                   10 minutes, 2 GB
+    .venv/bin/python bench/reach.py                   a few minutes, 2 GB
     .venv/bin/python bench/reach.py --quick           whether it works, a few seconds
 """
 
@@ -26,7 +26,7 @@ from prune import Run, holdfast, on_disk, run
 
 _SESSIONS, _MEGABYTES = 2000, 352
 _QUICK_SESSIONS, _QUICK_MEGABYTES = 40, 4
-_ROUNDS = 5
+_ROUNDS = 3
 _MB = 1e6
 #: How old the newest session is.
 _NEWEST_HOURS = 240

@@ -57,9 +57,9 @@ class Size:
     many: int
 
 
-_USUAL = Size(messages=2_000, before=40_000, rounds=5, processes=(1, 2, 4, 8), many=1_000_000)
+_USUAL = Size(messages=1_200, before=40_000, rounds=5, processes=(1, 2, 4, 8), many=1_000_000)
 _QUICK = Size(messages=80, before=400, rounds=1, processes=(1, 4), many=2_000)
-_RARE_ROUNDS = 5
+_RARE_ROUNDS, _RARE_EACH = 5, 20
 
 
 def appended(contender: Contender, scratch: Path, count: int, processes: int) -> float:
@@ -103,7 +103,7 @@ def compare(scratch: Path, size: Size, found: dict[str, float]) -> Plot:
         Contender(f"Hermes {HERMES}", hermes_python(), "hermes_sessions.py"),
     ]
     for each in both:
-        each.run("append", scratch / each.name, size.before, 1)
+        each.run("fill", scratch / each.name, size.before)
     floor = statistics.median(bare(scratch, size.messages) for _ in range(size.rounds))
     print(_TEXT.format(hermes=HERMES, before=size.before, rounds=size.rounds))
     print(f"| work | Holdfast | Hermes {HERMES} | ratio | wanted |")
@@ -149,8 +149,8 @@ def rare(scratch: Path, messages: int) -> float:
     """The milliseconds of a search for a part of a word that few messages have."""
     home = scratch / "rare"
     worker = Contender("Holdfast", Path(sys.executable), "holdfast_sessions.py")
-    run = [sys.executable, str(WORKERS / "large_store.py"), str(home), str(messages // 20)]
-    subprocess.run(run, check=True)
+    script, sessions = str(WORKERS / "large_store.py"), str(messages // _RARE_EACH)
+    subprocess.run([sys.executable, script, str(home), sessions, str(_RARE_EACH)], check=True)
     done = [worker.run("rare", home, number) for number in range(_RARE_ROUNDS)]
     if any(each["found"] != 1 for each in done):
         raise SystemExit(f"The search did not find the one message: {done}")

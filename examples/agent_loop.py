@@ -28,9 +28,8 @@ def work(home: Path, project: Path, model: Iterator[Reply], task: str) -> holdfa
             while True:
                 with guard.call() as call:  # refused here, before it costs anything
                     text, tools, used = next(model)  # yours, with sessions.messages(session.id)
-                    call.used(used)
-                reply = Message(role="assistant", content=text, tool_calls=tools or None)
-                sessions.append(session.id, reply)
+                    reply = Message("assistant", text, tool_calls=tools or None, tokens=used)
+                    call.append(reply)  # stores it, counts what it used, and ends the call
                 if not tools:
                     return sessions.end(session.id, "done")
                 recorder.new_turn()  # one checkpoint of each directory that this turn changes

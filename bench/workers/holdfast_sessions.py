@@ -43,6 +43,17 @@ def append(home: str, count: str, seed: str) -> dict[str, float]:
         }
 
 
+def fill(home: str, count: str) -> dict[str, float]:
+    """Messages that are there before anything is measured."""
+    with opened(home) as sessions:
+        for each in corpus.sessions(int(count) // PER_SESSION, PER_SESSION, time.time()):
+            session = sessions.create(source="cli", id=each["id"])
+            for said in each["messages"]:
+                sessions.append(session.id, Message(role=said["role"], content=said["content"]))
+            sessions.end(session.id)
+    return {}
+
+
 def search(home: str) -> dict[str, float]:
     with opened(home) as sessions:
         sessions.search("warm")

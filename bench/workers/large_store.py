@@ -1,6 +1,6 @@
 """A large store, quickly: rows straight into the tables, then the index. Ages are spread evenly.
 
-    large_store.py HOME SESSIONS
+    large_store.py HOME SESSIONS MESSAGES_OF_EACH
 
 Nothing but a benchmark may do this: it goes past everything that keeps a store whole. The totals,
 the ledger and the index are those that appending the same messages would have made.
@@ -21,7 +21,6 @@ from holdfast.stores.sessions import content, ledger
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
-PER_SESSION = 20
 OLDEST_DAYS = 400
 _TEXTS = 5_000
 _AT_ONCE = 1_000
@@ -41,12 +40,12 @@ _LEDGER = """
 """
 
 
-def main(home: Path, count: int) -> None:
+def main(home: Path, count: int, each: int) -> None:
     home.mkdir(parents=True)
     store = SqliteSessionStore(home / "sessions.db")
     db = store.database.connection()
     db.execute("PRAGMA synchronous = OFF")
-    fill(db, count, time.time())
+    fill(db, count, each, time.time())
     more = True
     while more:
         with store.database.write() as writing:
@@ -55,14 +54,15 @@ def main(home: Path, count: int) -> None:
     store.close()
 
 
-def fill(db: sqlite3.Connection, count: int, now: float) -> None:
+def fill(db: sqlite3.Connection, count: int, each: int, now: float) -> None:
     texts = list(rows())
     used: Counter[tuple[str, str, str]] = Counter()
     for first in range(0, count, _AT_ONCE):
         db.execute("BEGIN IMMEDIATE")
         for number in range(first, min(count, first + _AT_ONCE)):
             began = now - OLDEST_DAYS * 86_400 * (1 - number / count)
-            add(db, number, began, texts, used)
+            said = [texts[(number * each + n) % len(texts)] for n in range(each)]
+            add(db, number, began, said, used)
         db.execute("COMMIT")
     db.execute("BEGIN IMMEDIATE")
     db.executemany(
@@ -79,16 +79,15 @@ def add(
     db: sqlite3.Connection,
     number: int,
     began: float,
-    texts: list[content.Row],
+    said: list[content.Row],
     used: Counter[tuple[str, str, str]],
 ) -> None:
     """One session: half of its messages of either side."""
     source = _SOURCES[number % len(_SOURCES)]
-    said = [texts[(number * PER_SESSION + n) % len(texts)] for n in range(PER_SESSION)]
     size = sum(row.size for row in said)
-    each_side = _TOKENS * PER_SESSION // 2
-    ended = began + PER_SESSION
-    counted = (PER_SESSION, size, each_side, each_side)
+    each_side = _TOKENS * len(said) // 2
+    ended = began + len(said)
+    counted = (len(said), size, each_side, each_side)
     session_id = f"20260101_{number:06d}_{number:06x}"
     db.execute(_SESSION, (number + 1, session_id, source, began, ended - 1, ended, *counted))
     roles = ("user", "assistant")
@@ -99,7 +98,7 @@ def add(
             for n, row in enumerate(said)
         ),
     )
-    for n in range(PER_SESSION):
+    for n in range(len(said)):
         used[ledger.day(began + n), source, roles[n % 2]] += _TOKENS
 
 
@@ -114,4 +113,4 @@ def rows() -> Iterator[content.Row]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -91,12 +91,26 @@ def _dataclass(
 
 def _replace(value: Any, /, **changes: Any) -> Any:
     """A copy of a value with some of its fields changed."""
-    for each in value.__value_fields__:
-        if each.init:
-            changes.setdefault(each.name, getattr(value, each.name))
-        elif each.name in changes:
-            raise ValueError(f"{type(value).__name__} sets {each.name} by itself.")
-    return value.__class__(**changes)
+    cls = value.__class__
+    names, get, set_by_itself = cls.__dict__.get("__value_given__") or _given(cls)
+    for name in set_by_itself:
+        if name in changes:
+            raise ValueError(f"{cls.__name__} sets {name} by itself.")
+    if get is None:
+        changes |= {name: getattr(value, name) for name in names if name not in changes}
+    else:
+        changes = dict(zip(names, get(value), strict=True)) | changes
+    return cls(**changes)
+
+
+def _given(cls: Any) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
+    """What a copy is made of: names, for two or more of them what gets all of them at once, and the
+    names of what cannot be given."""
+    names = tuple(each.name for each in cls.__value_fields__ if each.init)
+    alone = tuple(each.name for each in cls.__value_fields__ if not each.init)
+    made = names, operator.attrgetter(*names) if len(names) > 1 else None, alone
+    type.__setattr__(cls, "__value_given__", made)
+    return made
 
 
 def _fields(value: Any) -> tuple[_Field, ...]:

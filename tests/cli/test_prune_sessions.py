@@ -719,6 +719,9 @@ def test_an_interrupted_prune_says_so_and_the_next_one_finishes(many: Machine) -
 
 @pytest.mark.deep  # crash/test_home_kill.py kills prunes in every run
 def test_a_killed_prune_is_settled_by_the_next_run(many: Machine) -> None:
+    # Some batches more, so that one is done and others are not.
+    lines = (a_line(f"t{n}", at=ago(100), messages=5, size=400) for n in range(3_000))
+    bring_in(many.home, lines, now=time.time())
     keep = shutil.copytree(many.home, many.root / "copy")
     process = subprocess.Popen(
         [*COMMAND, "sessions", "prune", "--yes"],
@@ -727,7 +730,7 @@ def test_a_killed_prune_is_settled_by_the_next_run(many: Machine) -> None:
         stderr=subprocess.DEVNULL,
     )
     _wait_for(
-        lambda: len(list(many.trash.rglob("*.sessions.db"))) > 3 or process.poll() is not None
+        lambda: len(list(many.trash.rglob("*.sessions.db"))) > 1 or process.poll() is not None
     )
     process.kill()
     process.wait(PATIENCE)

@@ -2,21 +2,16 @@
 
 Run as a program (`python -m tests.contract.test_doctor_killed KIND STEP`) it forks, like the crash
 harness: each child repairs a fresh copy and dies at its n-th call or SQL statement,
-where n goes up in steps.
+where n is one of those that differ (see `points_of`), or some of them.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import shutil
-import sqlite3
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,25 +27,15 @@ from tests.contract.test_doctor_repair import (
     pages_of,
     problems,
 )
-from tests.crash.harness import run_killed
+from tests.crash.harness import NEVER, points_of, run_killed, scratch
 
 KINDS = ("in place", "pages", "first page", "first page and log")
-FEWEST_CALLS = 40
+FEWEST_POINTS = 15
 #: Every run of the tests has time for some of the points; `make test-deep` takes them all.
-SOME = 17
-
-
-class _Counted(sqlite3.Connection):
-    """Each statement is a call at which the child may die."""
-
-    def execute(self, *args: Any) -> sqlite3.Cursor:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-        return super().execute(*args)
+SOME = 3
 
 
 def mend(root: Path) -> None:
-    real = sqlite3.connect
-    sqlite3.connect = lambda *args, **options: real(*args, **options, factory=_Counted)  # type: ignore[assignment]
     repair(root / "sessions.db", stamp="now", progress=Silent())
 
 
@@ -80,8 +65,9 @@ def _short(path: Path) -> list[int]:
 
 
 def main(kind: str, step: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
-        damaged, root = Path(folder, "damaged"), Path(folder, "home")
+    kills = 0
+    with scratch() as place:
+        damaged, root = place / "damaged", place / "home"
         damaged.mkdir(mode=0o700)
         build(damaged / "sessions.db", 150)
         expected = set(range(1, 151))
@@ -91,14 +77,19 @@ def main(kind: str, step: str) -> None:
         damage(damaged / "sessions.db", kind)
         shutil.copytree(damaged, root)
         expected -= numbers(repair(root / "sessions.db", stamp="now", progress=Silent()))
-        for kill_at in itertools.count(1, int(step)):
-            shutil.rmtree(root)
-            shutil.copytree(damaged, root)
+        fresh(damaged, root)
+        points = points_of(mend, root)
+        for kill_at in (*points[:: int(step)], NEVER):
+            fresh(damaged, root)
             through = run_killed(mend, root, kill_at)
+            kills += not through
             _verify(root / "sessions.db", expected, through=through, in_place=kind == "in place")
-            if through:
-                break
-    sys.stdout.write(json.dumps({"calls": kill_at - 1, "kills": (kill_at - 1) // int(step)}) + "\n")
+    sys.stdout.write(json.dumps({"points": len(points), "kills": kills}) + "\n")
+
+
+def fresh(damaged: Path, root: Path) -> None:
+    shutil.rmtree(root)
+    shutil.copytree(damaged, root)
 
 
 def _verify(path: Path, expected: set[int], *, through: bool, in_place: bool) -> None:
@@ -136,7 +127,7 @@ def _killed(kind: str, step: int) -> None:
     said = json.loads(done.stdout)
     tally.injected(said["kills"])
     tally.verified(said["kills"] + 1)
-    assert said["calls"] >= FEWEST_CALLS
+    assert said["points"] >= FEWEST_POINTS
 
 
 if __name__ == "__main__":

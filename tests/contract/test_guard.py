@@ -126,6 +126,58 @@ def test_what_was_let_through_is_booked_even_if_the_session_ended_meanwhile(benc
     assert sessions.get(guard.session_id).tokens.input == 7
 
 
+def test_a_reply_ends_its_call_and_what_it_used_is_counted_once(bench: Bench) -> None:
+    guard = bench.fresh(tokens=100, iterations=9)
+    sessions = bench.opened[0]
+    with guard.call(tokens=Tokens(input=90)) as call:
+        done = call.append(Message("assistant", "zebra", tokens=Tokens(input=70, output=15)))
+        assert [each.in_flight for each in guard.measures()] == [0, 0], "it is over"
+        call.append({"role": "tool", "content": "more of it", "tokens": {"input": 1}})
+    assert (done.session.message_count, done.session.tokens.total) == (1, 85)
+    session = sessions.get(guard.session_id)
+    assert (session.message_count, session.tokens) == (2, Tokens(input=71, output=15))
+    assert usage_of(sessions._store).ever.usage.tokens == session.tokens
+    assert session.guarded is not None
+    assert (session.guarded.iterations, session.guarded.booked) == (1, ())
+    assert [alert.value for alert in bench.alerts] == [85], "80 of 100, told with the reply"
+    with pytest.raises(BudgetExceededError), guard.call(tokens=Tokens(input=15)):
+        pytest.fail("86 and 15 are more than 100")
+
+
+def test_a_reply_to_a_session_that_ended_meanwhile_is_booked_and_not_stored(bench: Bench) -> None:
+    guard = bench.fresh(iterations=1)
+    sessions = bench.opened[0]
+    reply = Message("assistant", "late", tokens=Tokens(input=5), cost=0.5)
+    with guard.call() as call:
+        with pytest.raises(BudgetExceededError), guard.call():
+            pytest.fail("one at a time")
+        with pytest.raises(SessionEndedError):
+            call.append(reply)
+    session = sessions.get(guard.session_id)
+    assert (session.message_count, session.tokens.input, session.cost) == (0, 5, 0.5)
+    assert usage_of(sessions._store).ever.usage.tokens == session.tokens
+    assert [each.in_flight for each in guard.measures()] == [0]
+
+
+def test_a_reply_that_cannot_be_stored_leaves_nothing_behind(bench: Bench) -> None:
+    guard = bench.fresh(tokens=100)
+    with pytest.raises(UsageError), guard.call(tokens=Tokens(input=90)) as call:
+        call.append(Message("assistant", "zebra", tokens=Tokens(input=-1)))
+    assert bench.opened[0].get(guard.session_id).message_count == 0
+    with guard.call(tokens=Tokens(input=100)):
+        pass  # what was reserved is free again
+
+
+def test_a_reply_counts_for_the_day(bench: Bench) -> None:
+    sessions = bench.open(GuardOptions(everywhere=Budgets(daily_tokens=100)))
+    one, other = (sessions.create(source="cli", model="m").id for _ in "ab")
+    with bench.guard(sessions, one).call() as call:
+        call.append(Message("assistant", "zebra", tokens=Tokens(input=100)))
+    with pytest.raises(BudgetExceededError), bench.guard(sessions, other).call():
+        pytest.fail("the day is used up")
+    assert [alert.value for alert in bench.alerts] == [100]
+
+
 def test_a_call_that_was_refused_can_have_used_nothing(bench: Bench) -> None:
     guard = bench.fresh(iterations=1)
     spend(guard)
@@ -134,6 +186,8 @@ def test_a_call_that_was_refused_can_have_used_nothing(bench: Bench) -> None:
         refused.__enter__()
     with pytest.raises(UsageError, match="was refused"):
         refused.used(Tokens(input=1))
+    with pytest.raises(UsageError, match="was refused"):
+        refused.append(Message("assistant", "zebra"))
     once = bench.fresh().call()
     with once, pytest.raises(UsageError, match="once"):
         once.__enter__()
@@ -344,7 +398,7 @@ def test_asyncio_has_the_same_guard(bench: Bench) -> None:
 
     async def main() -> None:
         async with later.call(tokens=Tokens(input=50)) as call:
-            await call.used(Tokens(input=5))
+            await call.append(Message("assistant", "zebra", tokens=Tokens(input=5)))
         with pytest.raises(ValueError, match="mine"):
             async with later.call():
                 raise ValueError("mine")

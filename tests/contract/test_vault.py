@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,16 @@ from holdfast import Home
 from holdfast.api.machine import Machine
 from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
+from holdfast.parts.trees import remove_tree
+from holdfast.stores.archive.archive import SessionArchive
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
 from tests.contract.turns import Turns, marks
 from tests.object_servers import CREDENTIALS, an_address, names_at, rclone
 
 _turns = Turns(AGENTS, share=2)
+#: The folders of a vault while nothing is done to it.
+STORES = {"names", "cold"}
 
 
 def over_agents(function: Any) -> Any:
@@ -104,10 +108,38 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     assert not home.sessions.find(vaulted=True)
     for each in going:
         assert said(home, each) == before[each][1]
-    names = home.path / bench.sample.state / "vault" / "names"
-    assert not {each.name for each in names.iterdir()} & set(going)
-    done = home.refresh_vault()
-    assert done.named + done.copied == len(going)  # those that came back have second names again
+    # The vault has them still: an agent may delete them again before anybody looks after it.
+    bench.now += 2 * 86_400
+    bench.again()
+    agent_deletes(bench, going)
+    home = bench.home
+    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    for each in going:
+        assert said(home, each) == before[each][1]
+    assert bench.again().restore_sessions(going).brought_back == len(going)
+    assert not bench.again().refresh_vault().changed
+    assert {each.name for each in (home.path / bench.sample.state / "vault").iterdir()} <= STORES
+
+
+@pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
+        archive.drop(files, operation)
+        raise KeyboardInterrupt
+
+    bench.home.refresh_vault()
+    going = bench.going()[:1]
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
+        with pytest.raises(KeyboardInterrupt):
+            bench.home.turn_vault(False)
+    assert not bench.again().turn_vault(True).problems
+    assert not (bench.home.path / bench.sample.state / "vault" / "going").exists()
+    agent_deletes(bench, going)
+    report = bench.home.restore_sessions(going)
+    assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
 
 
 def files_below(folder: Path) -> int:
@@ -347,6 +379,51 @@ def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, wh
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("by", ["less", "zeros", "link", "folder"])
+def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
+    session, transcript, others = _with_files(bench)
+    edits = bench.root / "file-history" / session
+    edits.mkdir(parents=True, exist_ok=True)
+    others += [edits / "0123@v1", bench.root / "debug" / f"{session}.txt"]
+    elsewhere = bench.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    for each in (*others[-2:], elsewhere / "other"):
+        each.parent.mkdir(exist_ok=True)
+        each.write_bytes(b"an edit\n")
+    before = {each: each.read_bytes() for each in (transcript, *others)}
+    bench.again().refresh_vault()
+    tops = [transcript.with_suffix(""), edits, others[-1]]
+    for each in tops:
+        remove_tree(each)
+    bench.again().refresh_vault()  # it holds these alone now
+    for each in others if by != "link" else tops:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        if by == "link":
+            each.symlink_to(elsewhere)
+        elif by == "folder":
+            each.mkdir()
+        else:
+            each.write_bytes(b"{}" if by == "less" else bytes(2 * len(before.get(each, b""))))
+    for number in range(2):  # kept in the next generation, and in the one after that
+        assert not bench.again().refresh_vault().problems
+        with transcript.open("ab") as file:
+            file.write(b"\n" * number)
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    for each in filter(Path.is_symlink, tops):
+        each.unlink()
+    report = bench.again().restore_sessions(session)
+    assert report.brought_back == 1, report.outcomes
+    for each in others:
+        replaced = by == "folder" or (by == "less" and each.suffix != ".json")
+        kept = each.with_name(f"earlier-1-{each.name}") if replaced else each
+        assert kept.read_bytes() == before[each]
+        assert not each.with_name(f"earlier-2-{each.name}").exists()
+    assert not [each for each in bench.root.rglob("*") if each.is_symlink()]
+    assert not bench.again().refresh_vault().changed
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
 @pytest.mark.parametrize("cold", [False, True])
 def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) -> None:
     session, transcript, _ = _with_files(bench)
@@ -384,9 +461,16 @@ def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) 
     assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
     home.delete([session], use_trash=False)
     home = bench.again()
-    assert home.restore_sessions(kept.id).brought_back == 1
-    assert transcript.read_bytes() == whole
-    assert not bench.again().sessions.find(vaulted=True)
+    for _ in range(2):  # what comes back stays in the vault: its agent may delete it again
+        assert home.restore_sessions(kept.id).brought_back == 1
+        assert transcript.read_bytes() == whole
+        home = bench.again()
+        assert not home.sessions.find(vaulted=True)
+        assert not home.refresh_vault().changed
+        transcript.unlink()
+        home = bench.again()
+        [kept] = home.sessions.find(vaulted=True)
+        assert (kept.id, said(home, kept.id)) == (session, before)
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
@@ -405,6 +489,48 @@ def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -
     shutil.rmtree(transcript.with_suffix(""))
     assert bench.again().restore_sessions(kept.id).brought_back == 1
     assert transcript.read_bytes() == whole + b"\n"
+
+
+_OTHER_LETTERS = bytes.maketrans(b"abcdefghijklmnopqrstuvwxy", b"bcdefghijklmnopqrstuvwxyz")
+
+
+@pytest.mark.parametrize("as_copies", [False, True])
+@pytest.mark.parametrize(
+    "bench", ["claude-code", pytest.param("codex", marks=pytest.mark.deep)], indirect=True
+)
+def test_a_file_in_which_nobody_said_anything_displaces_no_transcript(
+    bench: Bench, as_copies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is. On another file system the vault has copies, which a change in place does
+    not reach."""
+    session = bench.going()[0]
+    transcript = bench.home.need_store().transcript(session)  # type: ignore[attr-defined]
+    if as_copies:
+        monkeypatch.setattr(os, "link", _no_links)
+    whole, before = transcript.read_bytes(), said(bench.home, session)
+    bench.home.refresh_vault()
+
+    def becomes(text: bytes) -> None:
+        if not as_copies:
+            transcript.unlink()
+        transcript.write_bytes(text)
+
+    kept = []
+    for number, text in enumerate((bytes(2 * len(whole)), whole.translate(_OTHER_LETTERS)), 1):
+        becomes(text)
+        assert bench.again().refresh_vault().set_aside == 1
+        assert not bench.again().refresh_vault().changed
+        kept.append(f"earlier-{number}-{session}")
+        assert {each.id for each in bench.home.sessions.find(vaulted=True)} == {*kept}
+        assert said(bench.home, kept[-1]) == before
+        becomes(whole)
+        assert bench.again().refresh_vault().set_aside == 0
+    # Nor is it what left with the session, if Holdfast itself removes that.
+    becomes(bytes(2 * len(whole)))
+    bench.now += 2 * 86_400
+    bench.again().delete([session], use_trash=False)
+    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == {*kept, session}
+    assert said(bench.home, session) == before
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)

@@ -11,7 +11,6 @@ import itertools
 import json
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.sessions import Sessions
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.session_import import SqliteImport
-from tests.crash.harness import NOW, Tally, clock, run_killed
+from tests.crash.harness import NEVER, NOW, Tally, clock, points_of, run_killed, scratch
 from tests.stored import a_line, bring_in, check_whole, opened
 
 #: The second is long enough to be packed, and more than one page.
@@ -207,18 +206,17 @@ SCENARIOS = {
 
 def main(name: str, every: str) -> None:
     scenario, tally = SCENARIOS[name], Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
-        pattern, root = Path(scratch) / "pattern", Path(scratch) / "world"
+    with scratch() as place:
+        pattern, root = place / "pattern", place / "world"
         make(pattern)
-        for kill_at in itertools.count(1, int(every)):
-            shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(pattern, root)
+        for kill_at in (*points_of(scenario.killed, root)[:: int(every)], NEVER):
+            shutil.rmtree(root)
             shutil.copytree(pattern, root)
             through = run_killed(scenario.killed, root, kill_at)
             tally.kills += not through
             scenario.verify(root)
             tally.states += 1
-            if through:
-                break
     tally.tell()
 
 

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +39,7 @@ from tests.archiving import (
     store_of,
     with_files,
 )
-from tests.crash.harness import Tally, run_killed
+from tests.crash.harness import NEVER, Tally, points_of, run_killed, scratch
 from tests.stored import remove_rows
 
 ALL = ("leaf", "middle", STAMPED)
@@ -196,46 +194,43 @@ SCENARIOS = {
 }
 
 
-def kill(
-    scenario: Scenario,
-    scratch: Path,
-    kill_at: int,
-    settle_at: int,
-    original: tuple[Everything, Files],
-) -> tuple[bool, bool]:
-    """One state: killed, perhaps again while that is settled. Which of the two got through."""
-    root = scratch / "home"
+def fresh(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(scratch / "pattern", root, symlinks=True)
-    through = run_killed(scenario.killed, root, kill_at)
-    settled = through or not settle_at or run_killed(settle_only, root, settle_at)
-    verify(root, original)
-    return through, settled
+    shutil.copytree(root.with_name("pattern"), root, symlinks=True)
 
 
 def main(name: str, times: str = "once", every: str = "1") -> None:
-    """Killed once at each EVERY-th call. With `twice`, at each call, and again at each EVERY-th
-    call of settling: after each first kill another one is the first, so every call is met."""
-    tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
-        scratch = Path(made)
-        (scratch / "original").mkdir()
-        make(scratch / "original")
-        original = look(scratch / "original")
-        shutil.copytree(scratch / "original", scratch / "pattern", symlinks=True)
+    """Killed once at each EVERY-th call that differs from those before. With `twice`, at each, and
+    again at each EVERY-th of settling: after each first kill another one is the first, so every
+    call is met."""
+    tally, killed = Tally(), SCENARIOS[name].killed
+    with scratch() as place:
+        root = place / "home"
+        (place / "original").mkdir()
+        make(place / "original")
+        original = look(place / "original")
+        shutil.copytree(place / "original", place / "pattern", symlinks=True)
         for step in SCENARIOS[name].before:
-            step(scratch / "pattern")
-        through = False
-        for kill_at in itertools.count(1, 1 if times == "twice" else int(every)):
-            first = 1 + kill_at % int(every)
-            for settle_at in itertools.count(first, int(every)) if times == "twice" else (0,):
-                through, settled = kill(SCENARIOS[name], scratch, kill_at, settle_at, original)
-                tally.kills += (not through) + (not settled)
+            step(place / "pattern")
+        fresh(root)
+        points = points_of(killed, root)
+        if times == "once":
+            for kill_at in (*points[:: int(every)], NEVER):
+                fresh(root)
+                tally.kills += not run_killed(killed, root, kill_at)
+                verify(root, original)
                 tally.states += 1
-                if settled:
-                    break
-            if through:
-                break
+        else:
+            for number, kill_at in enumerate(points):
+                fresh(root)
+                run_killed(killed, root, kill_at)
+                settling = points_of(settle_only, root)
+                for settle_at in settling[number % int(every) :: int(every)]:
+                    fresh(root)
+                    tally.kills += not run_killed(killed, root, kill_at)
+                    tally.kills += not run_killed(settle_only, root, settle_at)
+                    verify(root, original)
+                    tally.states += 1
     tally.tell()
 
 

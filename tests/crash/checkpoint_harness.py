@@ -6,11 +6,9 @@ at each call, with 5 at each fifth.
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,16 @@ from holdfast.services.rollback import rollback
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import restore_run, working_tree
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
+from tests.crash.harness import (
+    NEVER,
+    NOW,
+    Tally,
+    clock,
+    points_of,
+    run_killed,
+    scratch,
+    settle_only,
+)
 from tests.trees import Everything, everything
 
 BEGUN, REASON = NOW, "before the change"
@@ -225,16 +232,15 @@ def main(name: str, every: str) -> None:
     tally = Tally()
     # A kill forgets nothing, and this would wait for all that the machine writes.
     vars(working_tree)["flush_disk"] = lambda _: None
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
-        world = make(Path(scratch).resolve())
-        for kill_at in itertools.count(1, int(every)):
+    with scratch() as place:
+        world = make(place)
+        fresh(world, scenario)
+        points = points_of(lambda _: scenario.killed(world), world.root)
+        for kill_at in (*points[:: int(every)], NEVER):
             fresh(world, scenario)
-            through = run_killed(lambda _: scenario.killed(world), world.root, kill_at)
-            tally.kills += not through
+            tally.kills += not run_killed(lambda _: scenario.killed(world), world.root, kill_at)
             scenario.verify(world)
             tally.states += 1
-            if through:
-                break
     tally.tell()
 
 

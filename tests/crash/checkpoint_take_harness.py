@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from holdfast.stores.checkpoints import space
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import fsck
-from tests.crash.harness import NOW, Tally, run_killed
+from tests.crash.harness import NEVER, NOW, Tally, points_of, run_killed, scratch
 
 #: So many checkpoints stay; one more makes the oldest go.
 KEPT = 2
@@ -141,22 +139,25 @@ SCENARIOS = {
 }
 
 
+def fresh(world: World, scenario: Scenario) -> None:
+    shutil.rmtree(world.root)
+    shutil.copytree(world.root.with_name("template"), world.root)
+    if scenario.before is not None:
+        scenario.before(world)
+
+
 def main(name: str, every: str) -> None:
     scenario = SCENARIOS[name]
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
-        world = make(Path(scratch).resolve() / "world", scenario.checkpoints)
-        for kill_at in itertools.count(1, int(every)):
-            shutil.rmtree(world.root)
-            shutil.copytree(world.root.with_name("template"), world.root)
-            if scenario.before is not None:
-                scenario.before(world)
-            through = run_killed(lambda _: scenario.killed(world), world.root, kill_at)
-            tally.kills += not through
+    with scratch() as place:
+        world = make(place / "world", scenario.checkpoints)
+        fresh(world, scenario)
+        points = points_of(lambda _: scenario.killed(world), world.root)
+        for kill_at in (*points[:: int(every)], NEVER):
+            fresh(world, scenario)
+            tally.kills += not run_killed(lambda _: scenario.killed(world), world.root, kill_at)
             verify(world)
             tally.states += 1
-            if through:
-                break
     tally.tell()
 
 

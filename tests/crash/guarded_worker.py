@@ -1,20 +1,24 @@
 """One process of an agent in a guarded session: calls until it is refused, or killed.
 
 `python -m tests.crash.guarded_worker HOME SESSION THREADS EACH LIMITS` prints one line for each
-thing it did: `began`, `used N`, `refused BUDGET`. LIMITS is JSON; each call uses EACH tokens.
+thing it did: `began`, `used N`, `refused BUDGET`. LIMITS is JSON; each call uses EACH tokens,
+which every other one says with its reply.
 `hold` as EACH begins a call with an estimate and never ends it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
 import sys
 import threading
 import time
 
-from holdfast import BudgetExceededError, Budgets, Tokens
+from holdfast import BudgetExceededError, Budgets, Message, Tokens
 from holdfast.api.sessions import open_sessions
+from holdfast.errors import SessionEndedError
 from holdfast.guard.guard import Guard
 
 _print = threading.Lock()
@@ -28,11 +32,15 @@ def say(text: str) -> None:
 
 def run(guard: Guard, each: int, barrier: threading.Barrier) -> None:
     barrier.wait()
-    while True:
+    for number in itertools.count():
         try:
             with guard.call() as call:
                 say("began")
-                call.used(Tokens(input=each))
+                if number % 2:
+                    call.used(Tokens(input=each))
+                else:
+                    with contextlib.suppress(SessionEndedError):  # it is booked all the same
+                        call.append(Message("assistant", "zebra", tokens=Tokens(input=each)))
                 say(f"used {each}")
         except BudgetExceededError as error:
             say(f"refused {error.budget}")

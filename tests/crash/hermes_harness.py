@@ -7,10 +7,8 @@ each call, with 5 at each fifth.
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +22,7 @@ from holdfast.spine.trash import plan_empty
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.checkpoints.verify import verify
 from tests.compat.hermes_store import Home, project, recorded
-from tests.crash.harness import Tally, run_killed
+from tests.crash.harness import NEVER, Tally, points_of, run_killed, scratch
 
 KEPT = 2
 
@@ -196,17 +194,18 @@ def fresh(world: World, scenario: Scenario) -> None:
 def main(name: str, every: str) -> None:
     scenario = SCENARIOS[name]
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
-        world = make(Path(scratch).resolve())
+    with scratch() as place:
+        world = make(place)
         FACTS.extend(world.home.facts(world.site))
-        for kill_at in itertools.count(1, int(every)):
+        fresh(world, scenario)
+        points = points_of(lambda _: scenario.killed(world), world.home.root)
+        for kill_at in (*points[:: int(every)], NEVER):
             fresh(world, scenario)
-            through = run_killed(lambda _: scenario.killed(world), world.home.root, kill_at)
-            tally.kills += not through
+            tally.kills += not run_killed(
+                lambda _: scenario.killed(world), world.home.root, kill_at
+            )
             scenario.verify(world)
             tally.states += 1
-            if through:
-                break
     tally.tell()
 
 

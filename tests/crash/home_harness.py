@@ -1,16 +1,16 @@
 """Kill a run on a home of the factory at its calls, and look at what it leaves behind.
 
-`python -m tests.crash.home_harness HOME SCENARIO[,SCENARIO...] MOST [TWICE]`; see `harness`. MOST
-is how many kills there are at most in each scenario, evenly over all calls. With TWICE, the run
-that settles is killed as well, at so many of its calls.
+`python -m tests.crash.home_harness HOME SCENARIO[,SCENARIO...] MOST [TWICE [SEED]]`; see `harness`.
+MOST is how many kills there are at most in each scenario, evenly over all calls that differ; SEED
+says at which it begins. With TWICE, the run that settles is killed as well, at so many of its
+calls, after each of MOST first kills.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ from tests.contract.factory import (
     Sample,
     Templates,
 )
-from tests.crash.harness import Tally, calls_of, run_killed
+from tests.crash.harness import Tally, points_of, run_killed, scratch
 
 Action = Callable[[Sample, Home], object]
 
@@ -183,8 +183,7 @@ def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None
         assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
     home.close()
     assert _said(sample, home) == _SAID
-    lost = {name for name in original if name not in factory.words(sample, home)}
-    assert not lost
+    assert not original.keys() - factory.words(sample, home).keys()
     assert not home.sessions.find(vaulted=True)
 
 
@@ -204,9 +203,12 @@ def nothing_is_vaulted(sample: Sample, home: Home, original: Look) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
+    """`then` is what the next run does, which settles first."""
+
     killed: Action
     verify: Callable[[Sample, Home, Look], None] = everything_returns
     before: tuple[Action, ...] = ()
+    then: Action = settle_only
 
 
 #: For everything that can leave a home.
@@ -262,6 +264,13 @@ VAULT = {
     ),
     "vault-prune": Scenario(
         killed=prune, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
+    ),
+    # The watcher looks after a vault between two runs of maintenance.
+    "vault-prune-watched": Scenario(
+        killed=prune,
+        verify=nothing_is_vaulted,
+        before=(vault_on, refresh_vault),
+        then=refresh_vault,
     ),
     "vault-archive": Scenario(
         killed=archive, verify=nothing_is_vaulted, before=(vault_on, refresh_vault)
@@ -330,17 +339,22 @@ class Bench:
 
         return work
 
-    def calls(self, action: Action, most: int) -> Iterator[int]:
-        """At which calls to kill: all, or `most` of them."""
-        made = calls_of(self.run(action), self.root)
-        step = max(1, made // most)
-        yield from range(1 + step // 2, made + 1, step)
+    def points(self, action: Action, most: int, seed: int) -> Sequence[int]:
+        """At which calls to kill: all that differ, or `most` of them, others with another seed."""
+        found = points_of(self.run(action), self.root)
+        step = -(-len(found) // most)
+        return found[seed % step :: step]
+
+    def killed(self, kill_at: int) -> bool:
+        """A fresh home in which the operation was killed; False when it got through."""
+        self.fresh()
+        return not run_killed(self.run(self._scenario.killed), self.root, kill_at)
 
     def verify(self) -> None:
         if self.sample.whole is not None:
             self.sample.whole(self.root)
         with self.sample.open(self.root) as home:
-            settle_only(self.sample, home)
+            self._scenario.then(self.sample, home)
             view = home.log.read()
             assert not view.problems
             assert all(each.finished_at is not None for each in view.operations)
@@ -362,34 +376,35 @@ def _copy(template: Path, root: Path) -> None:
     shutil.copytree(template, root, symlinks=True, copy_function=copy)
 
 
-def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) -> None:
+def kill(bench: Bench, scenario: Scenario, most: int, twice: int, seed: int) -> Tally:
+    tally = Tally()
     bench.fresh()
-    for kill_at in bench.calls(scenario.killed, most):
-        bench.fresh()
-        tally.kills += not run_killed(bench.run(scenario.killed), bench.root, kill_at)
-        bench.verify()
-        tally.states += 1
-        for settle_at in range(1 + kill_at % 7, 7 * twice, 7):
-            bench.fresh()
-            run_killed(bench.run(scenario.killed), bench.root, kill_at)
-            through = run_killed(bench.run(settle_only), bench.root, settle_at)
-            tally.kills += 1 + (not through)
+    for number, kill_at in enumerate(bench.points(scenario.killed, most, seed)):
+        if twice:
+            bench.killed(kill_at)
+            for settle_at in bench.points(scenario.then, twice, seed + number):
+                tally.kills += bench.killed(kill_at)
+                tally.kills += not run_killed(bench.run(scenario.then), bench.root, settle_at)
+                bench.verify()
+                tally.states += 1
+        else:
+            tally.kills += bench.killed(kill_at)
             bench.verify()
             tally.states += 1
-            if through:
-                break
+    return tally
 
 
-def main(name: str, scenarios: str, most: str, twice: str = "0") -> None:
+def main(name: str, scenarios: str, most: str, twice: str = "0", seed: str = "0") -> None:
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
-        scratch = Path(made).resolve()
-        templates = Templates(scratch / "templates")
-        with factory.formats_installed(scratch / "packages"):
-            for each in scenarios.split(","):
-                sys.stderr.write(f"{name}: {each}\n")  # told if it fails
-                bench = Bench(name, SCENARIOS[each], scratch / each, templates)
-                kill(bench, SCENARIOS[each], int(most), int(twice), tally)
+    with scratch() as place, factory.formats_installed(place / "packages"):
+        templates = Templates(place / "templates")
+        for each in scenarios.split(","):
+            sys.stderr.write(f"{name}: {each}, seed {seed}\n")  # told if it fails
+            bench = Bench(name, SCENARIOS[each], place / each, templates)
+            done = kill(bench, SCENARIOS[each], int(most), int(twice), int(seed))
+            assert done.kills, "nothing was killed"
+            tally.kills += done.kills
+            tally.states += done.states
     tally.tell()
 
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.contract import factory
 from tests.contract.factory import SETTING_UP, Look, Sample, Templates
 from tests.crash import home_harness
 from tests.crash.child import FEWEST_KILLS
-from tests.crash.harness import Tally, calls_of, die_at
+from tests.crash.harness import Tally, calls_of, die_at, in_memory
 from tests.crash.home_harness import Bench, restore, settle_only
 from tests.crash.power_cut import Disk
 
@@ -109,8 +108,7 @@ def main(scenario: str, every: str) -> None:
     work = home_harness.SCENARIOS[doing]
     verify = what_is_here_is_whole if doing == "prune-now" else everything_returns
     tally = Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-power-") as made:
-        scratch = Path(made).resolve()
+    with in_memory() as scratch:
         bench = Bench(name, work, scratch / "bench", Templates(scratch / "templates"))
         left = bench.root.with_name("left")
         bench.fresh()

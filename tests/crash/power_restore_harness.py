@@ -9,11 +9,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from tests.crash import checkpoint_harness as restoring
-from tests.crash.harness import Tally
+from tests.crash.harness import Tally, in_memory
 from tests.crash.power_harness import run_cut
 from tests.trees import everything
 
@@ -26,8 +24,8 @@ def trusted(path: str) -> bool:
 
 def main(name: str, every: str) -> None:
     scenario, tally = restoring.SCENARIOS[name], Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-power-") as made:
-        world = restoring.make(Path(made).resolve())
+    with in_memory() as place:
+        world = restoring.make(place)
         left = world.root.with_name("left")
         for cut_at in itertools.count(1, int(every)):
             restoring.fresh(world, scenario)

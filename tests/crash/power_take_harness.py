@@ -9,11 +9,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
-import tempfile
-from pathlib import Path
 
 from tests.crash import checkpoint_take_harness as taking
-from tests.crash.harness import Tally
+from tests.crash.harness import Tally, in_memory
 from tests.crash.power_harness import run_cut
 
 SCENARIOS = ("changed", "path-known", "after-reclaim")
@@ -30,8 +28,7 @@ def check_acknowledged(world: taking.World) -> None:
 
 def main(name: str, every: str) -> None:
     scenario, tally = taking.SCENARIOS[name], Tally()
-    with tempfile.TemporaryDirectory(prefix="holdfast-power-") as made:
-        scratch = Path(made).resolve()
+    with in_memory() as scratch:
         world = taking.make(scratch / "world", scenario.checkpoints)
         left = scratch / "left"
         for cut_at in itertools.count(1, int(every)):

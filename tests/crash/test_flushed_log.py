@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StorageError
-from holdfast.model.session import TAKEN_BACK, Message, Session
+from holdfast.api.sessions import open_sessions
+from holdfast.errors import BudgetExceededError, StorageError
+from holdfast.model.session import TAKEN_BACK, Message, Session, Tokens
+from holdfast.policy.budgets import Budgets
 from holdfast.stores import processes
-from holdfast.stores.sqlite import log_flush, space
+from holdfast.stores.sqlite import late_flush, log_flush, space
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 from tests import tally
 
@@ -88,6 +92,87 @@ def test_what_was_acknowledged_survives_the_power(disk: Disk, tmp_path: Path) ->
         assert left.execute(query).fetchone() == (wanted,)
         left.close()
     tally.verified()
+
+
+def test_a_reply_takes_its_call_with_it_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a call is on the disk when it returns, and so is the end of a session."""
+    monkeypatch.setattr(late_flush, "_SECONDS", 600.0)  # what is flushed here is not its work
+    with open_sessions(tmp_path / "home") as sessions:
+        store = sessions._store
+        assert isinstance(store, SqliteSessionStore)
+        guard = sessions.guard(sessions.create(source="cli"), budgets=Budgets(tokens=8))
+        disk = Disk(store)
+        monkeypatch.setattr(log_flush, "_flush", disk.flush)
+        for number in range(2):
+            with guard.call() as call:
+                assert disk.flushed != disk.log.read_bytes()
+                call.append(Message("assistant", "zebra", tokens=3))
+            left = disk.lose_power(tmp_path / str(number))
+            found = """
+                SELECT iterations, message_count, tokens_out, (SELECT count(*) FROM reservations)
+                FROM sessions JOIN guarded ON session = number
+            """
+            assert left.execute(found).fetchone() == (number + 1, number + 1, 3 * number + 3, 0)
+            left.close()
+        with pytest.raises(BudgetExceededError), guard.call(tokens=Tokens(input=3)):
+            pytest.fail("6 and 3 are more than 8")
+        left = disk.lose_power(tmp_path / "ended")
+        ended = "SELECT end_reason FROM sessions"
+        assert left.execute(ended).fetchone() == ("budget: tokens",)
+        left.close()
+    tally.verified()
+
+
+def test_that_a_call_began_is_on_the_disk_in_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_sessions(tmp_path / "home") as sessions:
+        store = sessions._store
+        assert isinstance(store, SqliteSessionStore)
+        guard = sessions.guard(sessions.create(source="cli"))
+        disk, flushed = Disk(store), threading.Event()
+
+        def flush(fd: int) -> None:
+            disk.flush(fd)
+            flushed.set()
+
+        monkeypatch.setattr(log_flush, "_flush", flush)
+        for number in (1, 2):  # the thread is there already for the second one
+            flushed.clear()
+            with guard.call():
+                assert flushed.wait(60)
+                left = disk.lose_power(tmp_path / str(number))
+                assert left.execute("SELECT iterations FROM guarded").fetchone() == (number,)
+                left.close()
+    tally.verified()
+
+
+def test_closing_a_store_flushes_what_nobody_waited_for(disk: Disk) -> None:
+    with disk.store.database.write(flushed=False) as db:
+        db.execute("UPDATE sessions SET title = 'zebra'")
+    log = disk.log.read_bytes()
+    disk.store.database.close()
+    assert disk.flushed == log
+    assert "holdfast-flush" not in [each.name for each in threading.enumerate()]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_flushes_what_it_wrote_itself(disk: Disk, tmp_path: Path) -> None:
+    with disk.store.database.write(flushed=False) as db:
+        db.execute("UPDATE sessions SET title = 'zebra'")
+    child = os.fork()
+    if not child:
+        try:
+            disk.flushed = b""
+            with disk.store.database.write(flushed=False) as db:
+                db.execute("UPDATE sessions SET title = 'gnu'")
+            disk.store.database.close()
+            os._exit(0 if b"gnu" in disk.flushed else 1)
+        except BaseException:  # noqa: BLE001 - a child must not run the tests of its parent
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_new_store_survives_the_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

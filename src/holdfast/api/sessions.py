@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +100,7 @@ class AgentSessions(Sessions):
             monotonic=monotonic,
             tell=self._tell,
             on_end=self._release,
+            store=functools.partial(self._append, found.id),
             on_refusal=self._guarding.on_refusal,
         )
 

@@ -8,6 +8,7 @@ from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.ports.runs import Progress
+from holdfast.services import vault as vaults
 from holdfast.services.upkeep import has_vault
 from holdfast.value import replace
 
@@ -35,10 +36,10 @@ class SessionVault(SessionView):
         Raises `BusyError` when another process changes the home.
         """
         home = self._place.home
-        if home.vault is None or not has_vault(home, self._place.settings):
+        if not has_vault(home, self._place.settings):
             return VaultRefresh()
-        with home.log.writing(self._place.command("refresh_vault")):
-            return home.vault.refresh(progress)
+        command = self._place.command("refresh_vault")
+        return vaults.refresh(home, command=command, clock=self._place.clock, progress=progress)
 
     def plan_vault(self, on: bool) -> SettingChange:
         """What turning the vault on or off would change in config.toml."""
@@ -58,7 +59,5 @@ class SessionVault(SessionView):
             return replace(usual, vault=replace(usual.vault, enabled=on))
 
         home = self._place.another(turned)
-        if home.vault is None:
-            return VaultRefresh()
-        with home.log.writing(self._place.command("turn_vault")):
-            return home.vault.refresh(progress)
+        command = self._place.command("turn_vault")
+        return vaults.refresh(home, command=command, clock=self._place.clock, progress=progress)

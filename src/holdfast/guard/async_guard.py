@@ -6,12 +6,13 @@ A task that is cancelled while it waits for permission to call leaves no reserva
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
 from holdfast.guard.call import Call
 from holdfast.guard.guard import Guard
+from holdfast.model.append import Appended, MessageLike
 from holdfast.model.arguments import instance
 from holdfast.model.guard import Advice
 from holdfast.model.session import Tokens
@@ -40,6 +41,10 @@ class AsyncCall:
     ) -> None:
         """As `Call.used`. It completes even if the task is cancelled meanwhile."""
         await asyncio.to_thread(self._call.used, tokens, cost=cost, model=model)
+
+    async def append(self, *messages: MessageLike | Iterable[MessageLike]) -> Appended:
+        """As `Call.append`. It completes even if the task is cancelled meanwhile."""
+        return await asyncio.to_thread(self._call.append, *messages)
 
     async def __aexit__(
         self,

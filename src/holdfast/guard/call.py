@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.append import Appended, MessageLike, messages_of
 from holdfast.model.arguments import text
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
@@ -41,8 +43,8 @@ class Call:
         """Book what the call used, in the session's totals and the ledger. It is durable on return.
 
         This is for usage that is not part of a message: the tokens of a message are counted when
-        the message is stored. Without a `cost` the price of the model applies, if there is one. You
-        can book more later; the first booking ends the reservation.
+        the message is stored, as `append` does. Without a `cost` the price of the model applies, if
+        there is one. You can book more later; the first booking ends the reservation.
         """
         if not self._entered:
             raise UsageError("This call was refused, so it cannot have used anything.")
@@ -56,6 +58,20 @@ class Call:
         )
         self._guard.settle(self._reservation, usage, model)
         self._reservation = None
+
+    def append(self, *messages: MessageLike | Iterable[MessageLike]) -> Appended:
+        """Store the reply and end the call, in one step that is durable on return.
+
+        As `sessions.append` with the session of the guard. The tokens and the cost of the messages
+        are what the call used: do not report them with `used` as well. If the session was ended
+        meanwhile, nothing is stored, and `SessionEndedError` is raised; what the messages used is
+        booked nevertheless.
+        """
+        if not self._entered:
+            raise UsageError("This call was refused, so it cannot have had a reply.")
+        appended = self._guard.append(self._reservation, [*messages_of(messages)])
+        self._reservation = None
+        return appended
 
     def __exit__(
         self,

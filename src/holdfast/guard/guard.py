@@ -18,8 +18,9 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.guard.call import Call
-from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing
-from holdfast.model.session import Session, Tokens
+from holdfast.model.append import Appended
+from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing, Work
+from holdfast.model.session import Addition, Message, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
@@ -53,7 +54,7 @@ class GuardRules:
     own: Budgets | None = None
 
     def __post_init__(self) -> None:
-        if self.own is not None and (self.own.daily_tokens or self.own.daily_cost):
+        if self.own is not None and self.own.of_day:
             raise UsageError(
                 "A daily budget covers many sessions; it cannot be set for a single one.",
                 hint="Set it in the configuration, or in `GuardOptions`.",
@@ -61,7 +62,7 @@ class GuardRules:
 
     def bounds_days(self, source: str) -> bool:
         sources = (self.options.everywhere, self.options.budgets_of(source))
-        return any(budgets.daily_tokens or budgets.daily_cost for budgets in sources)
+        return any(budgets.of_day for budgets in sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,7 @@ class Guard:
         monotonic: Clock,
         tell: Callable[[Alert], None],
         on_end: Callable[[str], None],
+        store: Callable[[Sequence[Message], float, Callable[[Addition], None]], Appended],
         on_refusal: Callable[[], None] = lambda: None,
     ) -> None:
         self.session_id = session.id
@@ -99,6 +101,7 @@ class Guard:
         self._monotonic = monotonic
         self._tell = tell
         self._on_end = on_end
+        self._store = store
         self._on_refusal = on_refusal
         self._lock = threading.Lock()
         self._errors = 0
@@ -142,8 +145,13 @@ class Guard:
     def begin(self, estimate: Estimate) -> int:
         """Reserve a call or refuse it. Returns the number of the reservation."""
         now = self._clock()
-        with self._book.transaction():
+        # Other processes see it at once, and it outlives this one. It is on the disk in a moment,
+        # while the request is under way. The power that fails before that ends the call as well.
+        with self._book.transaction(flushed=False):
             decided = self._decide(estimate, now)
+        if decided.alerts or decided.ended:
+            with self._book.transaction():
+                pass  # flushes what was just decided
         self._tell_all(decided.alerts)
         if decided.ended:
             self._on_end(self.session_id)
@@ -155,30 +163,43 @@ class Guard:
     def settle(self, reservation: int | None, usage: Usage | None, model: str | None) -> None:
         """End a call and book what it used, even if the session has ended meanwhile: the call was
         permitted before, and was paid for."""
+        self._settle(reservation, [] if usage is None else [(usage, model or None)])
+
+    def append(self, reservation: int | None, messages: Sequence[Message]) -> Appended:
+        """End a call and store its reply."""
+        now = self._clock()
+        today = now if self._bounds_days else None
+        alerts: list[Alert] = []
+
+        def end(added: Addition) -> None:
+            alerts[:] = self._end(reservation, now, session=added.after)
+
+        try:
+            with self._book.before_append(today=today):
+                appended = self._store(messages, now, end)
+        except SessionEndedError:
+            self._settle(reservation, [(_usage(each), each.model) for each in messages])
+            raise
+        self._tell_all(alerts)
+        return appended
+
+    def _settle(self, reservation: int | None, used: Sequence[tuple[Usage, str | None]]) -> None:
         now = self._clock()
         with self._book.transaction():
-            standing = self._ticked(self._swept(self._seen(now), now))
-            work = standing.work
-            if reservation is not None:
-                self._book.give_up([reservation])
-            if usage is not None:
-                of = model or standing.session.model or ""
-                priced = self._priced(usage, standing.session.model or "", of)
-                work = self._book.book(standing.session, work, priced, model=of, now=now)
-            after = replace(self._seen(now), work=work)
-            alerts = self._warned(after, self._measured(after), now)
+            alerts = self._end(reservation, now, used)
         self._tell_all(alerts)
 
     # --- Inside a transaction ---------------------------------------------------------------------
 
     def _decide(self, estimate: Estimate, now: float) -> _Decided:
-        standing = self._ticked(self._swept(self._seen(now), now))
+        seen = self._seen(now)
+        standing = self._ticked(self._swept(seen, now))
         found = self._measured(standing)
         if standing.session.ended:
             return _Decided(refusal=_already_ended(standing, found), ended=True)
         passed = spending.refusal(found, estimate)
         if passed is not None:
-            alerts = self._warned(standing, found, now, passed=passed)
+            alerts = self._warned(standing, found, now, was=seen.work, passed=passed)
             self._book.end(self.session_id, spending.end_reason(passed.budget), at=now)
             return _Decided(refusal=_over_budget(standing, passed), ended=True, alerts=alerts)
         unknown = spending.unknown_cost(found)
@@ -187,11 +208,40 @@ class Guard:
         holder = self._processes.this_process()
         reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
         begun = replace(standing, work=standing.work.with_iteration())
-        alerts = self._warned(begun, self._measured(begun), now)
+        alerts = self._warned(begun, spending.with_iteration(found), now, was=seen.work)
         return _Decided(reservation=reservation, alerts=alerts)
 
-    def _seen(self, now: float) -> Standing:
-        return self._book.standing(self.session_id, today=now if self._bounds_days else None)
+    def _end(
+        self,
+        reservation: int | None,
+        now: float,
+        used: Sequence[tuple[Usage, str | None]] = (),
+        session: Session | None = None,
+    ) -> Sequence[Alert]:
+        """The end of a call; the alerts to send."""
+        seen = self._seen(now, session)
+        standing = self._ticked(self._swept(seen, now))
+        if reservation is not None:
+            self._book.give_up([reservation])
+            left = tuple(each for each in standing.in_flight if each.number != reservation)
+            standing = replace(standing, in_flight=left)
+        if used:
+            standing = self._booked(standing, used, now)
+        return self._warned(standing, self._measured(standing), now, was=seen.work)
+
+    def _booked(
+        self, standing: Standing, used: Sequence[tuple[Usage, str | None]], now: float
+    ) -> Standing:
+        work, usual = standing.work, standing.session.model or ""
+        for usage, model in used:
+            of = usual if model is None else model
+            priced = self._priced(usage, usual, of)
+            work = self._book.book(standing.session, work, priced, model=of, now=now)
+        return replace(self._seen(now), work=work)
+
+    def _seen(self, now: float, session: Session | None = None) -> Standing:
+        today = now if self._bounds_days else None
+        return self._book.standing(self.session_id, today=today, session=session)
 
     def _swept(self, standing: Standing, now: float) -> Standing:
         """The standing without the calls of dead processes, which must not count for ever."""
@@ -212,16 +262,18 @@ class Guard:
         return self._processes.is_dead(reservation.holder)
 
     def _ticked(self, standing: Standing) -> Standing:
-        mine = [each for each in standing.in_flight if each.session_id == self.session_id]
+        mine = any(each.session_id == self.session_id for each in standing.in_flight)
         work = ticked(
             standing.work,
             boot=self._processes.this_process().boot,
             at=self._monotonic(),
             messages=standing.session.message_count,
-            in_flight=bool(mine),
+            in_flight=mine,
             idle_after=self._rules.options.idle_after,
         )
-        return replace(standing, work=work)
+        return Standing(
+            session=standing.session, work=work, in_flight=standing.in_flight, day=standing.day
+        )
 
     def _measured(self, standing: Standing) -> tuple[Measure, ...]:
         rules = self._rules
@@ -235,13 +287,17 @@ class Guard:
         found: Sequence[Measure],
         now: float,
         *,
+        was: Work,
         passed: Measure | None = None,
     ) -> Sequence[Alert]:
         """The alerts to send now. Records that they were sent, and the work of the session."""
         daily = [each for each in found if each.is_daily]
         own = [each for each in found if not each.is_daily]
         of_session = warnings(self.session_id, own, standing.work.warned, passed=passed)
-        self._book.keep(self.session_id, replace(standing.work, warned=of_session.told))
+        work = standing.work
+        if of_session.told != work.warned:
+            work = replace(work, warned=of_session.told)
+        self._book.keep(self.session_id, work, was=was)
         if not daily:
             return of_session.alerts
         told = self._book.warned_on(now)
@@ -262,6 +318,10 @@ class Guard:
     def _tell_all(self, alerts: Sequence[Alert]) -> None:
         for alert in alerts:
             self._tell(alert)
+
+
+def _usage(message: Message) -> Usage:
+    return Usage(tokens=message.usage, cost=message.cost or 0.0, unpriced=message.unpriced)
 
 
 # --- Why a call is refused ------------------------------------------------------------------------

@@ -25,13 +25,15 @@ from holdfast.model.part import FolderPart, Role, Unit, version_of_parts
 from holdfast.model.session import Message
 from holdfast.parts.trees import remove_tree, tree_stamp
 from holdfast.parts.unit_record import BatchRecord, UnitRecord
-from holdfast.stores.files import Inode, allocated_below
+from holdfast.stores.files import Inode, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without it
     from holdfast.homes.home import Ground
+    from holdfast.homes.makes_up import Said
     from holdfast.model.archive import ArchivedSession
+    from holdfast.ports.formats import Format
     from holdfast.stores.archive.archive import SessionArchive
 
 #: What the catalogue of the vault calls whoever put a bundle there: no operation of the log did.
@@ -41,10 +43,12 @@ BY_THE_VAULT = "vault"
 class Vault:
     """What is in the vault of one home: to list and to read it, and to let sessions go from it."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, form: Format) -> None:
         self._ground = ground
+        self._format = form
         self._cold: SessionArchive | None = None
         self.folder = ground.state / VAULT
+        self._going = self.folder / "going"
         self.names = Names(ground.state)
 
     @property
@@ -135,6 +139,10 @@ class Vault:
             vaulted=Vaulted(session=held, told=told),
         )
 
+    def said(self, entry: Entry) -> Iterator[Message]:
+        """What was said in a session that the vault holds."""
+        return self._seen(entry).messages(self._format, self._ground.root)
+
     def _told(self, entry: Entry) -> Iterator[Message]:
         from holdfast.homes.archive_reader import bundle_messages  # noqa: PLC0415 - as above
 
@@ -200,25 +208,50 @@ class Vault:
                     self.drop(file_stem(each.unit.id))
 
     def _has_more_than(self, left: UnitRecord) -> bool:
-        """Whether the vault has the transcript of a session that left without one."""
+        """Whether the vault has a transcript that did not leave with a session of its id."""
         entry = self.names.find(left.unit.id)
         if entry is None or not entry.transcript:
             return False
-        if entry.bundle or entry.alone_since is not None:
+        if entry.bundle:
             return True  # it was found alone, and what left is another one of that id
         top, *below = Path(entry.transcript).parts
         record = BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
         place = next((slot.part.place for slot in slots if slot.copy.name == top), None)
         copies = (slot.copy for slot in left.slots if slot.part.place == place)
-        return not any(os.path.lexists(each.joinpath(*below)) for each in copies)
+        found = [each for copy in copies if os.path.lexists(each := copy.joinpath(*below))]
+        return not any(self.is_made_up_for(entry, each, self._reader(left, each)) for each in found)
+
+    def _reader(self, left: UnitRecord, transcript: Path) -> Said:
+        unit = replace(left.unit, transcript=transcript)
+        return lambda: self._format.messages(self._ground.root, unit)
+
+    def is_made_up_for(self, entry: Entry, path: Path, says: Said) -> bool:
+        """Whether a transcript makes up for the one that the vault holds. What was held alone must
+        be in it to the last byte."""
+        from holdfast.homes.makes_up import goes_on, transcript_makes_up  # noqa: PLC0415 - as above
+
+        kept = entry.folder / entry.transcript
+        if entry.alone_since is not None:
+            return goes_on(kept, path)
+        return transcript_makes_up(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
-        """Remove all that the vault has of a session."""
+        """Remove all that the vault has of a session. The reference before the data, and at once:
+        half removed, it would pass for whole, or for damaged. A bundle that a killed run left gets
+        its reference back, or goes, at the next look after the vault."""
         entry = self.names.at(stem)
+        self.clear()
+        with contextlib.suppress(FileNotFoundError):
+            (self.names.root / stem).rename(self._going)
+            sync_dir(self.names.root)
         if entry is not None and entry.bundle:
             self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
-        remove_tree(self.names.root / stem)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what a killed run did not remove to the end."""
+        remove_tree(self._going)
 
 
 def _says_something(stamp: str) -> bool:

@@ -8,12 +8,12 @@ older ones go after that; a bundle is proved and named before the files go that 
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
@@ -23,46 +23,38 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_document, is_passing, name_again, name_vanished
+from holdfast.homes.second_names import name_again
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
+from holdfast.homes.vault_stage import kept_parts, make_folder, stage, trees_of, write_plainly
+from holdfast.homes.vault_sums import OURS, check_sums, sums_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
 from holdfast.model.operation import Removal
-from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
+from holdfast.model.part import Counts, Slot
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
-from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
-from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
-from holdfast.parts.units import Movers, by_container
+from holdfast.parts.trees import remove_tree
+from holdfast.parts.unit_record import RECORD
+from holdfast.parts.units import Movers
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import (
-    PRIVATE_DIR,
-    PRIVATE_FILE,
-    give_to,
-    make_private_dir,
-    open_file,
     storage_errors,
-    write_all,
 )
 from holdfast.value import replace
 
-_CHUNK = 1024 * 1024
-#: What of a folder in the vault is ours, and no part of the session.
-_OURS = (ABOUT, RECORD, "tree.json")
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
-_VANISHED = "it vanished while it was taken in"
 
 
 #: What the id of a session begins with that another one of its id has replaced.
-SET_ASIDE = r"^earlier-\d+-"
+_SET_ASIDE = r"^earlier-\d+-"
 
 
 class HomeVault:
@@ -81,6 +73,7 @@ class HomeVault:
         """`now` says what there is, `look` says it with the parts of each session."""
         self._vault = vault
         self._format = form
+        self._read_by = form, ground.root
         self._ground = ground
         self._movers = movers
         self._sessions = sessions
@@ -142,6 +135,18 @@ class HomeVault:
 
     # --- Keeping it in step -----------------------------------------------------------------------
 
+    @property
+    def is_on(self) -> bool:
+        return self._ground.options.vault.enabled
+
+    def take_in_again(self, ids: Collection[str]) -> Collection[str]:
+        """Take in sessions that have just come back. Returns those that could be taken in."""
+        whole = self._look()
+        self._sessions.show(whole)
+        self._take_in([each for each in whole if each.unit.id in ids], Counter(), None)
+        entries = {each: self._vault.names.find(each) for each in ids}
+        return {each for each, entry in entries.items() if entry and entry.alone_since is None}
+
     def refresh(self, progress: Progress | None = None) -> VaultRefresh:
         """Only while this process alone may change the home."""
         vault, options = self._vault, self._ground.options.vault
@@ -153,12 +158,17 @@ class HomeVault:
                 hint="Remove the link.",
             )
         with storage_errors(f"write to {vault.folder}"):
+            vault.clear()
             seen = self._now()
             ids = self._ids(seen)
             if not options.enabled:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
-            problems = self._take_in(seen, done, progress)
+            problems: list[Problem] = []
+            if any(self._is_stale(each) for each in seen):
+                whole = self._look()
+                self._sessions.show(whole)
+                problems += self._take_in(whole, done, progress)
             self._tidy()
             self._heal()
             problems += self._age(ids, done)
@@ -178,14 +188,11 @@ class HomeVault:
         return VaultRefresh(let_go=len(going))
 
     def _take_in(
-        self, seen: Sequence[Seen], done: Counter[str], progress: Progress | None
+        self, whole: Sequence[Seen], done: Counter[str], progress: Progress | None
     ) -> list[Problem]:
+        """Take in what changed of what a look saw, with the parts of each."""
         problems: list[Problem] = []
-        if not any(self._is_stale(each) for each in seen):
-            return problems
         kept: list[Entry] = []
-        whole = self._look()
-        self._sessions.show(whole)
         for number, each in enumerate(whole):
             if progress is not None:
                 progress.step("keeping second names", number, len(whole))
@@ -223,13 +230,13 @@ class HomeVault:
         names, stem = self._vault.names, file_stem(seen.unit.id)
         earlier = self._earlier(seen, done)
         folder = names.next_folder(stem)
-        unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
+        unit = replace(seen.unit, parts=tuple(kept_parts(seen.unit, self._ground.root)))
         try:
-            transcript = self._stage(unit, folder, earlier)
+            transcript = stage(unit, folder, earlier, self._movers)
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
-                _write(folder / ABOUT, entry.to_bytes())
+                write_plainly(folder / ABOUT, entry.to_bytes())
                 return entry
             session, said = self._sessions.taken_out(unit.id)
             made = self._pack(session, said, folder)
@@ -246,13 +253,12 @@ class HomeVault:
         that what the vault has would be lost with its folder, that becomes a session of its own."""
         entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
         if entry is None or path is None or not entry.transcript:
-            return () if entry is None else _trees_of(entry)
+            return () if entry is None else trees_of(entry)
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
-        was_alone = entry.alone_since is not None
-        if _goes_on(entry.folder / entry.transcript, path, was_alone=was_alone):
-            return _trees_of(entry)
+        if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
+            return trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
         return ()
@@ -268,10 +274,10 @@ class HomeVault:
             number += 1
         folder = names.folder(file_stem(called), entry.number)
         remove_tree(folder.parent)
-        _make(folder)
+        make_folder(folder)
         for each in sorted(entry.folder.iterdir()):
             if each.name != ABOUT:
-                name_again(each, folder / each.name, alone=each.name not in _OURS)
+                name_again(each, folder / each.name, alone=each.name not in OURS)
         aside = replace(entry, folder=folder, session=replace(entry.session, id=called))
         if entry.alone_since is None:
             self._seal(aside, self._ground.clock())
@@ -295,41 +301,6 @@ class HomeVault:
         older = [each for each in bundles if each and each != entry.bundle]
         if older:
             self._vault.cold.drop_in_time(older, BY_THE_VAULT)
-
-    def _stage(self, unit: Unit, folder: Path, earlier: Sequence[Slot]) -> str:
-        """Second names and copies of all parts, with their record: what a restore puts back from.
-        What the vault has from `earlier` and the agent deleted since goes along. Returns where the
-        transcript is in there, "" if it has none of its own."""
-        number = int(folder.name.rpartition("-")[2])
-        record = UnitRecord.of(number, unit, folder)
-        _make(folder)
-        stamps: dict[int, str] = {}
-        others = []
-        for slot in record.slots:
-            if not isinstance(slot.part, FilePart | FolderPart):
-                others.append(slot)
-            elif os.path.lexists(slot.part.path):
-                name_again(slot.part.path, slot.copy)
-                for each in earlier:
-                    if each.part.place == slot.part.place:
-                        name_vanished(each.copy, slot.copy)
-                stamps[slot.index] = tree_stamp(slot.copy)
-        for mover, group in by_container(self._movers, others):
-            sights = mover.look(group)
-            if any(sight.here is None for sight in sights):
-                raise StorageError(f"{group[0].part.place} cannot be read")
-            here = [slot for slot, sight in zip(group, sights, strict=True) if sight.here]
-            stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
-            if here:
-                mover.copy(here)
-        slots = [
-            replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
-        ]
-        slots += _vanished(earlier, slots, folder, first=len(record.slots))
-        kept = replace(record, slots=tuple(slots))
-        record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
-        _write(folder / RECORD, record_of_it.to_bytes())
-        return _transcript(unit, kept, folder)
 
     # --- What the agent deleted -------------------------------------------------------------------
 
@@ -364,18 +335,14 @@ class HomeVault:
 
     def _counted(self, entry: Entry) -> Session:
         try:
-            counts = Counts.of(self._said(entry))
+            counts = Counts.of(self._vault.said(entry))
         except _UNREADABLE:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 
-    def _said(self, entry: Entry) -> Iterator[Message]:
-        [seen] = self._vault.seen_as([entry])
-        return seen.messages(self._format, self._ground.root)
-
     def _compress(self, entry: Entry) -> None:
         check_sums(entry)
-        made = self._pack(entry.session, self._said(entry), entry.folder)
+        made = self._pack(entry.session, self._vault.said(entry), entry.folder)
         stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
         cold = _in_bundle(stub, made)
         cold.write()
@@ -422,44 +389,16 @@ def _written(seen: Seen) -> float:
     return seen.changed or seen.unit.active
 
 
-def _make(folder: Path) -> None:
-    """The private folder of a session in the vault, without the flush of each."""
-    make_private_dir(folder.parent.parent)
-    for each in (folder.parent, folder):
-        with suppress(FileExistsError):
-            each.mkdir(mode=PRIVATE_DIR)
-            if os.geteuid() == 0:  # below somebody's folder it is theirs
-                above = each.parent.stat()
-                give_to(each, above.st_uid, above.st_gid)
+def own_id(session_id: str) -> str:
+    """The id that its agent gave to a session, which may have been set aside since."""
+    return re.sub(_SET_ASIDE, "", session_id)
 
 
-def _write(path: Path, data: bytes) -> None:
-    """A private file in a folder that nobody reads yet. Not flushed."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
-
-
-def _kept(unit: Unit, root: Path) -> Iterator[Part]:
-    """Parts that bring a session back: no traces, which agents leave when they delete one; no
-    references of a repository, whose objects the vault does not have; nothing outside the home but
-    what makes the agent list the session."""
-    for part in unit.parts:
-        if part.role is Role.TRACE or isinstance(part, RefPart):
-            continue
-        is_tree = isinstance(part, FilePart | FolderPart)
-        if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
-            continue
-        yield part
-
-
-def unpacked(vault: Vault, entry: Entry) -> Path:
-    """Unpack the bundle of a session into a folder of the vault, once."""
+def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
+    """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
     cold = vault.cold
     beside = cold.beside(entry.bundle)
-    folder = entry.folder.with_name(f"units-{beside.number}")
+    folder = (parent or entry.folder.parent) / f"units-{beside.number}"
     if folder == entry.folder:
         raise DamageError(f"{entry.bundle} does not say where it was packed")
     if not (folder / RECORD).exists():
@@ -472,68 +411,6 @@ def unpacked(vault: Vault, entry: Entry) -> Path:
             ):
                 unpack(folder, members)
     return folder
-
-
-def _goes_on(kept: Path, path: Path, *, was_alone: bool) -> bool:
-    """Whether the transcript that an agent has makes up for the one that the vault has. An agent
-    writes a document again as a whole, and may write the first line of others again. What was held
-    alone must be in it to the last byte."""
-    try:
-        mine, theirs = kept.lstat(), path.stat()
-    except FileNotFoundError:
-        return True  # the vault has nothing, or the agent has deleted it just now
-    if not stat.S_ISREG(mine.st_mode) or os.path.samestat(mine, theirs):
-        return True
-    if not was_alone:
-        return theirs.st_size >= mine.st_size or is_document(path)
-    with open_file(kept) as ours, open_file(path) as other:
-        while piece := ours.read(_CHUNK):
-            if other.read(len(piece)) != piece:
-                return False
-    return True
-
-
-def _trees_of(entry: Entry) -> Sequence[Slot]:
-    """The files and folders that the vault holds of a session by names."""
-    slots: tuple[Slot, ...] = ()
-    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
-        record = None if entry.bundle else BatchRecord.read(entry.folder)
-        slots = () if record is None else record.records[entry.number].slots
-    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
-
-
-def _vanished(
-    earlier: Sequence[Slot], slots: Sequence[Slot], folder: Path, first: int
-) -> Iterator[Slot]:
-    """Parts that a session had and has no more, under second names of their copies."""
-    here = [slot.part.place for slot in slots]
-    gone = [
-        each
-        for each in earlier
-        if os.path.lexists(each.copy)
-        and not is_passing(each.part.place)
-        and not any(each.part.place.is_relative_to(place) for place in here)
-    ]
-    number = int(folder.name.rpartition("-")[2])
-    for index, each in enumerate(gone, first):
-        slot = replace(each, number=number, index=index, folder=folder)
-        name_again(each.copy, slot.copy)
-        yield replace(slot, stamp=tree_stamp(slot.copy))
-
-
-def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
-    path = unit.transcript
-    if path is None:
-        return ""
-    trees = [slot for slot in record.slots if isinstance(slot.part, FilePart | FolderPart)]
-    for slot in trees:
-        if path == slot.part.place:
-            return str(slot.copy.relative_to(folder))
-        if path.is_relative_to(slot.part.place):
-            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
-    if any(path.is_relative_to(part.place) for part in unit.parts):
-        raise StorageError(_VANISHED)
-    return ""
 
 
 def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:
@@ -557,34 +434,3 @@ def _as_item(session: Session) -> PlanItem:
         action=Action.ARCHIVE,
         reason="kept in the vault",
     )
-
-
-def sums_of(entry: Entry) -> Mapping[str, str]:
-    """The checksums of the files of a session, by their place in its folder."""
-    found = {}
-    for path in sorted(below(entry.folder)):
-        if is_folder(path) or path.is_symlink() or path.name in _OURS:
-            continue
-        if stat.S_ISREG(path.lstat().st_mode):
-            found[str(path.relative_to(entry.folder))] = _sum(path)
-    return found
-
-
-def check_sums(entry: Entry) -> None:
-    """Raise `DamageError` unless the files of a session are what they were when it was sealed."""
-    for name, sha256 in entry.sums.items():
-        path = entry.folder / name
-        try:
-            same = _sum(path) == sha256
-        except FileNotFoundError:
-            same = False
-        if not same:
-            raise DamageError(f"{path} is not what its agent left: it was changed since")
-
-
-def _sum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_file(path) as file:
-        while piece := file.read(_CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -1,14 +1,17 @@
 """Sessions leave the vault: back into the home, or into the trash.
 
-A session comes back as an undo brings one back: data before references, never over anything. What
-the vault has of it goes after that; the next look after the vault gives it new second names.
+A session comes back as an undo brings one back: data before references, never over anything. It
+comes from a folder of second names that is made for that, so that the vault has it all the time: an
+agent may delete it again at its next start. A killed run changes nothing in the vault, and the next
+one begins anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
-import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,24 +20,30 @@ from holdfast.homes.archive import BundleMover
 from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.home import Ground
+from holdfast.homes.second_names import name_again
 from holdfast.homes.vault import Vault
-from holdfast.homes.vault_names import Entry
-from holdfast.homes.vault_refresh import SET_ASIDE, check_sums, unpacked
+from holdfast.homes.vault_names import ABOUT, Entry
+from holdfast.homes.vault_refresh import HomeVault, own_id, unpacked
+from holdfast.homes.vault_sums import check_sums
+from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.part import FilePart, FolderPart, Part, Unit
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Result
 from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_stamp
-from holdfast.parts.unit_record import BatchRecord
+from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import Census, Movers, UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.stores.archive.codec import Codec
+from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
 
 NOT_HELD = "the vault does not hold it any more"
 TAKEN = "it stays in the vault, because its place is taken"
+#: Where sessions come from that go back: second names of what the vault holds.
+_RETURNING = "returning"
 
 
 class VaultRestore:
@@ -43,6 +52,7 @@ class VaultRestore:
     def __init__(
         self,
         vault: Vault,
+        kept: HomeVault,
         movers: Movers,
         census: Census,
         ids: Callable[[], Collection[str]],
@@ -54,7 +64,9 @@ class VaultRestore:
         time of a file: then files come back with the time of now, or the agent would delete them
         again at its next start."""
         self._vault = vault
-        self._units = UnitMover(movers, TrashFolder(vault.names.root), census)
+        self._kept = kept
+        self._returning = TrashFolder(vault.folder / _RETURNING)
+        self._units = UnitMover(movers, self._returning, census)
         self._ids = ids
         self._renews = renews
         self._clock = clock
@@ -70,16 +82,36 @@ class VaultRestore:
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         ended = one_by_one(batch, self._restore, lambda why: (Result.FAILED, why))
-        return [each.end(*end) for each, end in zip(batch, ended, strict=True)]
+        outcomes = [each.end(*end) for each, end in zip(batch, ended, strict=True)]
+        back = [
+            each.item.session
+            for each, (result, _) in zip(batch, ended, strict=True)
+            if result is Result.BROUGHT_BACK
+        ]
+        if back:
+            self._hold_again(back)
+        return outcomes
+
+    def _hold_again(self, back: Sequence[str]) -> None:
+        """The vault has what came back as sessions that their agent has. One that was set aside is
+        what its agent has now. Where that fails, what the vault holds stays as it was."""
+        held: Collection[str] = {own_id(each) for each in back}
+        if self._kept.is_on:
+            with contextlib.suppress(HoldfastError, OSError):
+                held = self._kept.take_in_again(held)
+        for each in back:
+            if not self._kept.is_on or (own_id(each) != each and own_id(each) in held):
+                self._vault.drop(file_stem(each))
 
     def _restore(self, removal: Removal) -> Ended:
         session_id = removal.item.session
         entry = self._vault.names.find(session_id)
         if entry is None:
-            is_back = re.sub(SET_ASIDE, "", session_id) in self._ids()
+            is_back = own_id(session_id) in self._ids()
             return (Result.BROUGHT_BACK, "") if is_back else (Result.DAMAGED, NOT_HELD)
+        remove_tree(self._returning.folder(entry.stem))  # what a killed run left
         try:
-            folder = unpacked(self._vault, entry) if entry.bundle else self._checked(entry)
+            folder = self._second_names(entry)
             number = int(folder.name.rpartition("-")[2])
             there = Removal(operation=entry.stem, number=number, item=_as_session(removal.item))
             taken = self._make_ready(folder, number)
@@ -88,15 +120,25 @@ class VaultRestore:
             [done] = Keeper(self._units).undo([there])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
-        if done.result is Result.BROUGHT_BACK:
-            self._vault.drop(entry.stem)
+        finally:
+            remove_tree(self._returning.folder(entry.stem))
+            with contextlib.suppress(OSError):
+                self._returning.root.rmdir()
         return done.result, done.reason
 
-    def _checked(self, entry: Entry) -> Path:
-        # A killed run has moved files out of the folder, and gave the others new times.
-        if all((entry.folder / name).exists() for name in entry.sums):
-            check_sums(entry)
-        return entry.folder
+    def _second_names(self, entry: Entry) -> Path:
+        """A folder that a restore may take apart."""
+        parent = self._returning.folder(entry.stem)
+        if entry.bundle:
+            return unpacked(self._vault, entry, parent)
+        check_sums(entry)
+        folder = parent / entry.folder.name
+        make_private_dir(folder)
+        for each in sorted(entry.folder.iterdir()):
+            if each.name not in (ABOUT, RECORD):
+                name_again(each, folder / each.name)
+        name_again(entry.folder / RECORD, folder / RECORD)
+        return folder
 
     def _make_ready(self, folder: Path, number: int) -> str:
         """The record with the stamps that the files have now: an agent appends to a file after the
@@ -118,7 +160,9 @@ class VaultRestore:
         slots = []
         for slot in unit.slots:
             if isinstance(slot.part, FilePart | FolderPart) and os.path.lexists(slot.copy):
-                if self._renews() and not is_folder(slot.part.path):
+                if os.path.lexists(slot.part.path):
+                    _date_alike(slot.copy, slot.part.path)
+                elif self._renews():
                     _renew(slot.copy, self._clock())
                 slots.append(replace(slot, stamp=tree_stamp(slot.copy)))
             else:
@@ -137,7 +181,7 @@ def _is_free(place: Path, copy: Path) -> bool:
     if is_folder(place) != is_folder(copy) or place.is_symlink() != copy.is_symlink():
         return False
     if not is_folder(place):
-        return os.path.samestat(place.lstat(), copy.lstat())
+        return _is_kept(place, copy)
     if tree_stamp(place) == tree_stamp(copy):
         return True
     left = [each for each in below(place) if not is_folder(each)]
@@ -152,11 +196,16 @@ def _make_room(place: Path, copy: Path) -> None:
 
 
 def _is_kept(path: Path, copy: Path) -> bool:
-    """Whether the vault has a file as it is: its second name, or one of the same size and time."""
+    """Whether the vault has a file as it is: its second name, or a copy."""
     if not os.path.lexists(copy):
         return False
     mine, theirs = copy.lstat(), path.lstat()
-    return (mine.st_size, mine.st_mtime_ns) == (theirs.st_size, theirs.st_mtime_ns)
+    if stat.S_IFMT(mine.st_mode) != stat.S_IFMT(theirs.st_mode):
+        return False
+    if stat.S_ISLNK(mine.st_mode):
+        return copy.readlink() == path.readlink()
+    is_file = stat.S_ISREG(mine.st_mode)
+    return os.path.samestat(mine, theirs) or (is_file and filecmp.cmp(copy, path, shallow=False))
 
 
 def _renew(path: Path, now: float) -> None:
@@ -164,6 +213,13 @@ def _renew(path: Path, now: float) -> None:
     for each in (*(below(path) if is_folder(path) else ()), path):
         if not each.is_symlink():
             os.utime(each, (now, now))
+
+
+def _date_alike(copy: Path, place: Path) -> None:
+    """What is back in its place already is the same, whatever its time."""
+    if not is_folder(copy) and not copy.is_symlink():
+        at = place.lstat().st_mtime_ns
+        os.utime(copy, ns=(at, at))
 
 
 def _as_session(item: PlanItem) -> PlanItem:

@@ -219,3 +219,15 @@ def ambiguous(
     if count == len(shown):
         return "\n  ".join([f"{begin}:", *shown])
     return "\n  ".join([f"{begin}. The newest:", *shown, f"… and {count - len(shown):,} more"])
+
+
+def check_known(name: object, names: Iterable[str], what: str) -> None:
+    """Raise `UsageError` for a name that is not among `names`, with the nearest one that is."""
+    among = sorted(names)
+    if name in among:
+        return
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    near = get_close_matches(str(name), among, n=1)
+    hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
+    raise UsageError(f"{shown(name)} is not {what}.", hint=hint)

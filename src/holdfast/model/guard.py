@@ -155,8 +155,7 @@ class Work:
     warned: tuple[str, ...] = ()
 
     def with_iteration(self) -> Work:
-        more = replace(self.guarded, iterations=self.guarded.iterations + 1)
-        return replace(self, guarded=more)
+        return replace(self, guarded=replace(self.guarded, iterations=self.guarded.iterations + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

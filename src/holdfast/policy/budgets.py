@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import shown
-from holdfast.model.guard import Sample, Work
+from holdfast.model.guard import Guarded, Sample, Work
 from holdfast.model.session import Tokens
-from holdfast.value import dataclass, field, fields, replace
+from holdfast.value import dataclass, field, fields
 
 #: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12
@@ -31,6 +31,9 @@ class Budget(StrEnum):
     MESSAGES_PER_MINUTE = "messages_per_minute"
     DAILY_TOKENS = "daily_tokens"
     DAILY_COST = "daily_cost"
+
+
+_BUDGETS = tuple(Budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,14 @@ class Budgets:
             if not _is_number(share) or not 0 < share < 1:
                 raise UsageError(f"A share to warn at must be between 0 and 1, not {share!r}.")
 
+    @property
+    def of_day(self) -> bool:
+        """Whether any of them bounds a day."""
+        return bool(self.daily_tokens or self.daily_cost)
+
     def limits(self) -> Iterator[tuple[Budget, float]]:
         """The limits that are set."""
-        for budget in Budget:
+        for budget in _BUDGETS:
             limit: float = getattr(self, budget)
             if limit:
                 yield budget, limit
@@ -172,12 +180,15 @@ def ticked(
     goes_on = work.boot == boot and work.ticked is not None and at >= work.ticked
     passed = at - work.ticked if goes_on and work.ticked is not None else 0.0
     counted = passed if in_flight else min(passed, idle_after)
-    return replace(
-        work,
-        guarded=replace(work.guarded, seconds=work.guarded.seconds + counted),
+    before = work.guarded
+    return Work(
+        guarded=Guarded(
+            iterations=before.iterations, seconds=before.seconds + counted, booked=before.booked
+        ),
         boot=boot,
         ticked=at,
         samples=sampled(work.samples if goes_on else (), at, messages),
+        warned=work.warned,
     )
 
 
@@ -198,13 +209,16 @@ def in_last_minute(samples: Sequence[Sample], at: float, messages: int) -> int:
     return messages - math.ceil(old.messages + share * (new.messages - old.messages))
 
 
-def sampled(samples: Sequence[Sample], at: float, messages: int) -> tuple[Sample, ...]:
+def sampled(samples: tuple[Sample, ...], at: float, messages: int) -> tuple[Sample, ...]:
     """The samples with this one added: those of the last minute, and the one before them."""
     if not samples:
         return (Sample(at=at, messages=messages),)
     start = at - MINUTE
+    adds = at - samples[-1].at >= _APART
+    if not adds and (len(samples) == 1 or samples[1].at > start):
+        return samples  # the same object: nothing has to be stored
     inside = [sample for sample in samples if sample.at > start]
     before = [sample for sample in samples if sample.at <= start][-1:]
-    if at - samples[-1].at >= _APART:
+    if adds:
         inside.append(Sample(at=at, messages=messages))
     return (*before, *inside)

@@ -3,7 +3,7 @@ and what is near its limit. What was used comes in as values."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from holdfast.model.guard import (
     Alert,
@@ -20,7 +20,7 @@ from holdfast.model.usage import UsageEntry
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions, in_last_minute
 from holdfast.policy.prices import Prices, cost, session_cost
 from holdfast.policy.session_limits import SessionLimits
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.
 _ROUNDING = 1e-9
@@ -64,7 +64,13 @@ class Measure:
     @property
     def least(self) -> float:
         """What was used for certain."""
-        return self.known if self.used is None else self.used
+        used = self.used
+        return self.known if used is None else used
+
+    @property
+    def warns_from(self) -> float:
+        """From where on there is something to say."""
+        return min(self.warn_shares, default=1.0) * self.limit
 
     @property
     def words(self) -> str:
@@ -112,10 +118,19 @@ def measures(
     source = standing.session.source
     session = own or options.budgets_of(source)
     found = [*_of_session(session, standing, prices, at)]
-    found += _of_day(options.everywhere, None, standing, prices)
-    if source in options.by_source:
+    if options.everywhere.of_day:
+        found += _of_day(options.everywhere, None, standing, prices)
+    if source in options.by_source and options.by_source[source].of_day:
         found += _of_day(options.by_source[source], source, standing, prices)
     return tuple(found)
+
+
+def with_iteration(found: Sequence[Measure]) -> Sequence[Measure]:
+    """The same after one more call began."""
+    return [
+        replace(each, used=(each.used or 0) + 1) if each.budget is Budget.ITERATIONS else each
+        for each in found
+    ]
 
 
 def refusal(found: Sequence[Measure], estimate: Estimate) -> Measure | None:
@@ -132,33 +147,40 @@ def _of_session(
     budgets: Budgets, standing: Standing, prices: Prices, at: float
 ) -> Iterator[Measure]:
     session = standing.session
-    used = _used(standing, prices, at)
-    known = session_cost(prices, session).known
     flying = [each.estimate for each in standing.in_flight if each.session_id == session.id]
     for budget, limit in budgets.limits():
         if budget not in _DAILY:
+            used = _used(budget, standing, prices, at)
             yield Measure(
                 budget=budget,
-                used=used[budget],
+                used=used,
                 limit=limit,
-                in_flight=sum(_estimated(budget, each) for each in flying),
+                in_flight=sum(_estimated(budget, each) for each in flying) if flying else 0,
                 warn_shares=budgets.warn_shares,
-                known=known if used[budget] is None else 0,
-                unpriced=(session.model or "",) if used[budget] is None else (),
+                known=session_cost(prices, session).known if used is None else 0,
+                unpriced=(session.model or "",) if used is None else (),
             )
 
 
-def _used(standing: Standing, prices: Prices, at: float) -> Mapping[Budget, float | None]:
+def _used(  # noqa: PLR0911 - one for each budget
+    budget: Budget, standing: Standing, prices: Prices, at: float
+) -> float | None:
     session, work = standing.session, standing.work
-    return {
-        Budget.TOKENS_IN: session.tokens.input,
-        Budget.TOKENS_OUT: session.tokens.output,
-        Budget.TOKENS: session.tokens.total,
-        Budget.COST: prices.cost_of_session(session),
-        Budget.ITERATIONS: work.guarded.iterations,
-        Budget.WALL_SECONDS: work.guarded.seconds,
-        Budget.MESSAGES_PER_MINUTE: in_last_minute(work.samples, at, session.message_count),
-    }
+    match budget:
+        case Budget.TOKENS_IN:
+            return session.tokens.input
+        case Budget.TOKENS_OUT:
+            return session.tokens.output
+        case Budget.TOKENS:
+            return session.tokens.total
+        case Budget.ITERATIONS:
+            return work.guarded.iterations
+        case Budget.WALL_SECONDS:
+            return work.guarded.seconds
+        case Budget.MESSAGES_PER_MINUTE:
+            return in_last_minute(work.samples, at, session.message_count)
+        case _:
+            return prices.cost_of_session(session)
 
 
 def _of_day(
@@ -253,6 +275,8 @@ def warnings(
     alerts: list[Alert] = []
     now_told: list[str] = []
     for measure in found:
+        if not told and measure is not passed and measure.least < measure.warns_from:
+            continue  # nearly always
         reached = [
             share for share in _shares(measure) if measure is passed or _has_reached(measure, share)
         ]
@@ -306,7 +330,7 @@ def nearness(
         *_near_days(options, prices, today),
     ):
         unknown += measure.used is None
-        if measure.least >= measure.limit * min(measure.warn_shares, default=1.0):
+        if measure.least >= measure.warns_from:
             found.append(
                 Near(
                     session=name,

@@ -35,7 +35,15 @@ class SessionStore(Protocol):
 
     def create(self, new: Session) -> Session: ...
 
-    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition: ...
+    def append(
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        then: Callable[[Addition], None] | None = None,
+    ) -> Addition:
+        """Add messages to an open session. `then` is called in the same transaction."""
 
     def replace(
         self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
@@ -251,13 +259,22 @@ SessionEngines = Callable[[], SessionEngine | None]
 class GuardBook(Protocol):
     """What guards read and write. A decision and what it changes are one `transaction`."""
 
-    def transaction(self) -> AbstractContextManager[object]: ...
+    def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
+        """What is not `flushed` when this is over outlives every process, and a loss of power some
+        milliseconds later."""
 
-    def standing(self, session_id: str, *, today: float | None) -> Standing:
-        """The state of a session. With a time, also the usage of that day, by source and model.
-        Raises `UnknownSessionError`."""
+    def before_append(self, *, today: float | None) -> AbstractContextManager[object]:
+        """To append messages in, with `then` a decision: takes what that decision would take
+        first, so that no two calls wait for each other."""
 
-    def keep(self, session_id: str, work: Work) -> None: ...
+    def standing(
+        self, session_id: str, *, today: float | None, session: Session | None = None
+    ) -> Standing:
+        """The state of a session, which is not read again if it is given. With a time, also the
+        usage of that day, by source and model. Raises `UnknownSessionError`."""
+
+    def keep(self, session_id: str, work: Work, *, was: Work) -> None:
+        """Remember the work of a session, in the place of what it was."""
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
         """Record a call in flight. Returns the number of the reservation."""

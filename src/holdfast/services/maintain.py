@@ -25,7 +25,7 @@ from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.ports.upkeep import MaintenanceGate, Notifier
-from holdfast.services import figures
+from holdfast.services import figures, vault
 from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
@@ -229,10 +229,7 @@ class _Run:
         )
 
     def _refresh_vault(self) -> str:
-        if self.home.vault is None:
-            return ""
-        with self.home.log.writing(COMMAND):
-            done = self.home.vault.refresh(self.progress)
+        done = vault.refresh(self.home, command=COMMAND, clock=self.clock, progress=self.progress)
         for each in done.problems:
             _log.warning("%s %s", each.path, each.reason)
         counts = (

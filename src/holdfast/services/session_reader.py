@@ -6,8 +6,7 @@ works with every session store, including one that another agent writes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypedDict, Unpack
 
 from holdfast.errors import UnknownSessionError, UsageError
@@ -261,22 +260,12 @@ class SessionReader:
         return newest
 
 
-def check_known(name: object, names: Iterable[str], what: str) -> None:
-    """Raise `UsageError` for a name that is not among `names`, with the nearest one that is."""
-    among = sorted(names)
-    if name in among:
-        return
-    near = get_close_matches(str(name), among, n=1)
-    hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
-    raise UsageError(f"{arguments.shown(name)} is not {what}.", hint=hint)
-
-
 def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
     """The filter with the fields of one call in it; its folder as sessions have it, its times in
     epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
-        check_known(name, SessionFilters.__annotations__, "a filter for sessions")
+        arguments.check_known(name, SessionFilters.__annotations__, "a filter for sessions")
         field = _PLURALS.get(name, name)
         if field in fields:
             raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
@@ -290,5 +279,5 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
 
 
 def _order(by: SessionOrder | str) -> SessionOrder:
-    check_known(by, SessionOrder, "a sort order for sessions")
+    arguments.check_known(by, SessionOrder, "a sort order for sessions")
     return SessionOrder(by)

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self
 
 from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
 from holdfast.model import arguments
+from holdfast.model.append import Appended, MessageLike, messages_of
 from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
 from holdfast.model.guard import Alert
 from holdfast.model.session import (
@@ -31,7 +32,6 @@ from holdfast.model.session import (
     Session,
     SessionChange,
     SessionRef,
-    Tokens,
     Unchanged,
     id_of,
 )
@@ -42,8 +42,8 @@ from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionStore
 from holdfast.ports.upkeep import Processes, SessionFiles
 from holdfast.services.exchange.session_line import message_fields
-from holdfast.services.session_reader import SessionReader, check_known
-from holdfast.value import dataclass, fields, replace
+from holdfast.services.session_reader import SessionReader
+from holdfast.value import replace
 
 _log = logging.getLogger("holdfast")
 _HEARTBEAT_SECONDS = 60.0
@@ -53,21 +53,6 @@ _LONGEST_SOURCE = 64
 _TRIES = 8
 #: In a line of a transcript: how many of the messages before it the lines after it replace.
 REPLACES = "holdfast_replaces"
-
-#: A message, or a mapping with the names of its fields.
-MessageLike: TypeAlias = Message | Mapping[str, Any]
-_MESSAGE_FIELDS = frozenset(each.name for each in fields(Message))
-_TOKEN_FIELDS = frozenset(each.name for each in fields(Tokens))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appended:
-    """What an append did. `continued_as` is the session to go on with when a limit was passed."""
-
-    session: Session
-    numbers: Sequence[int]
-    alerts: tuple[Alert, ...] = ()
-    continued_as: Session | None = None
 
 
 class Sessions(SessionReader):
@@ -176,12 +161,20 @@ class Sessions(SessionReader):
         A session that passes a limit is ended and continued in a new one, which takes over its
         routing key: see `continued_as`.
         """
-        session_id, made = id_of(session), [*_messages(messages)]
-        now = self._clock()
+        return self._append(id_of(session), [*messages_of(messages)], self._clock())
+
+    def _append(
+        self,
+        session_id: str,
+        made: Sequence[Message],
+        now: float,
+        then: Callable[[Addition], None] | None = None,
+    ) -> Appended:
+        """`then` is a part of the transaction that stores them."""
         # No transaction around these: the store prepares messages before it takes its lock, and
         # the next append does what a kill in between left undone.
         self._hold(session_id, now)
-        added = self._store.append(session_id, made, now=now)
+        added = self._store.append(session_id, made, now=now, then=then)
         self._write_transcript(added.after, made, now)
         return self._within_limits(added, now)
 
@@ -318,7 +311,7 @@ class Sessions(SessionReader):
     def _replace(
         self, session: SessionRef, messages: Iterable[MessageLike], after: int, mark: str
     ) -> Appended:
-        session_id, made = id_of(session), [*_messages(messages)]
+        session_id, made = id_of(session), [*messages_of(messages)]
         after = arguments.whole(after, "The number of a message")
         now = self._clock()
         self._hold(session_id, now)
@@ -454,32 +447,6 @@ def _harmless(doing: str) -> Iterator[None]:
         yield
     except HoldfastError as error:
         _log.error("%s failed: %s", doing, error.message)
-
-
-def _messages(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterator[Message]:
-    for each in given:
-        if isinstance(each, Iterable) and not isinstance(each, Mapping | str | bytes):
-            yield from map(_message, each)
-        else:
-            yield _message(each)
-
-
-def _message(value: object) -> Message:
-    """A message as a host passes it; raises `UsageError` for an unknown field."""
-    if isinstance(value, Message):
-        return value
-    if not isinstance(value, Mapping):
-        raise UsageError(f"A message must be a Message or a dict, not {arguments.shown(value)}.")
-    for name in value:
-        check_known(name, _MESSAGE_FIELDS, "a field of a message")
-    if "role" not in value:
-        raise UsageError(f"A message needs a role: {arguments.shown(dict(value))}.")
-    tokens = value.get("tokens")
-    if not isinstance(tokens, Mapping):
-        return Message(**value)
-    for name in tokens:
-        check_known(name, _TOKEN_FIELDS, "a count of tokens")
-    return Message(**{**value, "tokens": Tokens(**tokens)})
 
 
 def _checked_source(source: str) -> str:

@@ -13,11 +13,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import COMMAND_FLAG, UsageError
+from holdfast.errors import UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
 from holdfast.web.jobs import Jobs
+from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
 
 _T = TypeVar("_T")
@@ -97,12 +98,15 @@ class Site:
     screens: Sequence[Screen] = ()
     #: What screens remember while the server runs, by their own names.
     memory: dict[str, Any] = field(default_factory=dict)
-    jobs: Jobs = field(default_factory=Jobs)
+    jobs: Jobs
+    lists: Lists
+    index: Index
 
     def close(self) -> None:
         """The server has ended."""
         self.jobs.close()
         self.desk.close()
+        self.lists.close()
 
     # --- Homes ------------------------------------------------------------------------------------
 
@@ -114,6 +118,13 @@ class Site:
         """Ask what may take long: a scan, a search, a plan."""
         return await self.desk.work(what)
 
+    async def home(self, slug: str) -> AgentHome:
+        """The home that a segment of an address means, by the last look."""
+        found = await self.lists.home(slug)
+        if found is None:
+            raise _no_home(slug)
+        return found
+
     async def search(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what is typed meanwhile, and must not wait for a scan."""
         return await self.desk.search(what)
@@ -121,7 +132,7 @@ class Site:
     async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what may take minutes, such as a check that reads everything: plans do not wait for
         it."""
-        return await asyncio.to_thread(_run_with, self.desk.machine("web"), what)
+        return await self.desk.apart(what)
 
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says, with a word that
@@ -131,7 +142,12 @@ class Site:
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
         try:
-            return await asyncio.to_thread(_run_with, self.machine(command), what)
+            return await asyncio.to_thread(
+                self.desk.children.change,
+                lambda _: _run_with(self.machine(command), what),
+                lambda _: None,
+                lambda: False,
+            )
         finally:
             self.changed()
 
@@ -141,18 +157,14 @@ class Site:
 
     @staticmethod
     def slug(home: AgentHome) -> str:
-        """A home as one segment of an address."""
-        return home.label.replace("/", "~")
+        return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
         """The home that a segment of an address means."""
         for home in machine.homes:
             if self.slug(home) == slug:
                 return home
-        raise UnknownPageError(
-            f"There is no home {slug!r} on this machine.",
-            hint="`holdfast status` lists the homes.",
-        )
+        raise _no_home(slug)
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -226,8 +238,18 @@ class Site:
         )
 
 
+def slug_of(home: AgentHome) -> str:
+    """A home as one segment of an address."""
+    return home.label.replace("/", "~")
+
+
+def _no_home(slug: str) -> UnknownPageError:
+    return UnknownPageError(
+        f"There is no home {slug!r} on this machine.", hint="`holdfast status` lists the homes."
+    )
+
+
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
-    COMMAND_FLAG.set("")  # hints name commands
     with homes as machine:
         return what(machine)
 

@@ -10,8 +10,8 @@ _HERE = "holdfast.cli.commands.session_"
 
 COMMANDS = {
     "list": Lazy(_HERE + "list", "List sessions.", "command"),
-    "show": Lazy(_HERE + "read", "Read a session like a conversation.", "show"),
-    "search": Lazy(_HERE + "read", "Find messages by words.", "search"),
+    "show": Lazy(_HERE + "show", "Read a session like a conversation.", "show"),
+    "search": Lazy(_HERE + "search", "Find messages by words.", "search"),
     "stats": Lazy(_HERE + "stats", "Count sessions, sizes, tokens and cost.", "stats"),
     "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
     "import": Lazy(_HERE + "exchange", "Store sessions from an export or an agent.", "import_"),

@@ -8,8 +8,8 @@ together the second one sees the first, on any machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from holdfast.model.guard import DayShare, Estimate, Guarded, Standing, Work
 from holdfast.model.session import Session
@@ -18,7 +18,13 @@ from holdfast.model.usage import Usage
 from holdfast.stores.postgres import ledger
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.sessions import PostgresSessionStore
-from holdfast.stores.sessions.guard_book import WARNED_TODAY, kept_columns, reservation, work_of
+from holdfast.stores.sessions.guard_book import (
+    CLOCK,
+    WARNED_TODAY,
+    kept_columns,
+    reservation,
+    work_of,
+)
 from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
     COUNTS,
@@ -55,27 +61,36 @@ class PostgresGuardBook:
         self._store = store
         self._database = store.database
 
-    def transaction(self) -> AbstractContextManager[object]:
+    def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
         return self._store.transaction()
 
-    def standing(self, session_id: str, *, today: float | None) -> Standing:
+    @contextmanager
+    def before_append(self, *, today: float | None) -> Iterator[None]:
+        with self._database.write() as db:
+            if today is not None:
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            yield
+
+    def standing(
+        self, session_id: str, *, today: float | None, session: Session | None = None
+    ) -> Standing:
         with self._database.write() if self._database.is_writing else self._database.read() as db:
             if db.writing and today is not None:
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            session = self._store.get(session_id)
+            found = self._store.get(session_id) if session is None else session
             number = number_of(db, session_id)
             condition, values = (
                 ("", ()) if today is not None else (" WHERE r.session = %s", (number,))
             )
             rows = db.execute(_RESERVATIONS + condition, values).rows
             return Standing(
-                session=session,
-                work=_work(db, number),
+                session=found,
+                work=_work(db, number, found.guarded),
                 in_flight=tuple(reservation(row) for row in rows),
                 day=() if today is None else _day(db, day(today)),
             )
 
-    def keep(self, session_id: str, work: Work) -> None:
+    def keep(self, session_id: str, work: Work, *, was: Work) -> None:
         self._database.run(lambda db: keep(db, number_of(db, session_id), work))
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
@@ -154,13 +169,9 @@ def number_of(db: Db, session_id: str) -> int:
     return int(number)
 
 
-def _work(db: Db, session: int) -> Work:
-    row = db.execute(
-        "SELECT iterations, seconds, booked, boot, ticked, samples, warned FROM guarded "
-        "WHERE session = %s",
-        (session,),
-    ).first
-    return Work() if row is None else work_of(row)
+def _work(db: Db, session: int, guarded: Guarded | None) -> Work:
+    row = db.execute(f"SELECT {CLOCK} FROM guarded WHERE session = %s", (session,)).first  # noqa: S608 - our own names
+    return work_of(guarded, row)
 
 
 def _day(db: Db, on: str) -> tuple[DayShare, ...]:

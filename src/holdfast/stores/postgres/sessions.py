@@ -9,7 +9,7 @@ other, and machines that work on different sessions do not wait for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -155,12 +155,24 @@ class PostgresSessionStore:
         return replace(session(made), parent_id=new.parent_id, routing_key=new.routing_key)
 
     def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        book: bool = True,
+        then: Callable[[Addition], None] | None = None,
     ) -> Addition:
         """Add messages to an open session. Durable when it returns.
 
-        Without `book`, what they used is in the ledger already: they were here before.
+        Without `book`, what they used is in the ledger already: they were here before. `then` is a
+        part of the transaction.
         """
+        if then is not None:
+            with self.database.write():
+                added = self.append(session_id, messages, now=now, book=book)
+                then(added)
+            return added
         rows = [(pure.checked(message), content.encode(message)) for message in messages]
         if not rows:
             with self.database.write() as db:

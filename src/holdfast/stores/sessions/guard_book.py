@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from holdfast.model.guard import Estimate, Guarded, Reservation, Sample, Work
 from holdfast.model.session import Tokens
 from holdfast.model.stored_session import Holder
-from holdfast.stores.sessions.session_rows import (
-    dump_booked,
-    load_booked,
-)
+from holdfast.stores.sessions.session_rows import dump_booked
 
 #: The fact that holds which warnings of a day's budgets were told, and of which day.
 WARNED_TODAY = "warned_today"
+#: What a session does not say of its row of `guarded`.
+CLOCK = "boot, ticked, samples, warned"
+#: What changes with each call.
+COUNTED = ("iterations", "seconds", "boot", "ticked")
 
 
-def work_of(row: Sequence[Any]) -> Work:
-    """What a row of `guarded` says, without its session."""
-    iterations, seconds, booked, boot, ticked, samples, warned = row
+def work_of(guarded: Guarded | None, row: Sequence[Any] | None) -> Work:
+    """What a session and the columns in `CLOCK` say; None for a session that never had a guard."""
+    if row is None:
+        return Work()
+    boot, ticked, samples, warned = row
     return Work(
-        guarded=Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked)),
+        guarded=guarded or Guarded(),
         boot=boot,
         ticked=ticked,
-        samples=tuple(Sample(at=at, messages=count) for at, count in json.loads(samples or "[]")),
-        warned=tuple(json.loads(warned or "[]")),
+        samples=_samples(samples),
+        warned=tuple(json.loads(warned)) if warned else (),
     )
+
+
+@lru_cache(maxsize=64)  # as `load_booked`
+def _samples(text: str | None) -> tuple[Sample, ...]:
+    return tuple(Sample(at=at, messages=count) for at, count in json.loads(text or "[]"))
 
 
 def kept_columns(work: Work) -> tuple[object, ...]:
@@ -42,6 +51,17 @@ def kept_columns(work: Work) -> tuple[object, ...]:
         json.dumps(samples) if samples else None,
         json.dumps(list(work.warned)) if work.warned else None,
     )
+
+
+def counted_columns(work: Work, was: Work) -> tuple[object, ...] | None:
+    """The columns in `COUNTED`, if nothing else is to be written."""
+    same = (
+        work.samples is was.samples
+        and work.guarded.booked is was.guarded.booked
+        and work.warned == was.warned
+        and was.ticked is not None  # it has a row
+    )
+    return (work.guarded.iterations, work.guarded.seconds, work.boot, work.ticked) if same else None
 
 
 def reservation(row: Sequence[Any]) -> Reservation:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from holdfast.errors import UsageError
@@ -321,6 +322,7 @@ def is_guarded_row(row: Sequence[Any]) -> bool:
     )
 
 
+@lru_cache(maxsize=64)  # each look of a guard asks for it, and it seldom changes
 def load_booked(text: str | None) -> tuple[Booked, ...]:
     return tuple(_booked(*each) for each in json.loads(text or "[]"))
 
@@ -339,7 +341,7 @@ def _booked(day: str, model: str, *numbers: float) -> Booked:
 
 def is_booked(text: object) -> bool:
     try:
-        load_booked(text)  # type: ignore[arg-type]
+        load_booked(text)
     except _NO_JSON:
         return False
     return isinstance(text, str | None)

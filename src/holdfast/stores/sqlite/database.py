@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import TracebackType
 
 from holdfast.errors import (
     BusyError,
@@ -36,6 +37,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite.late_flush import LateFlush
 from holdfast.stores.sqlite.log_flush import LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
@@ -47,7 +49,7 @@ _LOOK_AT_WAL_EVERY = 200
 _SHORT_PAUSE = 0.0002
 _SHORT_PAUSES = 500
 _PAUSE = 0.005
-_Closed = sqlite3.Connection | Gate | LogFlush
+_Closed = sqlite3.Connection | Gate | LogFlush | LateFlush
 
 
 class Database:
@@ -62,10 +64,12 @@ class Database:
         self._copy: Path | None = None
         self._is_read_only = False
         self.path = path
+        self._name = str(path)
         self._busy_seconds = busy_seconds
         self._local = threading.local()
         self._all: list[tuple[int, _Closed]] = []
         self._guard = threading.Lock()
+        self._late: LateFlush | None = None
         self._writes = 0
         # Not `__del__`: in a cycle that could run after the connections were collected, which
         # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
@@ -156,12 +160,15 @@ class Database:
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the store for several statements. Never waits for writers."""
-        return self._transaction("BEGIN", self._busy_seconds)
+        return self._inside(writes=False) or self._transaction("BEGIN", self._busy_seconds)
 
-    def write(self) -> AbstractContextManager[sqlite3.Connection]:
-        """All or nothing; inside another one, a part of it."""
+    def write(self, *, flushed: bool = True) -> AbstractContextManager[sqlite3.Connection]:
+        """All or nothing; inside another one, a part of it. What is not `flushed` when this is over
+        outlives this process, and a loss of power some milliseconds later."""
         self._refuse_if_read_only()
-        return self._transaction("BEGIN IMMEDIATE", self._busy_seconds)
+        return self._inside(writes=True) or self._transaction(
+            "BEGIN IMMEDIATE", self._busy_seconds, flushed=flushed
+        )
 
     def when_free(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do something that can wait, unless another process is writing right now.
@@ -169,7 +176,9 @@ class Database:
         Only a store that this process has written to is worth it.
         """
         if not self._closed and self._writes:
-            with self._transaction("BEGIN IMMEDIATE", 0.0) as connection:
+            with self._inside(writes=True) or self._transaction(
+                "BEGIN IMMEDIATE", 0.0
+            ) as connection:
                 work(connection)
 
     def script(self, statements: str) -> None:
@@ -228,32 +237,47 @@ class Database:
                 "file system is read-only.",
             )
 
+    def _inside(self, *, writes: bool) -> AbstractContextManager[sqlite3.Connection] | None:
+        """The transaction that this thread is in already, to be a part of."""
+        connection = self.connection()
+        if not self._local.depth:
+            return None
+        if writes and not self._local.writing:
+            raise AssertionError("a write inside a read would deadlock with other writers")
+        return contextlib.nullcontext(connection)
+
     @contextlib.contextmanager
-    def _transaction(self, begin: str, patience: float) -> Iterator[sqlite3.Connection]:
+    def _transaction(
+        self, begin: str, patience: float, *, flushed: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         connection = self.connection()
         writes = begin == "BEGIN IMMEDIATE"
-        if self._local.depth:
-            if writes and not self._local.writing:
-                raise AssertionError("a write inside a read would deadlock with other writers")
-            yield connection
-            return
-        gate = self._gate().passed(patience) if writes else contextlib.nullcontext()
-        with sqlite_errors(self.path), gate:
-            _patiently(lambda: self._begin(connection, begin), patience)
-            self._local.depth, self._local.writing = 1, writes
+        gate = self._gate() if writes else None
+        with sqlite_errors(self.path):
+            is_first = gate is not None and gate.enter(patience)
             try:
-                if writes:
-                    self._check_replaced()  # with the lock: a repair swaps the file while it has it
-                yield connection
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+                _patiently(lambda: self._begin(connection, begin), patience)
+                self._local.depth, self._local.writing = 1, writes
+                try:
+                    if writes:
+                        # With the lock: a repair swaps the file while it has it.
+                        self._check_replaced()
+                    yield connection
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                finally:
+                    self._local.depth = 0
+                self._commit(connection)
             finally:
-                self._local.depth = 0
-            self._commit(connection)
+                if gate is not None and is_first:
+                    gate.leave()
         if writes:
-            self._flush()  # the next writer need not wait for this
+            if flushed:
+                self._flush()  # the next writer need not wait for this
+            elif self.flushes:
+                self._flush_later().ask()
             self._count_write()
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
@@ -330,7 +354,21 @@ class Database:
             with self._guard:
                 self._all.append((os.getpid(), self._local.log))
         log: LogFlush = self._local.log
+        late = self._late
+        asked = 0 if late is None else late.asked
         log.flush()
+        if late is not None:
+            late.cover(asked)
+
+    def _flush_later(self) -> LateFlush:
+        late = self._late
+        if late is None or late.process != os.getpid():
+            with self._guard:
+                late = self._late
+                if late is None or late.process != os.getpid():
+                    late = self._late = LateFlush(self.path)
+                    self._all.append((os.getpid(), late))
+        return late
 
     def _create(self) -> None:
         """Make the file itself, private from its first moment; SQLite's own would not be."""
@@ -343,7 +381,7 @@ class Database:
     def _check_replaced(self) -> None:
         """Writing to a file that has lost its name would lose what is written."""
         try:
-            same = self.path.stat().st_ino == self._inode
+            same = os.stat(self._name).st_ino == self._inode  # noqa: PTH116 - with each write
         except FileNotFoundError:
             same = False
         if not same:
@@ -361,7 +399,8 @@ class Database:
 
 def _close_all(resources: list[tuple[int, _Closed]], guard: threading.Lock) -> None:
     with guard:
-        for process, resource in resources:
+        # The last connection takes the log with it, and what is flushed late needs that.
+        for process, resource in reversed(resources):
             if process == os.getpid():
                 resource.close()
         resources.clear()
@@ -426,13 +465,29 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
             return
 
 
-@contextlib.contextmanager
-def sqlite_errors(path: Path) -> Iterator[None]:
+class sqlite_errors(contextlib.AbstractContextManager[None]):  # noqa: N801 - used like a function
     """SQLite's error in our words, with a next step."""
-    try:
-        with _values_it_takes():
-            yield
-    except sqlite3.OperationalError as error:
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, sqlite3.Error):
+            _translate(self._path, error)
+        elif isinstance(error, OverflowError | UnicodeEncodeError):
+            _refuse_value(error)
+
+
+def _translate(path: Path, error: sqlite3.Error) -> None:
+    """Raise it in our words, if we have any for it."""
+    if isinstance(error, sqlite3.OperationalError):
         code = error_code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(
@@ -451,30 +506,23 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             ) from error
         if code == sqlite3.SQLITE_IOERR:
             raise StorageError(f"The disk reported an error for {path}: {error}.") from error
-        raise
-    except sqlite3.DatabaseError as error:
+    elif isinstance(error, sqlite3.DatabaseError):
         code = error_code(error)
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise DamageError(
                 f"{path} is damaged: {error}.",
                 hint="Run `holdfast doctor`; it says what can be saved. Nothing was changed.",
             ) from error
-        raise
 
 
-@contextlib.contextmanager
-def _values_it_takes() -> Iterator[None]:
+def _refuse_value(error: Exception) -> None:
     """Python refuses some values before SQLite sees them."""
-    try:
-        yield
-    except (OverflowError, UnicodeEncodeError) as error:
-        if "SQLite INTEGER" in str(error):
-            raise UsageError("A number is larger than a store can hold (64 bits).") from error
-        if "surrogates not allowed" in str(error):
-            raise UsageError(
-                "A text contains an unpaired surrogate, which cannot be stored."
-            ) from error
-        raise
+    if "SQLite INTEGER" in str(error):
+        raise UsageError("A number is larger than a store can hold (64 bits).") from error
+    if "surrogates not allowed" in str(error):
+        raise UsageError(
+            "A text contains an unpaired surrogate, which cannot be stored."
+        ) from error
 
 
 __all__ = ["Database", "SchemaError", "sqlite_errors"]

@@ -9,16 +9,23 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from holdfast.model.guard import DayShare, Estimate, Guarded, Standing, Work
 from holdfast.model.session import Session
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.stores.sessions.guard_book import WARNED_TODAY, kept_columns, reservation, work_of
+from holdfast.stores.sessions.guard_book import (
+    CLOCK,
+    COUNTED,
+    WARNED_TODAY,
+    counted_columns,
+    kept_columns,
+    reservation,
+    work_of,
+)
 from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
-    AMONG,
     COUNTS,
     GUARDED_COLUMNS,
     counts,
@@ -34,9 +41,15 @@ _RESERVATIONS = """
            r.tokens_in, r.tokens_out, r.cost
     FROM reservations r JOIN sessions s ON s.number = r.session
 """
+_OF_SESSION = f"{_RESERVATIONS} WHERE s.id = ?"
+_CLOCK = f"SELECT {CLOCK} FROM guarded JOIN sessions ON number = session WHERE id = ?"  # noqa: S608 - our own names
 _ADD = f"""
     UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in COUNTS)}
     WHERE number = ?
+"""  # noqa: S608 - our own names
+_COUNT = f"""
+    UPDATE guarded SET {", ".join(f"{column} = ?" for column in COUNTED)}
+    WHERE session = (SELECT number FROM sessions WHERE id = ?)
 """  # noqa: S608 - our own names
 _KEEP = f"""
     INSERT INTO guarded ({", ".join(GUARDED_COLUMNS)})
@@ -53,27 +66,36 @@ class SqliteGuardBook:
         self._store = store
         self._database = store.database
 
-    def transaction(self) -> AbstractContextManager[object]:
-        return self._store.transaction()
+    def transaction(self, *, flushed: bool = True) -> AbstractContextManager[object]:
+        return self._database.write(flushed=flushed)
 
-    def standing(self, session_id: str, *, today: float | None) -> Standing:
+    def before_append(self, *, today: float | None) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def standing(
+        self, session_id: str, *, today: float | None, session: Session | None = None
+    ) -> Standing:
         with self._database.read() as db:
-            session = self._store.get(session_id)
-            number = number_of(db, session_id)
-            condition, values = (
-                ("", ()) if today is not None else (" WHERE r.session = ?", (number,))
-            )
-            rows = db.execute(_RESERVATIONS + condition, values).fetchall()
+            found = self._store.get(session_id) if session is None else session
+            row = None if found.guarded is None else db.execute(_CLOCK, (session_id,)).fetchone()
+            if today is None:
+                rows = db.execute(_OF_SESSION, (session_id,)).fetchall()
+            else:
+                rows = db.execute(_RESERVATIONS).fetchall()
             return Standing(
-                session=session,
-                work=_work(db, number),
-                in_flight=tuple(reservation(row) for row in rows),
+                session=found,
+                work=work_of(found.guarded, row),
+                in_flight=tuple(map(reservation, rows)) if rows else (),
                 day=() if today is None else _day(db, day(today)),
             )
 
-    def keep(self, session_id: str, work: Work) -> None:
+    def keep(self, session_id: str, work: Work, *, was: Work) -> None:
+        counted = counted_columns(work, was)
         with self._database.write() as db:
-            _keep(db, number_of(db, session_id), work)
+            if counted is None:
+                _keep(db, number_of(db, session_id), work)
+            else:
+                db.execute(_COUNT, (*counted, session_id))
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
         with self._database.write() as db:
@@ -81,25 +103,23 @@ class SqliteGuardBook:
                 """
                 INSERT INTO reservations (session, host, boot, process, started, made_at,
                                           tokens_in, tokens_out, cost)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                SELECT number, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?
                 """,
                 (
-                    number_of(db, session_id),
                     *holder_columns(holder),
                     now,
                     estimate.tokens.input,
                     estimate.tokens.output,
                     estimate.cost,
+                    session_id,
                 ),
             )
             return int(cursor.lastrowid or 0)
 
     def give_up(self, reservations: Sequence[int]) -> None:
         with self._database.write() as db:
-            db.execute(
-                f"DELETE FROM reservations WHERE number {AMONG}",  # noqa: S608 - our own text
-                (json.dumps(list(reservations)),),
-            )
+            for number in reservations:
+                db.execute("DELETE FROM reservations WHERE number = ?", (number,))
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
         """Add to the session's totals and to the ledger; what is to be kept after that."""
@@ -131,17 +151,6 @@ def bring(db: sqlite3.Connection, number: int, guarded: Guarded) -> None:
     """Give a session that comes from elsewhere what a guard had counted in it."""
     _keep(db, number, Work(guarded=guarded))
     db.execute(_ADD, (*counts(guarded.usage), number))
-
-
-def _work(db: sqlite3.Connection, session: int) -> Work:
-    row = db.execute(
-        """
-        SELECT iterations, seconds, booked, boot, ticked, samples, warned FROM guarded
-        WHERE session = ?
-        """,
-        (session,),
-    ).fetchone()
-    return Work() if row is None else work_of(row)
 
 
 def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:

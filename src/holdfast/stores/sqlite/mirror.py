@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -38,7 +38,13 @@ class ForeignSessions:
         self._refuse(f"create {new.id}")
 
     def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        book: bool = True,
+        then: Callable[[Addition], None] | None = None,
     ) -> Addition:
         self._refuse(f"append to {session_id}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -120,11 +120,18 @@ class SqliteSessionStore(SqlSessions):
             return self.get(new.id)
 
     def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
+        self,
+        session_id: str,
+        messages: Sequence[Message],
+        *,
+        now: float,
+        book: bool = True,
+        then: Callable[[Addition], None] | None = None,
     ) -> Addition:
         """Add messages to an open session. Durable when it returns.
 
-        Without `book`, what they used is in the ledger already: they were here before.
+        Without `book`, what they used is in the ledger already: they were here before. `then` is a
+        part of the transaction.
         """
         # Everything slow comes first: other writers wait for what is done with the lock.
         rows = [(pure.checked(message), content.encode(message)) for message in messages]
@@ -139,7 +146,10 @@ class SqliteSessionStore(SqlSessions):
                 ledger.book(db, before, messages, now)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
-            return Addition(numbers=numbers, before=before, after=after)
+            added = Addition(numbers=numbers, before=before, after=after)
+            if then is not None:
+                then(added)
+            return added
 
     def replace(
         self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float

@@ -37,16 +37,23 @@ class Gate:
     @contextlib.contextmanager
     def passed(self, patience: float) -> Iterator[None]:
         """Be first in line for the write lock, or give up waiting for that after a while."""
-        fd = self._fd
-        if fd is None:
-            yield
-            return
-        mine = _try_lock(fd) or self._wait(fd, time.monotonic() + min(patience, _PATIENCE))
+        mine = self.enter(patience)
         try:
             yield
         finally:
             if mine:
-                fcntl.flock(fd, fcntl.LOCK_UN)
+                self.leave()
+
+    def enter(self, patience: float) -> bool:
+        """Whether this is first in line now; then it has to `leave`."""
+        fd = self._fd
+        if fd is None:
+            return False
+        return _try_lock(fd) or self._wait(fd, time.monotonic() + min(patience, _PATIENCE))
+
+    def leave(self) -> None:
+        if self._fd is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def is_awaited(self) -> bool:
         """Whether another process is waiting."""

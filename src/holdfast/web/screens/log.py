@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
     from holdfast.model.plan import PlanItem
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 _ON_A_PAGE = 50
 _MOST_ITEMS = 200
@@ -203,7 +203,7 @@ async def _carry_out(site: Site, request: Request, verb: str) -> Response:
             return _asking(site, request, again)
         agreed = again.agree
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine(verb) as machine:
             home = site.home_of(machine, slug)
             opened = machine.open(home)
@@ -222,7 +222,7 @@ async def undo_several(site: Site, request: Request) -> Response:
     if not named or not all(slug and number for slug, _, number in named):
         raise UsageError("No operation was named. Nothing was done.")
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         done: list[Done] = []
         with site.machine("undo --all-homes") as machine, one_run():
             for slug, _, number in named:

@@ -72,9 +72,9 @@ class HermesDatabase(Database):
             ) from error
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, *, flushed: bool = True) -> Iterator[sqlite3.Connection]:
         self.check_writable()
-        with super().write() as db:
+        with super().write(flushed=flushed) as db:
             self._look(db)
             self.check_writable()
             yield db
@@ -116,9 +116,8 @@ class _NoGate(Gate):
     def __init__(self, database: Path) -> None:
         self._database = database
 
-    @contextlib.contextmanager
-    def passed(self, patience: float) -> Iterator[None]:
-        yield
+    def enter(self, patience: float) -> bool:
+        return False
 
     def is_awaited(self) -> bool:
         return others_have_open(self._database)

@@ -1,178 +1,38 @@
-"""`holdfast apply`, `log`, `undo` and `trash`: plans carried out, and what was done to a home."""
+"""`holdfast undo`: bring back what an operation removed."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli import completing
-from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.homes import all_homes_option, each_home
+from holdfast.cli.frame import Command
+from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
-from holdfast.cli.output import (
-    name,
-    note,
-    nothing_changed,
-    print_json,
-    say,
-    styled,
-    suggest,
-    table,
-    when,
-)
+from holdfast.cli.output import name, nothing_changed, print_json, say
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import (
-    RemovalFlags,
-    asked,
-    exit_code,
-    print_declined,
-    removal_options,
-    remove,
-)
-from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
+from holdfast.cli.removal import asked, exit_code, print_declined
+from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
-from holdfast.cli.sorting import Keys, in_order, sort_option
-from holdfast.errors import DamageError, DeclinedError, HoldfastError, NothingToUndoError
+from holdfast.errors import DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
 from holdfast.model.operation import UNASKED, in_words
-from holdfast.model.operation_words import did
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.plan_words import amount
 from holdfast.model.report import Result
-from holdfast.model.text import format_bytes, format_count, format_duration
-from holdfast.value import dataclass, replace
+from holdfast.model.text import format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
-    from holdfast.api.archive import Trash
     from holdfast.api.home import Home, UndoPlan
     from holdfast.api.plan import HomeReport
     from holdfast.api.values import Edited, Foreseen
-    from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Outcome, Report
-
-
-@click.command(
-    cls=Command,
-    example="holdfast sessions prune --plan-out plan.json\nholdfast apply plan.json",
-)
-@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--all", "all_items", is_flag=True, help="List every item with its reason.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there.")
-@click.pass_obj
-def apply(
-    invocation: Invocation, plan_file: Path, *, all_items: bool, yes: bool, dry_run: bool
-) -> int:
-    """Apply a plan that --plan-out saved.
-
-    Every item is checked again at the moment of removal: an item that changed or came into use
-    since the plan was made is skipped and reported. A plan works only for its own home, and only
-    as it was saved.
-    """
-    planned = _home_of_plan(invocation, plan_file).load_plan(plan_file)
-    return remove(invocation, planned, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items))
-
-
-def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
-    """The home that was named, or the only one, or that for which the plan was made."""
-    machine = invocation.several()
-    if machine is None:
-        return invocation.open_home()
-    from holdfast.api.plan import planned_home
-
-    root = planned_home(plan_file)
-    for each in machine.homes:
-        if each.path.resolve() == root:
-            invocation.choose(each)
-    return invocation.open_home(root)
-
-
-_LOG_KEYS: Keys[Operation] = {
-    "id": lambda each: int(each.id),
-    "when": lambda each: each.started_at,
-    "command": lambda each: each.command,
-    "did": did,
-    "in-trash": lambda each: each.trash_bytes,
-}
-
-
-@click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show the latest N.",
-)
-@sort_option(_LOG_KEYS, "id")
-@click.pass_obj
-def log(invocation: Invocation, *, limit: int, sort: str) -> int:
-    """List operations, the latest first: what they removed, and what undo can bring back."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _log(child, limit, sort),
-            unread=machine.unread,
-        )
-    return _log(invocation, limit, sort)
-
-
-def _log(invocation: Invocation, limit: int, sort: str) -> int:
-    view = invocation.open_home().log.read()
-    shown = in_order(view.operations[::-1], _LOG_KEYS, sort)[:limit]
-    if invocation.json:
-        print_json(
-            {
-                "operations": [each.to_json() for each in shown],
-                "problems": [{"path": p.path, "reason": p.reason} for p in view.problems],
-            }
-        )
-    else:
-        _show_log(view, shown, sort)
-    return DamageError.exit_code if view.problems else 0
-
-
-def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
-    if not view.operations:
-        say("The log is empty: nothing was removed or changed here that could be undone.")
-    else:
-        machines = ("machine",) if any(each.machine for each in view.operations) else ()
-        rows = table(
-            "id",
-            "when",
-            *machines,
-            "command",
-            "did",
-            "in trash",
-            right=("id", "in trash"),
-            whole=("id", "when"),
-            drops=() if sort == "in-trash" else ("in trash",),
-        )
-        for operation in shown:
-            rows.add_row(
-                operation.id,
-                when(operation.started_at),
-                *(name(operation.machine) for _ in machines),
-                name(operation.command),
-                did(operation),
-                format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
-            )
-        say(rows)
-        hidden = len(view.operations) - len(shown)
-        if hidden > 0:
-            say(styled(f"… and {hidden:,} more; --limit shows them.", style="dim"))
-    for problem in view.problems:
-        note(f"warning: damaged: {problem.reason}")
-
 
 _UNDO = Verb(
     do="undo",
@@ -400,17 +260,7 @@ def _preview_json(
     }
     if edited is not None:
         return document | {"problem": edited.obstacle or None}
-    if project is None:
-        return document
-
-    found = project.preview
-    return document | {
-        "workdir": project.workdir,
-        "written": list(found.written) if found else [],
-        "deleted": list(found.deleted) if found else [],
-        "kept": not_captured_json(found.kept if found else ()),
-        "problem": project.problem or None,
-    }
+    return document if project is None else document | foreseen_json(project)
 
 
 def _show_changed(report: Report, *, all_items: bool) -> None:
@@ -422,147 +272,3 @@ def _show_changed(report: Report, *, all_items: bool) -> None:
         ):
             title = f"{word} ({len(paths):,})"
             show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
-
-
-@click.group(
-    cls=Group,
-    invoke_without_command=True,
-    example="holdfast trash list\nholdfast trash empty --older-than 2d",
-)
-@click.pass_context
-def trash(ctx: click.Context) -> int | None:
-    """See or empty what undo can bring back. Without a command, this is `trash list`."""
-    return run_default(ctx, trash, "list") if ctx.invoked_subcommand is None else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trashed:
-    """What one operation put into the trash."""
-
-    operation: str
-    entries: Sequence[TrashEntry]
-    expires_at: float
-
-    @property
-    def bytes(self) -> int:
-        return sum(entry.bytes for entry in self.entries)
-
-
-_TRASH_KEYS: Keys[_Trashed] = {
-    "operation": lambda each: int(each.operation),
-    "removed": lambda each: each.entries[0].removed_at,
-    "kept-until": lambda each: each.expires_at,
-    "items": lambda each: len(each.entries),
-    "size": lambda each: each.bytes,
-}
-
-
-@trash.command("list", cls=Command, example="holdfast trash list --json")
-@sort_option(_TRASH_KEYS)
-@click.pass_obj
-def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
-    """List what is in the trash, by the operation that put it there: the oldest first, because
-    that goes first."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _list_trash(child, sort),
-            unread=machine.unread,
-        )
-    return _list_trash(invocation, sort)
-
-
-def _list_trash(invocation: Invocation, sort: str | None) -> int:
-    trash = invocation.open_home().trash
-    groups = in_order(_by_operation(trash), _TRASH_KEYS, sort)
-    entries = [entry for each in groups for entry in each.entries]
-    if invocation.json:
-        print_json(
-            {
-                "trash": [
-                    {
-                        "operation": entry.removal.operation,
-                        "kind": entry.removal.item.kind,
-                        "id": entry.removal.item.id,
-                        "session": entry.removal.item.session,
-                        "bytes": entry.bytes,
-                        "reason": entry.removal.item.reason,
-                        "removed_at": entry.removed_at,
-                        "expires_at": trash.expires_at(entry),
-                    }
-                    for entry in entries
-                ],
-                "bytes": sum(entry.bytes for entry in entries),
-            }
-        )
-    else:
-        _show_trash(invocation, groups)
-    return 0
-
-
-def _by_operation(trash: Trash) -> Sequence[_Trashed]:
-    groups: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in trash.list():
-        groups[entry.removal.operation].append(entry)
-    return [
-        _Trashed(operation=each, entries=entries, expires_at=trash.expires_at(entries[0]))
-        for each, entries in groups.items()
-    ]
-
-
-def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
-    if not groups:
-        say("The trash is empty.")
-        return
-    rows = table(
-        "operation",
-        "removed",
-        "kept until",
-        "items",
-        "size",
-        right=("operation", "items", "size"),
-        whole=("removed", "kept until"),
-        drops=("removed", "items"),
-    )
-    for each in groups:
-        rows.add_row(
-            each.operation,
-            when(each.entries[0].removed_at),
-            when(each.expires_at),
-            f"{len(each.entries):,}",
-            format_bytes(each.bytes),
-        )
-    say(rows)
-    say()
-    total = format_bytes(sum(each.bytes for each in groups))
-    flag = invocation.home_flag
-    items = format_count(sum(len(each.entries) for each in groups), "item")
-    say(f"{items}, {total}. The first prune after that time removes them for good.")
-    say("To undo an operation, or to free the space now:")
-    suggest(f"holdfast {flag}undo OPERATION")
-    suggest(f"holdfast {flag}trash empty")
-
-
-@trash.command(
-    "empty",
-    cls=Command,
-    example="holdfast trash empty\nholdfast trash empty 12 --yes",
-)
-@click.argument(
-    "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
-)
-@click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
-@removal_options
-@click.pass_obj
-@all_homes_option(operations="The number of an operation")
-def empty(
-    invocation: Invocation,
-    operations: tuple[str, ...],
-    *,
-    older_than: str | None,
-    how: RemovalFlags,
-) -> int:
-    """Empty the trash: of the given operations, or all of it. This cannot be undone."""
-    planned = invocation.one_home().trash.plan_empty(operations, older_than=older_than)
-    return remove(invocation, planned, how)

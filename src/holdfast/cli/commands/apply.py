@@ -1,0 +1,51 @@
+"""`holdfast apply`: carry out a plan that was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.removal import RemovalFlags, remove
+
+if TYPE_CHECKING:
+    from holdfast.api.home import Home
+
+
+@click.command(
+    cls=Command,
+    example="holdfast sessions prune --plan-out plan.json\nholdfast apply plan.json",
+)
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.option("--all", "all_items", is_flag=True, help="List every item with its reason.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there.")
+@click.pass_obj
+def apply(
+    invocation: Invocation, plan_file: Path, *, all_items: bool, yes: bool, dry_run: bool
+) -> int:
+    """Apply a plan that --plan-out saved.
+
+    Every item is checked again at the moment of removal: an item that changed or came into use
+    since the plan was made is skipped and reported. A plan works only for its own home, and only
+    as it was saved.
+    """
+    planned = _home_of_plan(invocation, plan_file).load_plan(plan_file)
+    return remove(invocation, planned, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items))
+
+
+def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
+    """The home that was named, or the only one, or that for which the plan was made."""
+    machine = invocation.several()
+    if machine is None:
+        return invocation.open_home()
+    from holdfast.api.plan import planned_home
+
+    root = planned_home(plan_file)
+    for each in machine.homes:
+        if each.path.resolve() == root:
+            invocation.choose(each)
+    return invocation.open_home(root)

@@ -1,0 +1,167 @@
+"""`holdfast trash`: list or empty what undo can bring back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import completing
+from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.homes import all_homes_option, each_home
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import print_json, say, suggest, table, when
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.cli.sorting import Keys, in_order, sort_option
+from holdfast.model.text import format_bytes, format_count
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.archive import Trash
+    from holdfast.api.plan import HomePlan
+    from holdfast.model.operation import TrashEntry
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="holdfast trash list\nholdfast trash empty --older-than 2d",
+)
+@click.pass_context
+def trash(ctx: click.Context) -> int | None:
+    """See or empty what undo can bring back. Without a command, this is `trash list`."""
+    return run_default(ctx, trash, "list") if ctx.invoked_subcommand is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trashed:
+    """What one operation put into the trash."""
+
+    operation: str
+    entries: Sequence[TrashEntry]
+    expires_at: float
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry.bytes for entry in self.entries)
+
+
+_TRASH_KEYS: Keys[_Trashed] = {
+    "operation": lambda each: int(each.operation),
+    "removed": lambda each: each.entries[0].removed_at,
+    "kept-until": lambda each: each.expires_at,
+    "items": lambda each: len(each.entries),
+    "size": lambda each: each.bytes,
+}
+
+
+@trash.command("list", cls=Command, example="holdfast trash list --json")
+@sort_option(_TRASH_KEYS)
+@click.pass_obj
+def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
+    """List what is in the trash, by the operation that put it there: the oldest first, because
+    that goes first."""
+    if (machine := invocation.several()) is not None:
+        return each_home(
+            invocation,
+            machine.homes,
+            lambda child, _: _list_trash(child, sort),
+            unread=machine.unread,
+        )
+    return _list_trash(invocation, sort)
+
+
+def _list_trash(invocation: Invocation, sort: str | None) -> int:
+    trash = invocation.open_home().trash
+    groups = in_order(_by_operation(trash), _TRASH_KEYS, sort)
+    entries = [entry for each in groups for entry in each.entries]
+    if invocation.json:
+        print_json(
+            {
+                "trash": [
+                    {
+                        "operation": entry.removal.operation,
+                        "kind": entry.removal.item.kind,
+                        "id": entry.removal.item.id,
+                        "session": entry.removal.item.session,
+                        "bytes": entry.bytes,
+                        "reason": entry.removal.item.reason,
+                        "removed_at": entry.removed_at,
+                        "expires_at": trash.expires_at(entry),
+                    }
+                    for entry in entries
+                ],
+                "bytes": sum(entry.bytes for entry in entries),
+            }
+        )
+    else:
+        _show_trash(invocation, groups)
+    return 0
+
+
+def _by_operation(trash: Trash) -> Sequence[_Trashed]:
+    groups: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in trash.list():
+        groups[entry.removal.operation].append(entry)
+    return [
+        _Trashed(operation=each, entries=entries, expires_at=trash.expires_at(entries[0]))
+        for each, entries in groups.items()
+    ]
+
+
+def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
+    if not groups:
+        say("The trash is empty.")
+        return
+    rows = table(
+        "operation",
+        "removed",
+        "kept until",
+        "items",
+        "size",
+        right=("operation", "items", "size"),
+        whole=("removed", "kept until"),
+        drops=("removed", "items"),
+    )
+    for each in groups:
+        rows.add_row(
+            each.operation,
+            when(each.entries[0].removed_at),
+            when(each.expires_at),
+            f"{len(each.entries):,}",
+            format_bytes(each.bytes),
+        )
+    say(rows)
+    say()
+    total = format_bytes(sum(each.bytes for each in groups))
+    flag = invocation.home_flag
+    items = format_count(sum(len(each.entries) for each in groups), "item")
+    say(f"{items}, {total}. The first prune after that time removes them for good.")
+    say("To undo an operation, or to free the space now:")
+    suggest(f"holdfast {flag}undo OPERATION")
+    suggest(f"holdfast {flag}trash empty")
+
+
+def _planned(
+    invocation: Invocation, /, *, operations: tuple[str, ...], older_than: str | None
+) -> HomePlan:
+    return invocation.one_home().trash.plan_empty(operations, older_than=older_than)
+
+
+@trash.command(
+    "empty",
+    cls=Command,
+    example="holdfast trash empty\nholdfast trash empty 12 --yes",
+)
+@click.argument(
+    "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
+)
+@click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
+@removal_options
+@click.pass_obj
+@all_homes_option(plan=_planned, operations="The number of an operation")
+def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
+    """Empty the trash: of the given operations, or all of it. This cannot be undone."""
+    return remove(invocation, _planned(invocation, **given), how)
