@@ -53,9 +53,12 @@ async def _static(request: Request) -> Response:
 
 def _route(site: Site, address: Address) -> Route:
     async def answer(request: Request) -> Response:
-        if address.method == "POST":
-            await site.form(request)  # no handler runs for a form that is not ours
-        return await address.handler(site, request)
+        try:
+            if address.method == "POST":
+                await site.form(request)  # no handler runs for a form that is not ours
+            return await address.handler(site, request)
+        finally:
+            site.uploads.let_go(request)
 
     async def safely(request: Request) -> Response:
         return await _safely(site, request, answer)
