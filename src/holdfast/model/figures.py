@@ -11,6 +11,8 @@ from enum import StrEnum
 from holdfast.model.json_value import TOO_LARGE, JsonValue
 from holdfast.value import dataclass
 
+_NO_ROOM = 256 * 1024
+
 
 class Tally(StrEnum):
     """What is counted as it happens, by every process."""
@@ -26,6 +28,11 @@ class DiskRoom:
 
     free: int
     size: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether not even the journal of a small change is sure to fit."""
+        return self.free < _NO_ROOM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
