@@ -69,7 +69,7 @@ def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
     with contextlib.suppress(HoldfastError, OSError):  # the log says what is wrong
         for number, item in enumerate(each for each in steps if each.kind == TRASH):
             room = home.disk_room()
-            if room is None or not room.is_full:
+            if room is None or not room.is_used_up:
                 break
             removal = Removal(operation="", number=number, item=item)
             [done] = home.doer(item.kind, item.action).do([removal])
