@@ -8,6 +8,7 @@ command of the page, on a terminal of its own. That takes a tenth of the time of
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import importlib
 import json
@@ -55,6 +56,7 @@ class Server:
 
     def __init__(self) -> None:
         self._clock = Path(tempfile.mkdtemp(prefix="holdfast-clock-"))
+        atexit.register(shutil.rmtree, self._clock, ignore_errors=True)
         (self._clock / "sitecustomize.py").write_text(_CLOCK)
         environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",

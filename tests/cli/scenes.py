@@ -3,6 +3,7 @@ time at which it is read."""
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import sqlite3
 import sys
@@ -38,10 +39,17 @@ class Scene:
     now: float = NOW
 
 
+def _made() -> Path:
+    """A folder that goes with this process."""
+    place = Path(tempfile.mkdtemp(prefix="holdfast-pages-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
 @cache
 def _sample() -> Path:
     """What `holdfast demo FOLDER` makes, made once a process."""
-    place = Path(tempfile.mkdtemp(prefix="holdfast-pages-"))
+    place = _made()
     build(place / SAMPLE, NOW)
     return place
 
@@ -49,7 +57,7 @@ def _sample() -> Path:
 @cache
 def _machine() -> Path:
     """The homes of five agents, and one of Holdfast's own, made once a process."""
-    user = Path(tempfile.mkdtemp(prefix="holdfast-pages-"))
+    user = _made()
     for agent in FOUR:
         (user / agent.folder).parent.mkdir(parents=True, exist_ok=True)
         agent.make(user / agent.folder)

@@ -26,6 +26,12 @@ def harness(*arguments: str, module: str) -> dict[str, int]:
     return counts
 
 
+def all_killed(counts: dict[str, int]) -> bool:
+    """Whether nearly every run that was to be killed was: one of them may make fewer calls than the
+    run that was counted. The last run gets through."""
+    return counts["kills"] >= counts["states"] * 0.9 - 1
+
+
 def quick(scenarios: Iterable[str], *names: str) -> list[Any]:
     """All scenarios. Those that are not named are for `make test-deep`."""
     return [

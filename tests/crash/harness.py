@@ -17,7 +17,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,11 @@ _CALLS = (
     "fchown",
     "fchmod",
 )
+_CHANGING = {*_CALLS} - {"open", "fsync"}
+#: In /proc/self/io: bytes, and calls, that wrote.
+_WCHAR, _SYSCW = 3, 7
+_open = os.open
+_of_children: dict[str, str] = {}
 _DONE = 0
 #: To be killed there means to get through.
 NEVER = sys.maxsize
@@ -81,7 +86,7 @@ def in_memory() -> Iterator[Path]:
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=place) as made,
         tempfile.TemporaryDirectory(prefix="temporary-", dir=made) as temporary,
-        mock.patch.object(tempfile, "tempdir", temporary),
+        mock.patch.dict(_of_children, {"tempdir": temporary}),
     ):
         yield Path(made).resolve()
 
@@ -102,90 +107,76 @@ def scratch() -> Iterator[Path]:
 
 def calls_of(action: Callable[[Path], None], root: Path) -> int:
     """How many calls there are to be killed at, in a run that nobody kills."""
-    return int(_told(action, root, _Count))
+    return _counted(action, root, _Every())
 
 
-class _Count:
-    def note(self, kind: str) -> None:
-        """`die_at` counts."""
-
-    def __str__(self) -> str:
-        return str(_calls)
+def points_of(action: Callable[[Path], None], root: Path) -> Sequence[int]:
+    """At which calls `run_killed` can kill, in a run that nobody kills."""
+    return range(1, _counted(action, root, _Changes()) + 1)
 
 
-def _told(
-    action: Callable[[Path], None], root: Path, watch: Callable[[], _Count | _Changes]
-) -> str:
-    """What somebody says who watched all calls of a run that nobody kills."""
+def _counted(action: Callable[[Path], None], root: Path, calls: _Every) -> int:
     receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
-        write, watcher = os.write, watch()
-        die_at(-1, before=watcher.note)
+        write = os.write
+        die_at(NEVER, calls=calls)
         action(root)
-        write(send, str(watcher).encode())
+        write(send, str(_calls).encode())
         os._exit(_DONE)
     os.close(send)
     with os.fdopen(receive) as told:
-        said = told.read()
+        made = int(told.read())
     os.waitpid(pid, 0)
-    return said
+    return made
 
 
-def points_of(action: Callable[[Path], None], root: Path) -> list[int]:
-    """The calls before which a kill leaves something that no kill at an earlier call leaves; all
-    others (a SELECT, a file opened to be read, an fsync) come after a call that changed nothing."""
-    return [*map(int, _told(action, root, lambda: _Changes(root)).split())]
+class _Every:
+    """Counts every call."""
+
+    def counts(self, kind: str, args: Sequence[Any]) -> bool:
+        return True
 
 
-class _Changes:
-    """Notes at each call whether anything was written since the one before, by whatever means:
-    SQLite, git and plain files write past the calls that are counted here."""
+class _Changes(_Every):
+    """Counts calls before which something was written since the one before, by whatever means:
+    SQLite, git and plain files write past the calls that are seen here. A kill before any other
+    (a SELECT, a file that is opened to be read, an fsync) leaves what the one before left."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = str(root)
-        try:
-            self._counted = os.open("/proc/self/io", os.O_RDONLY)
-        except OSError:  # nothing tells what was written: each call is one
-            self._counted = -1
+    def __init__(self) -> None:
+        self._io = -1
         self._last: object = None
+        self._changed = True
         self._kinds: set[str] = set()
-        self._found: list[int] = []
 
-    def note(self, kind: str) -> None:
-        now = self._written()
-        # A write is torn, so it is never like the call before.
-        if now != self._last or kind == "write" or kind not in self._kinds:
-            self._found.append(_calls)
-        self._last = now
+    def counts(self, kind: str, args: Sequence[Any]) -> bool:
+        written, new = self._written(), kind not in self._kinds
+        # A write is torn, and what a server does is not seen from here.
+        found = self._changed or new or written != self._last or kind in ("write", "statement")
+        self._last = written
         self._kinds.add(kind)
-
-    def __str__(self) -> str:
-        return " ".join(map(str, self._found))
+        self._changed = kind in _CHANGING or (
+            kind == "open" and bool(args[1] & (os.O_CREAT | os.O_TRUNC))
+        )
+        return found
 
     def _written(self) -> object:
-        if self._counted < 0:
-            return object()
-        # wchar and syscw: also those of children that have ended.
-        counts = os.pread(self._counted, 4096, 0).split()
-        return counts[3], counts[7], [*_files(self._root)]
-
-
-def _files(folder: str) -> Iterator[tuple[object, ...]]:
-    """Everything of all files but their content, and when they were read."""
-    with os.scandir(folder) as entries:
-        for each in entries:
-            status = each.stat(follow_symlinks=False)
-            yield each.path, *status[:7], status.st_mtime_ns, status.st_ctime_ns
-            if each.is_dir(follow_symlinks=False):
-                yield from _files(each.path)
+        """What this process wrote so far, and its children that have ended."""
+        if self._io < 0:
+            try:
+                self._io = _open("/proc/self/io", os.O_RDONLY)  # not before the fork
+            except OSError:  # nothing tells: each call counts
+                return object()
+        said = os.pread(self._io, 4096, 0).split()
+        return said[_WCHAR], said[_SYSCW]
 
 
 def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool:
-    """Run `action` in a child that dies before its `kill_at`-th call; True when it got through."""
+    """Run `action` in a child that dies before its `kill_at`-th call, of those that come after a
+    change; True when it got through."""
     pid = os.fork()
     if pid == 0:
-        die_at(kill_at)
+        die_at(kill_at, calls=_Changes())
         try:
             action(root)
         except BaseException as error:  # noqa: BLE001 - told to the parent by the exit code
@@ -203,11 +194,13 @@ def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool
 def die_at(
     kill_at: int,
     first: Callable[[], None] = lambda: None,
-    before: Callable[[str], None] = lambda _: None,
+    calls: _Every | None = None,
 ) -> Callable[[], None]:
     """From here on, this process dies before its `kill_at`-th call, when it has done `first`;
-    unless it calls what is returned before. `before` is told of every call."""
+    unless it calls what is returned before. `calls` says which ones count; all, if it is None."""
     armed = True
+    counted = calls or _Every()
+    vars(tempfile).update(_of_children)
 
     def disarm() -> None:
         nonlocal armed
@@ -216,8 +209,9 @@ def die_at(
     def wrapped(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             global _calls  # noqa: PLW0603 - of this process, which ends with the operation
+            if not counted.counts(name, args):
+                return real(*args, **kwargs)
             _calls += 1
-            before(name)
             if _calls == kill_at and armed:
                 if name == "write":  # a torn write: half of the bytes got out
                     real(args[0], bytes(args[1])[: len(args[1]) // 2])
@@ -238,7 +232,7 @@ def die_at(
         executescript = wrapped("executescript", sqlite3.Connection.executescript)
 
     sqlite3.connect = functools.partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
-    execute = wrapped("execute", psycopg.Connection.execute)
+    execute = wrapped("statement", psycopg.Connection.execute)
     psycopg.Connection.execute = execute  # type: ignore[method-assign]
     return disarm
 

@@ -198,7 +198,7 @@ def main(name: str, every: str) -> None:
         world = make(place)
         FACTS.extend(world.home.facts(world.site))
         fresh(world, scenario)
-        points = points_of(lambda _: scenario.killed(world), world.home.root.parent)
+        points = points_of(lambda _: scenario.killed(world), world.home.root)
         for kill_at in (*points[:: int(every)], NEVER):
             fresh(world, scenario)
             tally.kills += not run_killed(

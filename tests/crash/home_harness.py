@@ -402,7 +402,7 @@ def main(name: str, scenarios: str, most: str, twice: str = "0", seed: str = "0"
             sys.stderr.write(f"{name}: {each}, seed {seed}\n")  # told if it fails
             bench = Bench(name, SCENARIOS[each], place / each, templates)
             done = kill(bench, SCENARIOS[each], int(most), int(twice), int(seed))
-            assert done.kills == done.states * (2 if int(twice) else 1) > 0, done
+            assert done.kills, "nothing was killed"
             tally.kills += done.kills
             tally.states += done.states
     tally.tell()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.archive_harness import SCENARIOS
-from tests.crash.child import FEWEST_KILLS, ROOT, harness
+from tests.crash.child import FEWEST_KILLS, ROOT, all_killed, harness
 
 #: Of the calls of settling: killed twice at each of all calls, it would take too long.
 SOME = "3"
@@ -49,7 +49,7 @@ def test_killed_at_some_calls() -> None:
     """While it puts the files of a reset session away. `test_home_kill` has the other ways."""
     tally = harness("files", "once", FEW, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS / 2
-    assert tally["states"] == tally["kills"] + 1
+    assert all_killed(tally)
 
 
 @pytest.mark.deep
@@ -57,7 +57,7 @@ def test_killed_at_some_calls() -> None:
 def test_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS
-    assert tally["states"] == tally["kills"] + 1
+    assert all_killed(tally)
 
 
 @pytest.mark.deep

@@ -24,7 +24,9 @@ from holdfast.stores.sessions.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sessions.unindexed_search import parse_part
+from holdfast.stores.sessions.plain_marks import plain_marks
+from holdfast.stores.sessions.query import parse
+from holdfast.stores.sessions.unindexed_search import SmallIndex, parse_part
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -39,6 +41,7 @@ ANY_TEXT = st.text(alphabet=CHARACTERS, max_size=60)
 def index_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small stores would otherwise be read without asking the index."""
     monkeypatch.setattr(search_module, "_READ_FIRST", 0)
+    monkeypatch.setattr(search_module, "_MANY", 0)
     monkeypatch.setattr(shared_search, "_READ_FIRST", 0)
     monkeypatch.setattr(shared_search, "_RECENT", 2)
 
@@ -292,3 +295,48 @@ def test_the_index_agrees_with_the_messages(texts: list[str], steps: list[int]) 
             db.execute(
                 "INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)"
             )
+
+
+WORDS = st.sampled_from(["a", "ab", "AB", "aba", "b1", "1", "zebra"])
+GAPS = st.sampled_from([" ", "  ", "\n", "_", "-", ".", '"', "\x7f", ""])
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.booleans()), min_size=1, max_size=3),
+    st.sampled_from([" ", " OR "]),
+    st.lists(st.tuples(WORDS, GAPS), max_size=8).map(
+        lambda parts: "".join(w + g for w, g in parts)
+    ),
+)
+def test_words_are_marked_as_the_index_marks_them(
+    words: list[tuple[str, bool]], between: str, text: str
+) -> None:
+    query = parse(between.join(word + "*" * prefix for word, prefix in words))
+    mark = plain_marks(query)
+    assert mark is not None
+    with contextlib.closing(SmallIndex()) as small:
+        small.add([(1, text)])
+        assert mark(text) == small.marked(query.to_fts5()).get(1)
+
+
+@pytest.mark.parametrize("text", ["café", '"a b"', "a -b", "a.b", "(a b) OR c", "a*b", "時"])
+def test_what_is_not_plain_is_left_to_the_index(text: str) -> None:
+    assert plain_marks(parse(text)) is None
+
+
+@pytest.mark.parametrize("indexed", [7, 9, 10])
+def test_in_a_large_store_the_newest_of_the_most_frequent(indexed: int) -> None:
+    """Words that most messages have weigh next to nothing, and rarer ones count as ever."""
+    texts = [f"and so {'and ' * (number % 4)} on {number}" for number in range(10)]
+    texts[2] += " zebra"
+    texts[3] += " zebra zebra"
+    with store_with(texts, indexed) as store:
+        frequent = store.search(Search(text="and so", wanted=SessionFilter(), limit=4, offset=1))
+        assert [hit.message.number for hit in frequent] == [9, 8, 7, 6]
+        assert len({hit.score for hit in frequent}) == 1
+        assert frequent[0].score > 0
+        rare = store.search(Search(text="and zebra", wanted=SessionFilter(), limit=4))
+        assert [hit.message.number for hit in rare] == [4, 3]
+        assert rare[0].score > rare[1].score
+        either = store.search(Search(text="and OR zebra", wanted=SessionFilter(), limit=3))
+        assert [hit.message.number for hit in either][:2] == [4, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -10,19 +11,22 @@ import pytest
 pytest.importorskip("starlette")
 
 from holdfast.errors import BusyError
-from holdfast.web.jobs import Done, Job, Jobs
+from holdfast.web.apart import Children
+from holdfast.web.jobs import Done, Jobs, Run
+
+_HERE = Children(forks=False)
 
 
 def test_a_job_runs_beside_and_stops_when_the_server_ends() -> None:
     ended: list[bool] = []
-    jobs = Jobs(lambda: ended.append(True))
+    jobs = Jobs(lambda: ended.append(True), _HERE)
     began = threading.Event()
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         job.step("removing", 3, 9)
         began.set()
         while not job.stop_requested():
-            job.wait(0.001)
+            time.sleep(0.001)
         return ()
 
     job = jobs.start("Clean up", run, back="/")
@@ -35,12 +39,12 @@ def test_a_job_runs_beside_and_stops_when_the_server_ends() -> None:
 
 
 def test_what_went_wrong_is_told() -> None:
-    jobs = Jobs()
+    jobs = Jobs(children=_HERE)
 
-    def busy(job: Job) -> Sequence[Done]:
+    def busy(job: Run) -> Sequence[Done]:
         raise BusyError("somebody else")
 
-    def broken(job: Job) -> Sequence[Done]:
+    def broken(job: Run) -> Sequence[Done]:
         raise ZeroDivisionError("by nothing")
 
     first, second = jobs.start("a", busy, back="/"), jobs.start("b", broken, back="/")
@@ -54,10 +58,10 @@ def test_what_went_wrong_is_told() -> None:
 
 
 def test_reports_are_kept_until_newer_ones_come_but_no_running_job_is_forgotten() -> None:
-    jobs = Jobs()
+    jobs = Jobs(children=_HERE)
     free = threading.Event()
 
-    def wait(job: Job) -> Sequence[Done]:
+    def wait(job: Run) -> Sequence[Done]:
         free.wait(5)
         return ()
 

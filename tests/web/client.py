@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from holdfast.api.machine import Machine as Homes
 from holdfast.web import server
+from holdfast.web.apart import Children
 from holdfast.web.desk import Desk
 from holdfast.web.site import Site
 from tests.cli.machine import Machine
@@ -45,7 +46,8 @@ class Answer:
 
 
 class Web:
-    """A page with its own server parts. `stranger` has no cookie."""
+    """A page with its own server parts. `stranger` has no cookie. With `forks` it asks homes in
+    child processes, as a real server does; then nothing here may have one of them open."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Web:
         beyond: bool = False,
         names: Sequence[str] = (),
         stranger: bool = False,
+        forks: bool = False,
     ) -> None:
         environ = machine.env()
 
@@ -70,7 +73,11 @@ class Web:
             read_only=read_only,
         )
         self.site: Site = server.site(
-            Desk(homes, time.time), self.gate, clock=time.time, version="0", user_home=machine.user
+            Desk(homes, time.time, Children(forks=forks)),
+            self.gate,
+            clock=time.time,
+            version="0",
+            user_home=machine.user,
         )
         self.client = TestClient(
             server.application(self.site), base_url=ORIGIN, follow_redirects=False
@@ -106,6 +113,16 @@ class Web:
         assert answer.status == 200, answer
         return answer
 
+    def send(self, path: str, name: str, content: bytes, *, token: str | None = None) -> Answer:
+        """A form with a file in it."""
+        found = self.client.post(
+            path,
+            data={"form_token": self.gate.keys.form if token is None else token},
+            files={"plan": (name, content, "application/json")},
+            headers={"origin": ORIGIN},
+        )
+        return Answer(found.status_code, found.text, found.headers)
+
     def post(
         self,
         path: str,
@@ -121,4 +138,12 @@ class Web:
         if token:
             sent["form_token"] = self.gate.keys.form
         found = self.client.post(path, data=sent, headers={"origin": ORIGIN, **(headers or {})})
+        self._wait(found.headers.get("location", ""))
         return Answer(found.status_code, found.text, found.headers)
+
+    def _wait(self, place: str) -> None:
+        """A busy machine takes its time; the server itself waits a second for a job."""
+        if place.startswith("/jobs/"):
+            job = self.site.jobs.get(place.removeprefix("/jobs/"))
+            assert job is not None
+            assert job.wait(60)

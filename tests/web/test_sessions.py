@@ -11,11 +11,10 @@ from unittest import mock
 import pytest
 
 from holdfast import Message
-from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
 from holdfast.homes.mirror import Mirror
 from holdfast.model.session import Json
-from holdfast.web import desk, memory
+from holdfast.web.screens import sessions
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -271,19 +270,7 @@ def test_who_types_waits_for_one_look_and_a_change_brings_the_next(machine: Mach
 
 def test_a_search_that_fails_ends_no_thread(machine: Machine) -> None:
     settle(machine, "claude-code")
-    with Web(machine) as web, mock.patch.object(desk, "_LOOKED", 0.0):
-        with mock.patch.object(Homes, "search_sessions", side_effect=RuntimeError("no")):
+    with Web(machine) as web:
+        with mock.patch.object(sessions, "search_indexes", side_effect=RuntimeError("no")):
             assert web.get("/sessions/results?q=w").status == 500
         web.ok("/sessions/results?q=w")
-
-
-def test_what_a_scan_took_is_given_back_wherever_that_can_be_done(machine: Machine) -> None:
-    given: list[str] = []
-    with mock.patch("ctypes.CDLL", side_effect=OSError("another C library")):
-        memory.share()
-        memory.give_back()
-    with mock.patch.object(memory, "give_back", side_effect=lambda: given.append("back")):
-        with Web(machine) as web:
-            web.ok("/sessions?sort=messages")
-            web.ok("/sessions?sort=tokens")  # the same thread: it is through with the first
-        assert given

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.model.plan import Action
     from holdfast.model.usage import Cost
+    from holdfast.ports.sessions import SessionStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,17 @@ class Window:
     messages: Sequence[Message]
     earlier: bool
     later: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which messages: after a number, before one, around one, at the end, or else the first."""
+
+    size: int
+    after: int | None = None
+    before: int | None = None
+    around: int | None = None
+    at_end: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +68,8 @@ def session_facts(home: Home, session_id: str, *, most_children: int = 50) -> Se
     )
 
 
-def window(
-    home: Home,
-    session_id: str,
-    *,
-    after: int | None = None,
-    before: int | None = None,
-    around: int | None = None,
-    at_end: bool = False,
-    size: int,
-) -> Window:
-    """Messages after a number, before one, around one, at the end, or else the first ones."""
-    store = home.need_store()
+def window(store: SessionStore, session_id: str, part: Part) -> Window:
+    size, around, before, after = part.size, part.around, part.before, part.after
     if around is not None:
         half = max(1, size // 2)
         earlier = _backwards(
@@ -79,7 +81,7 @@ def window(
             earlier=len(earlier) > half,
             later=len(later) > size - half,
         )
-    if at_end or before is not None:
+    if part.at_end or before is not None:
         found = _backwards(
             store.messages(session_id, before=before, limit=size + 1, newest_first=True)
         )

@@ -38,6 +38,13 @@ _DAYS = Number(0, 36_500, whole=False)
 _MEGABYTES = Number(0, 1_000_000_000)
 
 
+def _limits(retention_days: float, max_total_size_mb: int) -> Limits:
+    return Limits(
+        rules=Rules(max_age=retention_days * DAY or None),
+        caps=Caps(max_bytes=max_total_size_mb * MEGABYTE or None),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
     """[checkpoints]: what is captured, and what stays. 0 turns a limit off."""
@@ -250,10 +257,7 @@ class ArchiveSettings:
 
     def limits(self) -> Limits:
         """Which archived sessions stay; empty when all do."""
-        return Limits(
-            rules=Rules(max_age=self.retention_days * DAY or None),
-            caps=Caps(max_bytes=self.max_total_size_mb * MEGABYTE or None),
-        )
+        return _limits(self.retention_days, self.max_total_size_mb)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,10 +295,7 @@ class VaultSettings:
 
     def limits(self) -> Limits:
         """Which sessions stay in the vault; empty when all do."""
-        return Limits(
-            rules=Rules(max_age=self.retention_days * DAY or None),
-            caps=Caps(max_bytes=self.max_total_size_mb * MEGABYTE or None),
-        )
+        return _limits(self.retention_days, self.max_total_size_mb)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

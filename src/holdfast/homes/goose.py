@@ -19,7 +19,7 @@ from holdfast.homes import life
 from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import INJECTED, Record, moment, text_of
-from holdfast.homes.tables import Tables, lacks, not_known
+from holdfast.homes.tables import Tables, lacks, not_known, sessions_of
 from holdfast.model.part import (
     Facts,
     Known,
@@ -32,7 +32,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
-from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
+from holdfast.stores.sqlite.foreign import columns, named_rows, reading, rows
 from holdfast.value import replace
 
 _DATABASE = Path("sessions") / "sessions.db"
@@ -121,13 +121,7 @@ class Goose:
         return Signs()
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """Every session of a database, whatever its name."""
-        if not is_sqlite(path) or not columns(path) >= _NEEDED:
-            return None
-        return (
-            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
-            for unit in self.units(path, lambda _: None)
-        )
+        return sessions_of(self, path, having=_NEEDED)
 
 
 def _database(root: Path) -> Path:

@@ -17,11 +17,6 @@ from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counte
 from holdfast.homes.options import USUAL, VAULT, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
-from holdfast.ports.archive import Archive, Vault
-from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
-from holdfast.ports.runs import Clock, Doer, OperationLog, Progress, Space
-from holdfast.ports.sessions import SessionStore
-from holdfast.ports.upkeep import FigureBook, MaintenanceGate, Tallies
 from holdfast.stores.files import RESERVE, Inode
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
@@ -33,7 +28,12 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.archive import ArchiveWeight
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.figures import DiskRoom
-    from holdfast.model.session import SessionFilter
+    from holdfast.model.session import Hit, Search, SessionFilter
+    from holdfast.ports.archive import Archive, Vault
+    from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
+    from holdfast.ports.runs import Clock, Doer, OperationLog, Progress, Space
+    from holdfast.ports.sessions import SessionStore
+    from holdfast.ports.upkeep import FigureBook, MaintenanceGate, Tallies
     from holdfast.spine.keeper import Keeper
 
 
@@ -235,6 +235,20 @@ class Home:
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""
         return self._contents.store()
+
+    def make_index(self, progress: Progress | None = None) -> None:
+        """Bring the index for searches up to date, where there is one apart from the store."""
+
+    def search_index(
+        self, asked: Search
+    ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
+        """What a search finds in the index as it was made last, similar words when that is nothing,
+        and what it cannot find. None where a search needs no such index."""
+
+    def store_of(self, units: Sequence[bytes]) -> SessionStore | None:
+        """The same for whoever wants certain sessions and packed them at the last look. A store
+        that has to look at every session to find one makes do with these."""
+        return self.session_store()
 
     @property
     def written_to(self) -> Sequence[Path]:

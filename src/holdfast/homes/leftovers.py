@@ -19,12 +19,9 @@ def matching(root: Path, patterns: Iterable[Pattern]) -> Iterator[tuple[str, Pat
             yield kind, path
 
 
-def leftover(
-    kind: str, path: Path, name: str | None = None, *, used: float = 0.0
-) -> Iterator[Leftover]:
+def leftover(kind: str, path: Path, name: str | None = None) -> Iterator[Leftover]:
     """One leftover, a folder with all that is in it; none when it has gone since it was found. It
-    is as old as its last change, or its last use where that was later. Without a name of its own it
-    has that of its file."""
+    is as old as its last change. Without a name of its own it has that of its file."""
     try:
         changed = path.lstat().st_mtime
     except FileNotFoundError:
@@ -33,7 +30,7 @@ def leftover(
     yield Leftover(
         kind=kind,
         id=path.name if name is None else name,
-        active=max(changed, used),
+        active=changed,
         parts=(FolderPart(path=path) if folder else FilePart(path=path),),
     )
 

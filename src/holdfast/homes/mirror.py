@@ -20,6 +20,7 @@ from holdfast.model.item import Problem
 from holdfast.model.session import Session
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports.formats import Format
+from holdfast.ports.runs import Progress
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.mirror import LEFT_OUT, Fed, MirrorStore
 from holdfast.value import replace
@@ -48,8 +49,14 @@ class Mirror:
 
     # --- Index ------------------------------------------------------------------------------------
 
-    def refresh(self, seen: Mapping[str, Seen], session_of: SessionOf) -> None:
-        """Bring the index up to date with what a look has found."""
+    def refresh(
+        self,
+        seen: Mapping[str, Seen],
+        session_of: SessionOf,
+        progress: Progress | None = None,
+    ) -> None:
+        """Bring the index up to date with what a look has found. What is not done when somebody
+        stops it is done the next time."""
         store = self.store()
         there = store.fed()
         gone = [name for name in there if name not in seen]
@@ -62,7 +69,7 @@ class Mirror:
             if fed is not None and fed.version == each.version and fed.ended == bool(each.alive):
                 store.set_ended(session_of(each))
         if stale:
-            self._feed(store, stale, session_of, there)
+            self._feed(store, stale, session_of, there, progress)
         store.catch_up()
 
     def feed(self, seen: Seen, session: Session) -> None:
@@ -77,11 +84,18 @@ class Mirror:
         stale: Sequence[Seen],
         session_of: SessionOf,
         there: Mapping[str, Fed],
+        progress: Progress | None = None,
     ) -> None:
         """The latest first, so that what does not fit is the oldest. Each batch is kept: a run that
         is killed goes on where it was."""
         known: dict[str, object] = dict(there)
+        done_before = 0
         for batch in _batches(_parents_first(stale)):
+            if progress is not None:
+                if progress.stop_requested():
+                    return
+                progress.step(f"indexing {self._format.facts.agent}", done_before, len(stale))
+            done_before += len(batch)
             oldest = min(each.unit.active for each in batch)
             if store.used_bytes() > MOST_BYTES and not store.make_room(oldest):
                 store.leave_out([(each.unit.id, each.version, each.unit.active) for each in batch])
@@ -174,6 +188,13 @@ class Mirror:
                 pass  # a home that can only be read
         self._elsewhere = Path(tempfile.mkdtemp(prefix="holdfast-"))
         return MirrorStore(self.database, agent)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what is in the index now is there for the next process, too."""
+        if self._lasting:
+            self.store()
+        return self._lasting and self._elsewhere is None
 
     @property
     def database(self) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from holdfast.parts.trees import tree_stamp
 from holdfast.ports.formats import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 _FORMAT = 9
 #: What a row keeps of a unit, first in it and in this order; then its relation, its
@@ -217,6 +218,20 @@ class Notes:
 
     def _keep(self, rows: dict[str, _Row]) -> None:
         self._rows, self._paths, self._counts = rows, None, {}
+
+
+def packed(seen: Seen) -> bytes | None:
+    """A session in a few bytes, to be read later without a look at its home; None for one that only
+    the vault has."""
+    if seen.vaulted is not None:
+        return None
+    *row, _ = _row(seen)
+    return marshal.dumps((seen.alive, row))
+
+
+def unpacked(data: bytes) -> Seen:
+    alive, row = marshal.loads(data)  # noqa: S302 - this process, or its parent, packed it
+    return replace(_seen([*row, {}, None, None]), alive=alive)
 
 
 def _row(seen: Seen) -> _Row:

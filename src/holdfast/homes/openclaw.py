@@ -27,7 +27,7 @@ from holdfast.homes import life
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.pi import told
 from holdfast.homes.records import Record, is_plain_name, parsed, whole_records
-from holdfast.homes.tables import naming_one
+from holdfast.homes.tables import naming_one, sessions_of
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -43,7 +43,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Message, Relation
 from holdfast.stores.files import read_file
-from holdfast.stores.sqlite.foreign import columns, is_sqlite, named_rows, reading, rows
+from holdfast.stores.sqlite.foreign import columns, named_rows, reading, rows
 from holdfast.value import dataclass, field
 
 if sys.platform != "win32":
@@ -185,13 +185,7 @@ class OpenClaw:
         return Signs()
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """Every session of a database, whatever its name."""
-        if not is_sqlite(path) or not columns(path) >= _NEEDED:
-            return None
-        return (
-            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
-            for unit in self.units(path, lambda _: None)
-        )
+        return sessions_of(self, path, having=_NEEDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.homes import life
 from holdfast.homes.records import Record, is_plain_name, object_in
-from holdfast.homes.tables import lacks, not_known, untied
+from holdfast.homes.tables import lacks, not_known, sessions_of, untied
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -32,7 +32,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
-from holdfast.stores.sqlite.foreign import columns, is_sqlite, reading, rows
+from holdfast.stores.sqlite.foreign import columns, reading, rows
 
 _NEEDED = {
     *(("session", each) for each in ("id", "parent_id", "directory", "title", "model")),
@@ -157,13 +157,7 @@ class OpenCode:
         )
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        """Every session of a database, whatever its name."""
-        if not is_sqlite(path) or not columns(path) >= _NEEDED:
-            return None
-        return (
-            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
-            for unit in self.units(path, lambda _: None)
-        )
+        return sessions_of(self, path, having=_NEEDED)
 
     def _database(self, root: Path) -> Path:
         """In a home, or a database that lies alone."""

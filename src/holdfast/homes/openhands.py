@@ -20,7 +20,7 @@ from pathlib import Path
 from holdfast.homes import life
 from holdfast.homes.blocks import tokens_in, tool_call, used
 from holdfast.homes.leftovers import leftover, matching
-from holdfast.homes.records import INJECTED, Record, names_in, newest, text_of, whole_records
+from holdfast.homes.records import INJECTED, Record, names_in, newest, settings_in, text_of
 from holdfast.model.part import (
     Facts,
     FolderPart,
@@ -60,7 +60,7 @@ class OpenHands:
 
     def doubt(self, root: Path) -> str | None:
         path = newest(each / _STATE for each in _folders(root / "conversations"))
-        said = _document(path) if path else {}
+        said = settings_in(path) if path else {}
         if path and said and not said.keys() >= _KNOWN:
             return f"{path.parent.name}/{_STATE} is not what Holdfast knows"
         return None
@@ -80,7 +80,7 @@ class OpenHands:
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         """A subagent's folder is its transcript; nobody else's names one."""
         for path in _events(unit.transcript or root / "conversations" / unit.id):
-            yield from _messages(_document(path))
+            yield from _messages(settings_in(path))
 
     def signs(self, root: Path, now: float) -> Signs:
         """An editor that speaks to it names a folder for each conversation, whatever folder the
@@ -150,11 +150,11 @@ def _arguments(said: Record) -> object:
 
 def _read(folder: Path) -> Unit:
     state = folder / _STATE
-    said = _document(state)
+    said = settings_in(state)
     agent, place = said.get("agent"), said.get("workspace")
     llm = agent.get("llm") if isinstance(agent, dict) else None
     events = _events(folder)
-    times = [_moment(_document(path).get("timestamp")) for path in (*events[:1], *events[-1:])]
+    times = [_moment(settings_in(path).get("timestamp")) for path in (*events[:1], *events[-1:])]
     return Unit(
         id=folder.name,
         active=(times[-1] if times else None) or folder.stat().st_mtime,
@@ -191,13 +191,6 @@ def _moment(value: object) -> float | None:
         return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
     except (ValueError, OverflowError):
         return None
-
-
-def _document(path: Path) -> Record:
-    try:
-        return next(whole_records(path), {})
-    except OSError:
-        return {}
 
 
 def _subagents(folder: Path, known: Known) -> Iterator[Unit]:

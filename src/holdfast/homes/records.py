@@ -92,7 +92,8 @@ def whole_records(path: Path) -> Iterator[Record]:
 
 
 def settings_in(path: Path) -> Record:
-    """The settings of an agent; none where it has no such file, or one that nobody can read."""
+    """The one object of a file, such as the settings of an agent; empty where there is no such
+    file, or one that nobody can read."""
     try:
         return next(whole_records(path), {})
     except OSError:

@@ -21,12 +21,12 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.kind import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
-from holdfast.ports.runs import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:
+    from holdfast.ports.runs import Progress
     from holdfast.stores.sessions.survey import Owner
 
 FOLDER = SESSION_FILES

@@ -4,12 +4,13 @@ those that we know and that are there, and those that name sessions and that we 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from holdfast.model.part import Role, Rows, RowsPart
-from holdfast.stores.sqlite.foreign import columns, rows
+from holdfast.model.part import Role, Rows, RowsPart, Transcript
+from holdfast.ports.formats import Format
+from holdfast.stores.sqlite.foreign import columns, is_sqlite, rows
 from holdfast.value import dataclass
 
 #: A table and one of its columns.
@@ -51,6 +52,18 @@ def untied(path: Path, there: Collection[Column], *, naming: str, to: Collection
         new = {table for each in new for table in others[each]} - tied
         tied |= new
     return naming_one(there, naming) - tied - {*to}
+
+
+def sessions_of(
+    form: Format, path: Path, *, having: Collection[Column]
+) -> Iterator[Transcript] | None:
+    """Every session of a database, whatever its name; None if it does not have these columns."""
+    if not is_sqlite(path) or not columns(path) >= {*having}:
+        return None
+    return (
+        Transcript(path=path, unit=unit, messages=form.messages(path, unit))
+        for unit in form.units(path, lambda _: None)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, paths_in, said, text
-from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
+from holdfast.hooks.reply import Reply, decided, paths_in, text, touched
+from holdfast.model.loop import Decision, LoopEvent, Moment, Verdict
 
 NAME = "claude-code"
 EVENTS = ("PreToolUse", "UserPromptSubmit")
@@ -73,7 +73,7 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
         call=text(data, "tool_use_id"),
         tool=tool,
         arguments=arguments,
-        touches=touches(tool),
+        touches=touched(tool, reading=_READING, named=_NAMED),
         paths=paths_in(arguments, "file_path", "notebook_path") if tool in _NAMED else (),
         transcript=text(data, "transcript_path"),
         subagent=text(data, "agent_id"),
@@ -82,28 +82,7 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
     )
 
 
-def touches(tool: str) -> Touches:
-    if not tool or tool in _READING:
-        return Touches.NOTHING
-    return Touches.NAMED if tool in _NAMED else Touches.ANYTHING
-
-
 def answer(event: LoopEvent, decision: Decision) -> Reply:
     stops = {"continue": False, "stopReason": decision.reason}
     more = stops if decision.verdict is Verdict.STOP else {}
-    if event.moment is Moment.BEFORE_TOOL and not decision.passes:
-        denied = {
-            "hookEventName": event.event,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": decision.reason,
-        }
-        return said({**more, "hookSpecificOutput": denied})
-    if event.moment is Moment.PROMPT and not decision.passes:
-        return said({"decision": "block", "reason": decision.reason})
-    added = {"hookEventName": event.event, "additionalContext": decision.advice}
-    return said(
-        {
-            "systemMessage": decision.notice,
-            "hookSpecificOutput": added if decision.advice else {},
-        }
-    )
+    return decided(event, decision, **more)

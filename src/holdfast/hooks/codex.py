@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, said, text
-from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
+from holdfast.hooks.reply import Reply, decided, text, touched
+from holdfast.model.loop import Decision, LoopEvent, Moment
 
 NAME = "codex"
 EVENTS = ("PreToolUse", "UserPromptSubmit")
@@ -61,7 +61,7 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
         call=text(data, "tool_use_id"),
         tool=tool,
         arguments=arguments,
-        touches=touches(tool),
+        touches=touched(tool, reading=_READING, named=(_PATCH,)),
         paths=_patched(arguments) if tool == _PATCH else (),
         transcript=text(data, "transcript_path"),
         subagent=text(data, "agent_id"),
@@ -70,31 +70,10 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
     )
 
 
-def touches(tool: str) -> Touches:
-    if not tool or tool in _READING:
-        return Touches.NOTHING
-    return Touches.NAMED if tool == _PATCH else Touches.ANYTHING
-
-
 def _patched(arguments: object) -> tuple[str, ...]:
     command = arguments.get("command") if isinstance(arguments, dict) else None
     return tuple(_PATCHED.findall(command)) if isinstance(command, str) else ()
 
 
 def answer(event: LoopEvent, decision: Decision) -> Reply:
-    if event.moment is Moment.BEFORE_TOOL and not decision.passes:
-        denied = {
-            "hookEventName": event.event,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": decision.reason,
-        }
-        return said({"hookSpecificOutput": denied})
-    if event.moment is Moment.PROMPT and not decision.passes:
-        return said({"decision": "block", "reason": decision.reason})
-    added = {"hookEventName": event.event, "additionalContext": decision.advice}
-    return said(
-        {
-            "systemMessage": decision.notice,
-            "hookSpecificOutput": added if decision.advice else {},
-        }
-    )
+    return decided(event, decision)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, paths_in, said, text
-from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
+from holdfast.hooks.reply import Reply, paths_in, said, text, touched
+from holdfast.model.loop import Decision, LoopEvent, Moment, Verdict
 
 NAME = "gemini"
 EVENTS = ("BeforeTool", "BeforeAgent")
@@ -58,18 +58,12 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
         call=text(data, "timestamp") if tool else "",
         tool=tool,
         arguments=arguments,
-        touches=touches(tool),
+        touches=touched(tool, reading=_READING, named=_NAMED),
         paths=paths_in(arguments, "file_path") if tool in _NAMED else (),
         transcript=text(data, "transcript_path"),
         failed="error" in response if isinstance(response, dict) else None,
         again=data.get("stop_hook_active") is True,
     )
-
-
-def touches(tool: str) -> Touches:
-    if not tool or tool in _READING:
-        return Touches.NOTHING
-    return Touches.NAMED if tool in _NAMED else Touches.ANYTHING
 
 
 def answer(event: LoopEvent, decision: Decision) -> Reply:

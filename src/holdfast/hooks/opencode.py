@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, paths_in, said, text
-from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
+from holdfast.hooks.reply import Reply, paths_in, said, text, touched
+from holdfast.model.loop import Decision, LoopEvent, Moment
 
 NAME = "opencode"
 EVENTS = ("tool.execute.before", "chat.message")
@@ -55,17 +55,11 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
         call=text(given, "callID"),
         tool=tool,
         arguments=arguments,
-        touches=touches(tool),
+        touches=touched(tool, reading=_READING, named=_NAMED),
         paths=paths_in(arguments, "filePath") if tool in _NAMED else (),
         transcript=text(data, "database"),
         subagent=own if own != top else "",
     )
-
-
-def touches(tool: str) -> Touches:
-    if not tool or tool in _READING:
-        return Touches.NOTHING
-    return Touches.NAMED if tool in _NAMED else Touches.ANYTHING
 
 
 def _object(value: object) -> Mapping[str, Any]:

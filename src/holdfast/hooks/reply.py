@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from holdfast.model.loop import Decision, LoopEvent, Moment, Touches
 from holdfast.value import dataclass
 
 #: The exit code by which Claude Code, Codex and Gemini CLI know that a tool must not run. Codex
@@ -29,6 +30,33 @@ def said(document: Mapping[str, Any]) -> Reply:
     """An answer as JSON; fields without a value are left out, and an empty answer is silence."""
     found = {name: value for name, value in document.items() if value not in (None, "", {})}
     return Reply(out=json.dumps(found)) if found else SILENT
+
+
+def decided(event: LoopEvent, decision: Decision, **more: object) -> Reply:
+    """A decision in the words that Claude Code and Codex understand; `more` goes with a denial."""
+    if event.moment is Moment.BEFORE_TOOL and not decision.passes:
+        denied = {
+            "hookEventName": event.event,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": decision.reason,
+        }
+        return said({**more, "hookSpecificOutput": denied})
+    if event.moment is Moment.PROMPT and not decision.passes:
+        return said({"decision": "block", "reason": decision.reason})
+    added = {"hookEventName": event.event, "additionalContext": decision.advice}
+    return said(
+        {
+            "systemMessage": decision.notice,
+            "hookSpecificOutput": added if decision.advice else {},
+        }
+    )
+
+
+def touched(tool: str, *, reading: Collection[str], named: Collection[str]) -> Touches:
+    """What a tool may change: nothing, the paths it names, or anything at all."""
+    if not tool or tool in reading:
+        return Touches.NOTHING
+    return Touches.NAMED if tool in named else Touches.ANYTHING
 
 
 def text(data: Mapping[str, Any], name: str) -> str:

@@ -19,16 +19,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.errors import BusyError, FullDiskError, HoldfastError, StorageError
-from holdfast.model.part import Rows, Sight, Slot, digest
-from holdfast.parts.row_closure import (
-    Closure,
-    Table,
-    is_numbered_by_itself,
-    make_copies,
-    part_of,
-    primary_key,
-    q,
-)
+from holdfast.model.part import Sight, Slot, digest
+from holdfast.parts.row_closure import Closure, Table, make_copies, part_of, q
+from holdfast.parts.row_return import RefusedError, RowReturn, count_rows, point_rows
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import DISK_FULL, check_database, is_disk_full, sync_dir
 from holdfast.stores.sqlite.foreign import (
@@ -37,7 +30,6 @@ from holdfast.stores.sqlite.foreign import (
     reading_mode,
     stayed_locked,
 )
-from holdfast.value import replace
 
 _WAIT = 5.0
 #: What SQLite says of a write that failed for any reason.
@@ -88,7 +80,7 @@ class RowsMover:
             try:
                 with _transaction(db, "BEGIN IMMEDIATE"):
                     why = _Removal(db, batch).run()
-            except _RefusedError as refused:
+            except RefusedError as refused:
                 return [str(refused)] * len(batch)
         return [why[slot.name] for slot in batch]
 
@@ -103,13 +95,6 @@ class RowsMover:
 
     def discard(self, batch: Sequence[Slot]) -> int:
         return _Copies(batch[0]).discard([slot.name for slot in batch])
-
-
-class _RefusedError(Exception):
-    """Why nothing of a batch may go. Rolls the transaction back."""
-
-
-# --- The database of the agent --------------------------------------------------------------------
 
 
 def _store(slot: Slot) -> Path:
@@ -185,9 +170,6 @@ def _database_errors(path: Path) -> Iterator[None]:
         raise StorageError(f"{path}: {error}") from error
 
 
-# --- The copies -----------------------------------------------------------------------------------
-
-
 class _Copies:
     """The file in the trash that holds the rows of a batch."""
 
@@ -230,9 +212,6 @@ class _Copies:
             sync_dir(self.path.parent)
             return before
         return max(0, before - self.path.stat().st_size)
-
-
-# --- Out ------------------------------------------------------------------------------------------
 
 
 class _Removal:
@@ -303,7 +282,7 @@ class _Removal:
         schema = closure.schema
         # Only a trigger can change what nobody asked for.
         counted = schema.ordinary if schema.has_triggers else ()
-        before = {name: _count(self._db, name) for name in counted}
+        before = {name: count_rows(self._db, name) for name in counted}
         gone = {
             table.name: self._db.execute(
                 f"SELECT count(*) FROM main.{q(table.name)} m "
@@ -312,7 +291,7 @@ class _Removal:
             for table in closure.reached()
         }
         for _, name, keys, column, value in closure.detached():
-            _point(self._db, schema.tables[name], keys, column, None, value)
+            point_rows(self._db, schema.tables[name], keys, column, None, value)
         for _ in range(_ROUNDS):
             for table in closure.reached():
                 self._delete_found(table)
@@ -320,10 +299,10 @@ class _Removal:
             if not closure.reached():
                 break
         else:
-            raise _RefusedError(_OWN_TRIGGER)
+            raise RefusedError(_OWN_TRIGGER)
         for name, count in before.items():
-            if _count(self._db, name) < count - gone.get(name, 0):
-                raise _RefusedError(_OTHER_ROWS)
+            if count_rows(self._db, name) < count - gone.get(name, 0):
+                raise RefusedError(_OTHER_ROWS)
 
     def _delete_found(self, table: Table) -> None:
         keys = table.key_list(q(table.name))
@@ -334,25 +313,6 @@ class _Removal:
         )
 
 
-def _count(db: sqlite3.Connection, table: str) -> int:
-    [count] = db.execute(f"SELECT count(*) FROM main.{q(table)}").fetchone()
-    return int(count)
-
-
-def _point(
-    db: sqlite3.Connection, table: Table, keys: str, column: str, value: object, was: object
-) -> None:
-    """Let a row that stays refer to something else, if it still refers to what it did."""
-    found = " AND ".join(f"{q(key) if not table.has_rowid else key} = ?" for key in table.keys)
-    db.execute(
-        f"UPDATE main.{q(table.name)} SET {q(column)} = ? WHERE {found} AND {q(column)} IS ?",
-        (value, *json.loads(keys), was),
-    )
-
-
-# --- Back -----------------------------------------------------------------------------------------
-
-
 def _put_back(db: sqlite3.Connection, slot: Slot, *, is_copied: bool) -> str | None:
     """Insert the rows of one slot as they were, or nothing of them."""
     if not is_copied:
@@ -360,220 +320,10 @@ def _put_back(db: sqlite3.Connection, slot: Slot, *, is_copied: bool) -> str | N
         return None if there else COPY_MISSING
     db.execute("SAVEPOINT one")
     try:
-        _Return(db, slot).run()
-    except (sqlite3.IntegrityError, _RefusedError) as error:
+        RowReturn(db, slot).run()
+    except (sqlite3.IntegrityError, RefusedError) as error:
         db.execute("ROLLBACK TO one")
         db.execute("RELEASE one")
         return f"{PLACE_TAKEN} ({error})"
     db.execute("RELEASE one")
     return None
-
-
-class _Return:
-    def __init__(self, db: sqlite3.Connection, slot: Slot) -> None:
-        self._db = db
-        self._slot = slot
-        self._closure = Closure(db, [slot])
-        self._tables = [self._table(name, columns) for name, columns in self._copied()]
-        self._keys = {table.name: self._key(table) for table in self._tables}
-        self._number_anew()
-
-    def _copied(self) -> list[tuple[str, str]]:
-        names = self._db.execute("SELECT name, columns FROM b.tables").fetchall()
-        return [
-            (name, columns)
-            for name, columns in names
-            if self._db.execute(
-                f"SELECT 1 FROM b.{q('rows ' + name)} WHERE slot = ?", (self._slot.name,)
-            ).fetchone()
-        ]
-
-    def _table(self, name: str, columns: str) -> Table:
-        """The table as it was copied; the agent may have given it more columns since."""
-        now = self._closure.schema.tables.get(name)
-        kept = tuple(json.loads(columns))
-        if now is None or not set(kept) <= set(now.columns):
-            raise _RefusedError(f"table {name} has changed")
-        return Table(name=name, keys=now.keys, columns=kept)
-
-    # A number that the agent has given again, in tables whose rows are tied by nothing else.
-
-    def _number_anew(self) -> None:
-        """Rows of tied tables move past all others, by the same step, if one number is taken."""
-        names = part_of(self._slot).numbered
-        tied = [each for each in self._tables if each.name in names and each.has_rowid]
-        if not any(self._is_taken(table) for table in tied):
-            return
-        ends = [self._numbers(table) for table in tied]
-        step = max(last for _, last in ends) + 1 - min(first for first, _ in ends)
-        for table in tied:
-            moved = f"temp.{q('renumbered ' + table.name)}"
-            self._db.execute(f"DROP TABLE IF EXISTS {moved}")
-            self._db.execute(
-                f"CREATE TABLE {moved} AS SELECT * FROM {table.copies} WHERE slot = ?",
-                (self._slot.name,),
-            )
-            column = self._number_column(table)
-            also = "" if column is None else f", c{table.columns.index(column)} = k0 + {step}"
-            self._db.execute(f"UPDATE {moved} SET k0 = k0 + {step}{also}")
-            self._tables[self._tables.index(table)] = replace(table, copied=moved)
-
-    def _is_taken(self, table: Table) -> bool:
-        found = self._db.execute(
-            f"SELECT 1 FROM {table.copies} r JOIN main.{q(table.name)} m "
-            f"ON {table.is_row('m', 'r')} WHERE r.slot = ? AND NOT ({table.same('m', 'r')})",
-            (self._slot.name,),
-        )
-        return found.fetchone() is not None
-
-    def _numbers(self, table: Table) -> tuple[int, int]:
-        """The first number of the copies, and the last of all rows, with those of other sessions
-        that may return to theirs."""
-        [first] = self._db.execute(
-            f"SELECT min(k0) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
-        ).fetchone()
-        [last] = self._db.execute(f"SELECT max(k0) FROM {table.copies}").fetchone()
-        [there] = self._db.execute(
-            f"SELECT max({table.keys[0]}) FROM main.{q(table.name)}"
-        ).fetchone()
-        return int(first), max(int(last), int(there or 0))
-
-    def _number_column(self, table: Table) -> str | None:
-        """The column that is another name of the number, where there is one."""
-        if is_numbered_by_itself(self._db, table.name):
-            return None
-        return next(iter(primary_key(self._db, table.name)), None)
-
-    def run(self) -> None:
-        self._closure.find()
-        if self._closure.reached() and self._is_back():
-            return
-        before = {table.name: _count(self._db, table.name) for table in self._tables}
-        expected = {table.name: self._expected(table) for table in self._tables}
-        empty = [each for each in part_of(self._slot).rows if self._is_empty(each)]
-        # Before the first insert: a row that has such a key afterwards was made by a trigger.
-        for table in self._tables:
-            self._insert(table)
-        for table in self._tables:
-            # A trigger of a later table may have changed an earlier one: the copy is the truth.
-            for again in (self._insert, self._correct):
-                if not self._is_same(table):
-                    again(table)
-            if not self._is_same(table):
-                raise _RefusedError(f"a trigger changes rows of {table.name}")
-            if _count(self._db, table.name) != before[table.name] + expected[table.name]:
-                raise _RefusedError(f"rows of {table.name} would be replaced")
-        self._forget(empty)
-        for name, keys, column, value in self._db.execute(
-            "SELECT name, keys, col, value FROM b.detached WHERE slot = ?", (self._slot.name,)
-        ).fetchall():
-            child = self._closure.schema.tables.get(name)
-            if child is not None:
-                _point(self._db, child, keys, column, value, None)
-
-    def _is_back(self) -> bool:
-        """Whether all rows are there exactly as they were: a killed undo had come this far."""
-        return all(
-            self._is_there(table) if table.copied else self._is_same(table)
-            for table in self._tables
-        )
-
-    def _is_there(self, table: Table) -> bool:
-        """The same, under whichever number."""
-        same = table.same("m", "r", but=self._number_column(table))
-        [there] = self._db.execute(
-            f"SELECT count(*) FROM {table.copies} r WHERE r.slot = ? AND EXISTS "
-            f"(SELECT 1 FROM main.{q(table.name)} m WHERE {same})",
-            (self._slot.name,),
-        ).fetchone()
-        return int(there) == self._copies(table)
-
-    def _is_empty(self, rows: Rows) -> bool:
-        """Whether a table that the part names has no row of it, neither now nor in the copy."""
-        table = self._closure.schema.table(rows.table)
-        if table is None or any(each.name == table.name for each in self._tables):
-            return False
-        return not self._db.execute(
-            f"SELECT 1 FROM main.{q(table.name)} WHERE {q(rows.column)} = ?", (rows.value,)
-        ).fetchone()
-
-    def _forget(self, noted: Sequence[Rows]) -> None:
-        """What a trigger noted about rows that are only back."""
-        for rows in noted:
-            self._db.execute(
-                f"DELETE FROM main.{q(rows.table)} WHERE {q(rows.column)} = ?", (rows.value,)
-            )
-
-    def _correct(self, table: Table) -> None:
-        """Give rows that a trigger changes on every insert the values that they had, column by
-        column: only those that differ, because another trigger may watch the rest."""
-        for place, column in enumerate(table.columns):
-            mine = f"FROM {table.copies} r WHERE r.slot = ?1 AND {self._is_row(table)}"
-            self._db.execute(
-                f"UPDATE main.{q(table.name)} AS m SET {q(column)} = (SELECT r.c{place} {mine}) "
-                f"WHERE EXISTS (SELECT 1 {mine} AND m.{q(column)} IS NOT r.c{place})",
-                (self._slot.name,),
-            )
-
-    def _expected(self, table: Table) -> int:
-        """How many rows are to be inserted. A key that another row has by now is refused; the same
-        row may be there, brought back by another session that it belongs to as well."""
-        rows = self._db.execute(
-            f"SELECT count(*), coalesce(sum({table.same('m', 'r')}), 0) FROM {table.copies} r "
-            f"JOIN main.{q(table.name)} m ON {self._is_row(table)} WHERE r.slot = ?",
-            (self._slot.name,),
-        )
-        there, same = rows.fetchone()
-        if there != same:
-            raise _RefusedError(f"a key of {table.name} was given to another row")
-        return self._copies(table) - int(there)
-
-    def _copies(self, table: Table) -> int:
-        [count] = self._db.execute(
-            f"SELECT count(*) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
-        ).fetchone()
-        return int(count)
-
-    def _is_row(self, table: Table) -> str:
-        """SQL: a row `m` of the table is the one that was copied as `r`."""
-        key = self._keys[table.name]
-        return table.is_same_key("m", "r", key) if key else table.is_row("m", "r")
-
-    def _key(self, table: Table) -> tuple[str, ...]:
-        """The key by which a row is known whatever its number is; none where the number is it."""
-        if not table.has_rowid or not is_numbered_by_itself(self._db, table.name):
-            return ()
-        key = primary_key(self._db, table.name)
-        return key if set(key) <= set(table.columns) else ()
-
-    def _insert(self, table: Table) -> None:
-        """Rows get the numbers that they had. Where another row has got such a number meanwhile and
-        the number is not the key, the row gets a new one, after all others have theirs."""
-        numbers = [f"{table.keys[0]}"] if table.has_rowid else []
-        into = ", ".join(map(q, table.columns))
-        values = ", ".join(f"c{place}" for place, _ in enumerate(table.columns))
-        taken = "0"
-        if self._keys[table.name]:
-            taken = (
-                f"EXISTS (SELECT 1 FROM main.{q(table.name)} m "
-                f"WHERE {table.is_row('m', 'r')} AND NOT ({self._is_row(table)}))"
-            )
-        given = self._db.execute(
-            f"SELECT k0 FROM {table.copies} r WHERE r.slot = ? AND {taken}", (self._slot.name,)
-        ).fetchall()
-        moved = json.dumps([number for (number,) in given])
-        for number, which in (("k0", "NOT IN"), ("NULL", "IN")):
-            self._db.execute(
-                f"INSERT OR REPLACE INTO main.{q(table.name)} ({', '.join([*numbers, into])}) "
-                f"SELECT {', '.join([*[number] * len(numbers), values])} FROM {table.copies} "
-                f"WHERE slot = ? AND k0 {which} (SELECT value FROM json_each(?)) ORDER BY k0",
-                (self._slot.name, moved),
-            )
-
-    def _is_same(self, table: Table) -> bool:
-        [same] = self._db.execute(
-            f"SELECT count(*) FROM {table.copies} r JOIN main.{q(table.name)} m "
-            f"ON {self._is_row(table)} WHERE r.slot = ? AND {table.same('m', 'r')}",
-            (self._slot.name,),
-        ).fetchone()
-        return int(same) == self._copies(table)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.checkup import Finding, Repair
     from holdfast.model.figures import DiskRoom
-    from holdfast.model.item import Inventory
-    from holdfast.model.session import SessionFilter
+    from holdfast.model.item import Inventory, Problem
+    from holdfast.model.session import Hit, Search, SessionFilter
     from holdfast.ports.archive import Archive, Vault
     from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
     from holdfast.ports.runs import Doer, OperationLog, Progress
@@ -103,6 +103,19 @@ class Home(Protocol):
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
+
+    def make_index(self, progress: Progress | None = None) -> None:
+        """Bring the index for searches up to date, where there is one apart from the store."""
+
+    def search_index(
+        self, asked: Search
+    ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
+        """What a search finds in the index as it was made last, similar words when that is nothing,
+        and what it cannot find. None where a search needs no such index."""
+
+    def store_of(self, units: Sequence[bytes]) -> SessionStore | None:
+        """The store for whoever wants certain sessions and packed them at the last look: one that
+        would have to look at every session to find one makes do with these."""
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""

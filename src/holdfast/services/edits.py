@@ -18,8 +18,6 @@ from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionStore
 from holdfast.spine.apply import apply
 
-_SHORT = 12
-
 
 def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[PlanItem]:
     store = _store(home)

@@ -13,15 +13,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports.runs import Journal
 from holdfast.value import dataclass, field
+
+if TYPE_CHECKING:  # named here only
+    from holdfast.ports.runs import Journal
 
 
 @dataclass(slots=True, kw_only=True)

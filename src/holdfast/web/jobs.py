@@ -2,53 +2,96 @@
 
 A person who closes the tab has agreed to the run all the same, so it goes on. What it did is in the
 log like everything else; a job only shows its progress and its report, until newer ones push it
-out.
+out. The work itself is done in a child process, which stops between two batches when the server
+ends.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
+from holdfast.errors import HoldfastError, whose_bug
 from holdfast.value import dataclass
+from holdfast.web.apart import Children
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.checkpoints import RestoreReport
+    from holdfast.api.checkpoint_restore import RestoreReport
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
     from holdfast.model.vault import VaultRefresh
+    from holdfast.web.apart import Link
 
 #: So many reports are kept; one of a large run has an outcome for each of its items.
 _KEPT = 8
 #: Seconds that a server waits for its jobs when it ends; each stops between two batches.
 _PATIENCE = 30.0
+#: Nobody looks at a bar more often, in seconds.
+_SEEN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a job did in one home."""
+    """What a job did in one home. `full` says that the disk of that is, or nearly."""
 
     home: AgentHome
     report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
     error: HoldfastError | None = None
+    full: bool = False
+
+
+class Run(Protocol):
+    """What a run sees of its job: the `Progress` of what it calls."""
+
+    @property
+    def stopping(self) -> bool: ...
+
+    def step(self, label: str, done: int, total: int | None) -> None: ...
+
+    def stop_requested(self) -> bool: ...
+
+
+class FarRun:
+    """The same in the process that does the work."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._said = ("", 0.0)
+
+    @property
+    def stopping(self) -> bool:
+        return self._link.wants_end()
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        last, at = self._said
+        if label != last or now - at >= _SEEN or done == total:
+            self._said = label, now
+            self._link.say((label, done, total))
+
+    def stop_requested(self) -> bool:
+        return self.stopping
 
 
 class Job:
-    """One run. It is the `Progress` of what it calls."""
+    """One run, as the page sees it. `results` are ready to be shown: a report of a large run has an
+    outcome for each of its items, and what is shown of it is small."""
 
-    def __init__(self, title: str, back: str) -> None:
+    def __init__(self, title: str, back: str, for_good: str = "") -> None:
         self.id = secrets.token_urlsafe(8)
         self.title = title
         #: Where a person goes on from its report.
         self.back = back
+        #: Where the same can be done without the trash.
+        self.for_good = for_good
         self.label = "starting"
         self.done = 0
         self.total: int | None = None
-        self.results: Sequence[Done] = ()
+        self.results: Sequence[Any] = ()
         self.error: HoldfastError | None = None
         self.stopping = False
         self._ended = threading.Event()
@@ -61,16 +104,12 @@ class Job:
         """Whether it has ended, after at most so many seconds."""
         return self._ended.wait(seconds)
 
-    def step(self, label: str, done: int, total: int | None) -> None:
-        self.label, self.done, self.total = label, done, total
+    def step(self, step: tuple[str, int, int | None]) -> None:
+        self.label, self.done, self.total = step
 
-    def stop_requested(self) -> bool:
-        return self.stopping
-
-    def run(self, what: Callable[[Job], Sequence[Done]]) -> None:
-        COMMAND_FLAG.set("")  # hints name commands
+    def run(self, what: Callable[[], Sequence[Any]]) -> None:
         try:
-            self.results = what(self)
+            self.results = what()
         except HoldfastError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
@@ -91,16 +130,31 @@ def as_error(error: Exception) -> HoldfastError:
 class Jobs:
     """The jobs of one server."""
 
-    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
-        """`ended` is called after each job: what pages have kept of the homes is old then."""
+    def __init__(
+        self,
+        ended: Callable[[], None] = lambda: None,
+        children: Children | None = None,
+        shown: Callable[[Done], Any] = lambda done: done,
+    ) -> None:
+        """`ended` is called after each job: what pages have kept of the homes is old then. `shown`
+        makes what a page shows from what a job did."""
         self._ended = ended
+        self._children = Children() if children is None else children
+        self._shown = shown
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, title: str, what: Callable[[Job], Sequence[Done]], *, back: str) -> Job:
+    def start(
+        self,
+        title: str,
+        what: Callable[[Run], Sequence[Done]],
+        *,
+        back: str,
+        for_good: str = "",
+    ) -> Job:
         """Run this in a thread of its own. Work in one home excludes itself by the lock of its
         log, so two jobs may run at once."""
-        job = Job(title, back)
+        job = Job(title, back, for_good)
         with self._lock:
             self._jobs[job.id] = job
             ended = [each.id for each in self._jobs.values() if not each.running]
@@ -109,10 +163,13 @@ class Jobs:
         threading.Thread(target=self._run, args=(job, what), name="holdfast-job").start()
         return job
 
-    def _run(self, job: Job, what: Callable[[Job], Sequence[Done]]) -> None:
-        def run(job: Job) -> Sequence[Done]:
+    def _run(self, job: Job, what: Callable[[Run], Sequence[Done]]) -> None:
+        def far(link: Link) -> Sequence[Any]:
+            return [self._shown(each) for each in what(FarRun(link))]
+
+        def run() -> Sequence[Any]:
             try:
-                return what(job)
+                return self._children.change(far, job.step, lambda: job.stopping)
             finally:
                 self._ended()
 

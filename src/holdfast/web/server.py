@@ -15,9 +15,11 @@ from holdfast.web.app import application
 from holdfast.web.desk import Desk
 from holdfast.web.gate import Gate, Keys, OpenedOnce
 from holdfast.web.jobs import Jobs
+from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
+from holdfast.web.running import result_of
 from holdfast.web.screens import SCREENS
-from holdfast.web.site import Screen, Site
+from holdfast.web.site import Screen, Site, slug_of
 
 #: Where the page is unless somebody says otherwise. When that is taken, one of the next.
 USUAL_PORT = 7877
@@ -75,7 +77,9 @@ def site(
         desk=desk,
         gate=gate,
         templates=Templates(version, user_home),
-        jobs=Jobs(desk.changed),
+        jobs=Jobs(desk.changed, desk.children, result_of),
+        lists=Lists(desk, lambda home, slug: slug_of(home) == slug),
+        index=Index(desk),
         clock=clock,
         screens=SCREENS if screens is None else screens,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -13,12 +14,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import COMMAND_FLAG, UsageError
+from holdfast.errors import UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
 from holdfast.web.jobs import Jobs
+from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
+from holdfast.web.upload import Upload, Uploads
 
 _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
@@ -97,12 +100,17 @@ class Site:
     screens: Sequence[Screen] = ()
     #: What screens remember while the server runs, by their own names.
     memory: dict[str, Any] = field(default_factory=dict)
-    jobs: Jobs = field(default_factory=Jobs)
+    jobs: Jobs
+    lists: Lists
+    index: Index
+    uploads: Uploads = field(default_factory=Uploads)
 
     def close(self) -> None:
         """The server has ended."""
         self.jobs.close()
         self.desk.close()
+        self.lists.close()
+        self.uploads.close()
 
     # --- Homes ------------------------------------------------------------------------------------
 
@@ -114,6 +122,13 @@ class Site:
         """Ask what may take long: a scan, a search, a plan."""
         return await self.desk.work(what)
 
+    async def home(self, slug: str) -> AgentHome:
+        """The home that a segment of an address means, by the last look."""
+        found = await self.lists.home(slug)
+        if found is None:
+            raise _no_home(slug)
+        return found
+
     async def search(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what is typed meanwhile, and must not wait for a scan."""
         return await self.desk.search(what)
@@ -121,7 +136,7 @@ class Site:
     async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
         """Ask what may take minutes, such as a check that reads everything: plans do not wait for
         it."""
-        return await asyncio.to_thread(_run_with, self.desk.machine("web"), what)
+        return await self.desk.apart(what)
 
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says, with a word that
@@ -131,7 +146,12 @@ class Site:
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
         try:
-            return await asyncio.to_thread(_run_with, self.machine(command), what)
+            return await asyncio.to_thread(
+                self.desk.children.change,
+                lambda _: _run_with(self.machine(command), what),
+                lambda _: None,
+                lambda: False,
+            )
         finally:
             self.changed()
 
@@ -141,18 +161,14 @@ class Site:
 
     @staticmethod
     def slug(home: AgentHome) -> str:
-        """A home as one segment of an address."""
-        return home.label.replace("/", "~")
+        return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
         """The home that a segment of an address means."""
         for home in machine.homes:
             if self.slug(home) == slug:
                 return home
-        raise UnknownPageError(
-            f"There is no home {slug!r} on this machine.",
-            hint="`holdfast status` lists the homes.",
-        )
+        raise _no_home(slug)
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -166,13 +182,7 @@ class Site:
         if (read := getattr(request.state, "form", None)) is not None:
             known: Form = read
             return known
-        if int(request.headers.get("content-length") or _MOST_FORM + 1) > _MOST_FORM:
-            raise UsageError("The form is too large. Nothing was done.")
-        try:
-            said = _parsed((await request.body()).decode())
-        except ValueError:
-            raise UsageError("The form cannot be read. Nothing was done.") from None
-        form = Form(fields=said)
+        form = await self._sent(request)
         if not self.gate.form_fits(form.one(FORM_TOKEN)):
             raise UsageError(
                 "This form is not from this server, which may have been started again. "
@@ -181,6 +191,25 @@ class Site:
             )
         request.state.form = form
         return form
+
+    async def _sent(self, request: Request) -> Form:
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
+            request.state.upload = sent = await self.uploads.received(request)
+            return Form(fields={name: [value] for name, value in sent.fields.items()})
+        if int(request.headers.get("content-length") or _MOST_FORM + 1) > _MOST_FORM:
+            raise UsageError("The form is too large. Nothing was done.")
+        try:
+            return Form(fields=_parsed((await request.body()).decode()))
+        except ValueError:
+            raise UsageError("The form cannot be read. Nothing was done.") from None
+
+    @staticmethod
+    def upload(request: Request) -> Path:
+        """The file that was sent with a form."""
+        found: Upload | None = getattr(request.state, "upload", None)
+        if found is None:
+            raise UsageError("No file was sent. Nothing was done.", hint="Choose a file first.")
+        return found.path
 
     # --- Answers ----------------------------------------------------------------------------------
 
@@ -226,8 +255,18 @@ class Site:
         )
 
 
+def slug_of(home: AgentHome) -> str:
+    """A home as one segment of an address."""
+    return home.label.replace("/", "~")
+
+
+def _no_home(slug: str) -> UnknownPageError:
+    return UnknownPageError(
+        f"There is no home {slug!r} on this machine.", hint="`holdfast status` lists the homes."
+    )
+
+
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
-    COMMAND_FLAG.set("")  # hints name commands
     with homes as machine:
         return what(machine)
 

@@ -37,8 +37,6 @@ from holdfast.model.text import format_count
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
 
-_HERMES = "hermes"
-_USUAL = ".hermes"
 _SHOWN = 10
 
 

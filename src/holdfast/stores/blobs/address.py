@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 S3, GOOGLE, AZURE = "s3", "gs", "az"
-SCHEMES = (S3, GOOGLE, AZURE)
 _EXTRA = to_install("'obstore>=0.12,<0.13'")
 
 

@@ -16,7 +16,6 @@ from holdfast.value import dataclass
 
 _SLASH = b"/"
 _NOT_SLASH = b"[^/]"
-_SPECIAL = b"*?[\\"
 _CLASSES = {
     "alnum": string.ascii_letters + string.digits,
     "alpha": string.ascii_letters,

@@ -176,6 +176,9 @@ def _densest(text: str) -> int:
 
 
 def _one_line(text: str) -> str:
+    unmarked = text.replace(MATCH_STARTS, "").replace(MATCH_ENDS, "")
+    if "  " not in text and unmarked.isprintable():
+        return text  # as most are
     return re.sub(_BLANK, " ", text)
 
 

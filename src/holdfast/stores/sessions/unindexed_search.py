@@ -25,6 +25,7 @@ from holdfast.stores.sessions.indexed_text import (
     spaced,
     unspaced,
 )
+from holdfast.stores.sessions.plain_marks import plain_marks
 from holdfast.stores.sessions.query import Query, Term, check_length, parse
 from holdfast.value import dataclass, field
 
@@ -186,9 +187,19 @@ def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
 
 def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
     """Those of the texts that match, with the matches marked."""
-    with contextlib.closing(SmallIndex()) as small:
-        small.add(texts.items())
-        return small.marked(query.to_fts5())
+    mark = plain_marks(query)
+    found: dict[int, str] = {}
+    others: dict[int, str] = {}
+    for number, text in texts.items():
+        if mark is None or not text.isascii():
+            others[number] = text
+        elif (shown := mark(text)) is not None:
+            found[number] = shown
+    if others:
+        with contextlib.closing(SmallIndex()) as small:
+            small.add(others.items())
+            found |= small.marked(query.to_fts5())
+    return found
 
 
 def too_much(error: sqlite3.Error) -> QueryError:

@@ -21,6 +21,7 @@ from holdfast.stores.sessions import session_rows
 from holdfast.stores.sessions.content import Stored
 from holdfast.stores.sessions.found_row import FoundRow
 from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
+from holdfast.stores.sessions.plain_marks import is_plain
 from holdfast.stores.sessions.query import Query, Term, parse
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sessions.unindexed_search import (
@@ -40,6 +41,10 @@ from holdfast.value import dataclass
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
 #: frequent is found there, and going through all words of the index takes longer.
 _READ_FIRST = 2_000
+#: In fewer messages than this a search weighs every match.
+_MANY = 5_000
+#: The score of a match that weighs no more than others.
+_NEXT_TO_NOTHING = 1e-6
 # More words than these are not looked up one by one.
 _MOST_WORDS = 1_000
 _AT_ONCE = 100
@@ -73,8 +78,12 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
             return _hits_of_part(db, part, numbers)
     query = parse(asked.text)
     with database.read() as db:
-        ranked = _indexed_hits(db, query, scope, asked.most)
-        ranked += _recent_hits(db, asked, scope)
+        if _weighs(db, query):
+            ranked = _indexed_hits(db, query, scope, asked.most)
+            ranked += _recent_hits(db, asked, scope)
+        else:
+            ranked = _newest_hits(db, query, scope, asked.most)
+            ranked += [(_NEXT_TO_NOTHING, number) for _, number in _recent_hits(db, asked, scope)]
         ranked.sort(reverse=True)
         return _hits_of_query(db, query, ranked[asked.offset : asked.most])
 
@@ -89,19 +98,56 @@ def suggestion(database: Database, text: str) -> Sequence[str]:
 # --- Words ----------------------------------------------------------------------------------------
 
 
+def _weighs(db: sqlite3.Connection, query: Query) -> bool:
+    """Whether some matches are better than others. A word that half of all messages have weighs
+    next to nothing. Of matches without any other the newest are as good as all: in a large store
+    nobody waits until the rest is weighed."""
+    half = 0
+    for term in query.terms():
+        if not is_plain(term):
+            return True  # a phrase takes long to count
+        if not _is_in_more_than(db, term, half or _MANY):
+            return True
+        if not half:
+            [messages] = db.execute("SELECT count(*) FROM message_index_docsize").fetchone()
+            half = messages // 2
+            if half > _MANY and not _is_in_more_than(db, term, half):
+                return True
+    return False
+
+
+def _is_in_more_than(db: sqlite3.Connection, term: Term, messages: int) -> bool:
+    one_more = "SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT 1 OFFSET ?"
+    return _matching(db, one_more, [term.to_fts5(), messages]).fetchone() is not None
+
+
 def _indexed_hits(
     db: sqlite3.Connection, query: Query, scope: _Scope, count: int
 ) -> list[tuple[float, int]]:
     """Score and number of the best `count` messages in the index."""
+    rows = _found(db, query, scope, "i.rank, i.rowid", f"1, 2 DESC LIMIT {int(count)}")
+    return [(-rank, number) for rank, number in rows]
+
+
+def _newest_hits(
+    db: sqlite3.Connection, query: Query, scope: _Scope, count: int
+) -> list[tuple[float, int]]:
+    """The newest `count` messages in the index that match, all with one score."""
+    rows = _found(db, query, scope, "i.rowid", f"i.rowid DESC LIMIT {int(count)}")
+    return [(_NEXT_TO_NOTHING, number) for (number,) in rows]
+
+
+def _found(
+    db: sqlite3.Connection, query: Query, scope: _Scope, columns: str, order: str
+) -> sqlite3.Cursor:
     joined = "" if scope.everything else f"CROSS JOIN {_MESSAGES}"
     condition = "1" if scope.everything else f"m.number = i.rowid AND {scope.condition}"
-    rows = _matching(
+    return _matching(
         db,
-        f"SELECT i.rank, i.rowid FROM message_index i {joined} "  # noqa: S608 - no user text
-        f"WHERE i.message_index MATCH ? AND {condition} ORDER BY 1, 2 DESC LIMIT ?",
-        [query.to_fts5(), *scope.parameters, count],
+        f"SELECT {columns} FROM message_index i {joined} "  # noqa: S608 - no user text
+        f"WHERE i.message_index MATCH ? AND {condition} ORDER BY {order}",
+        [query.to_fts5(), *scope.parameters],
     )
-    return [(-rank, number) for rank, number in rows]
 
 
 class _RecentSearch(WordSearch[int]):

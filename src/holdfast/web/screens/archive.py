@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.machine import Machine
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 _ON_A_PAGE = 50
 
@@ -125,7 +125,7 @@ async def restore(site: Site, request: Request) -> Response:
     if not chosen:
         raise UsageError("No session was chosen.", hint="Tick those that are to come back.")
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine("sessions restore") as machine:
             homes = [(site.home_of(machine, slug), ids) for slug, ids in chosen.items()]
             planned = [(home, machine.open(home).archive.plan_restore(ids)) for home, ids in homes]

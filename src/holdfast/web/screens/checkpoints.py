@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine
     from holdfast.model.checkpoint import Change, NotCaptured, Project
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 #: Changed files and checkpoints that one page lists.
 _MOST_FILES = 1_000
@@ -208,7 +208,7 @@ async def restore(site: Site, request: Request) -> Response:
     agreed = form.one("agree")
     slug, project = request.path_params["home"], request.path_params["project"]
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine("checkpoints restore") as machine:
             at, checkpoints = _at(site, machine, request)
             which = request.path_params["checkpoint"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine
     from holdfast.api.values import Diagnosis
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 
 async def show(site: Site, request: Request) -> Response:
@@ -55,7 +55,7 @@ async def repair(site: Site, request: Request) -> Response:
     """Repair what can be repaired, after a backup."""
     slug = request.path_params["home"]
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine("doctor --repair") as machine:
             home = site.home_of(machine, slug)
             opened = _open(machine, home)

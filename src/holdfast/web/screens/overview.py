@@ -18,6 +18,7 @@ from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
 from holdfast.model.growth_words import growth_words
+from holdfast.model.plan_words import frees_when
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 from holdfast.web.treemap import Tile, treemap
@@ -49,7 +50,8 @@ class Figures:
         changes = site.desk.changes
         if self._running is None or self._running.done() or changes != self._began_after:
             self._began_after = changes
-            self._running = site.desk.begin(lambda machine: self._look(machine, changes))
+            self._running = site.desk.begin(_look)
+            self._running.add_done_callback(lambda done: self._keep(done, changes))
         return self._running
 
     def are_fresh(self, site: Site) -> bool:
@@ -57,10 +59,13 @@ class Figures:
             return False
         return 0 <= site.clock() - self.last.at < _FRESH
 
-    def _look(self, machine: Machine, changes: int) -> MachineOverview:
-        self.last = seen = machine.overview()
-        self._seen_after = changes
-        return seen
+    def _keep(self, done: Future[MachineOverview], changes: int) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.last, self._seen_after = done.result(), changes
+
+
+def _look(machine: Machine) -> MachineOverview:
+    return machine.overview()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +120,7 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
         "tiles": _tiles(site, seen.homes),
         "chart": _chart(seen.growth.points),
         "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
+        "frees": frees_when(seen.frees, seen.later, seen.trash_days),
         "slug": site.slug,
     }
 

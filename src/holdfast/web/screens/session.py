@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from holdfast.api.reading import SessionFacts, Window, session_facts, window
+from holdfast.api.catalogue import read_session
+from holdfast.api.reading import Part, SessionFacts, Window
 from holdfast.errors import UsageError
 from holdfast.model.plan import Action
 from holdfast.value import dataclass
@@ -17,8 +18,6 @@ from holdfast.web.conversation import said
 from holdfast.web.site import Form, Screen, Site, get
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _WINDOW = 60
 _FORMS = {"jsonl": "application/x-ndjson", "markdown": "text/markdown"}
 _ENDINGS = {"jsonl": "jsonl", "markdown": "md"}
-_IN_MEMORY = 1024**2
 _MOST_DIGITS = 18
 _PIECE = 64 * 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -61,14 +59,8 @@ class Place:
 async def read(site: Site, request: Request) -> Response:
     """The session, and a window of what was said."""
     place, slug = Place.of(site.query(request)), request.path_params["home"]
-
-    def look(machine: Machine) -> tuple[AgentHome, SessionFacts, Window]:
-        home = site.home_of(machine, slug)
-        opened = machine.open(home)
-        facts = session_facts(opened, place.id)
-        return home, facts, _window(machine, home, place)
-
-    home, facts, shown = await site.read(look)
+    home = await site.home(slug)
+    facts, shown = await _read(site, home, place)
     return site.page(
         request,
         "sessions/read.html",
@@ -88,7 +80,7 @@ async def read(site: Site, request: Request) -> Response:
 async def messages(site: Site, request: Request) -> Response:
     """More of what was said, for the page that is open."""
     place, slug = Place.of(site.query(request)), request.path_params["home"]
-    shown = await site.read(lambda machine: _window(machine, site.home_of(machine, slug), place))
+    _, shown = await _read(site, await site.home(slug), place)
     return site.fragment(
         "sessions/_messages.html",
         slug=slug,
@@ -104,11 +96,9 @@ async def message(site: Site, request: Request) -> Response:
     query, slug = site.query(request), request.path_params["home"]
     place, number = Place.of(query), _number(query.one("number")) or 0
 
-    def look(machine: Machine) -> Window:
-        home = machine.open(site.home_of(machine, slug))
-        return window(home, place.id, after=number - 1, size=1)
-
-    found = (await site.work(look)).messages
+    asked = Place(id=place.id, after=number - 1)
+    _, shown = await _read(site, await site.home(slug), asked, size=1)
+    found = shown.messages
     if not found or found[0].number != number:
         raise UsageError("There is no such message in this session any more.")
     whole = said(found[0], most=10**12)
@@ -126,21 +116,23 @@ async def export(site: Site, request: Request) -> Response:
     if form not in _FORMS:
         raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
 
-    def write(machine: Machine) -> IO[bytes]:
-        # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
-        made = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it is sent
-        try:
-            home = machine.open(site.home_of(machine, slug))
-            home.export(cast("BinaryIO", made), [place.id], form=form, redact=query.flag("redact"))
-            made.seek(0)
-        except BaseException:
-            made.close()
-            raise
-        return cast("IO[bytes]", made)
+    # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
+    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
 
+    def write(machine: Machine) -> None:
+        home = machine.open(site.home_of(machine, slug))
+        with open(made.fileno(), "wb", closefd=False) as file:
+            home.export(file, [place.id], form=form, redact=query.flag("redact"))
+
+    try:
+        await site.desk.apart(write, keeps=made.fileno())
+        made.seek(0)
+    except BaseException:
+        made.close()
+        raise
     name = f"{_NOT_IN_NAMES.sub('_', place.id)[:100]}.{_ENDINGS[form]}"
     return StreamingResponse(
-        _pieces(await site.work(write)),
+        _pieces(made),
         media_type=_FORMS[form],
         headers={"content-disposition": f'attachment; filename="{name}"'},
     )
@@ -152,16 +144,22 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
             yield piece
 
 
-def _window(machine: Machine, home: AgentHome, place: Place) -> Window:
-    return window(
-        machine.open(home),
-        place.id,
+async def _read(
+    site: Site, home: AgentHome, place: Place, *, size: int = _WINDOW
+) -> tuple[SessionFacts, Window]:
+    known = await site.lists.known(home, place.id)
+    part = Part(
+        size=size,
         after=place.after,
         before=place.before,
         around=place.around,
         at_end=place.at_end,
-        size=_WINDOW,
     )
+
+    def read(machine: Machine) -> tuple[SessionFacts, Window]:
+        return read_session(machine, home, place.id, known, part)
+
+    return await site.read(read)
 
 
 def _number(text: str) -> int | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.machine import FoundSession, Machine
     from holdfast.api.plan import HomePlan
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
     from holdfast.web.plan_view import PlanView
 
 _AGREE = "agree:"
@@ -148,7 +148,7 @@ async def _leave(
             for_good=sum(each.for_good_count for _, _, each in shown),
         )
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine(f"sessions {what}") as machine:
             made = plans(machine)
             for home, each in made:

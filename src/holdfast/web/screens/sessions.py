@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from starlette.responses import Response
+
+from holdfast.api.catalogue import search_indexes
 from holdfast.errors import QueryError
 from holdfast.model.session import Search, SessionFilter, SessionOrder
 from holdfast.value import dataclass, replace
 from holdfast.web.marking import as_typed, marked, marked_title
-from holdfast.web.site import Form, Screen, Site, UnknownPageError, get
+from holdfast.web.site import Form, Screen, Site, get
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.machine import FoundSession, Machine, MachinePage, MachineSearch
+    from holdfast.api.catalogue import Catalogue
+    from holdfast.api.machine import FoundSession, Machine, MachineSearch
     from holdfast.model.session import Hit
 
 PAGE = 50
@@ -46,8 +50,6 @@ ORDERS = {
     "cost": "Cost",
     "title": "Title",
 }
-#: These orders have to read every session once, which may take a while.
-_SLOW_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ class HitRow:
 async def show(site: Site, request: Request) -> Response:
     """The whole page."""
     asked = Asked.of(site.query(request))
-    homes = await site.read(lambda machine: list(machine.homes))
+    homes = await site.lists.homes()
     return site.page(
         request,
         "sessions/list.html",
@@ -156,24 +158,26 @@ async def results(site: Site, request: Request) -> Response:
     return site.fragment("sessions/_results.html", **await _results(site, asked))
 
 
+async def indexing(site: Site, request: Request) -> Response:
+    """How far the index is, for a page that waits for it."""
+    if site.index.is_ready():
+        return Response(status_code=204)  # the search finds everything now
+    label, done, total = site.index.step
+    return site.fragment("sessions/_indexing.html", label=label, done=done, total=total)
+
+
 async def _results(site: Site, asked: Asked) -> dict[str, Any]:
     return await (_found(site, asked) if asked.text else _listed(site, asked))
 
 
 async def _listed(site: Site, asked: Asked) -> dict[str, Any]:
-    order = SessionOrder(asked.sort)
-
-    def look(machine: Machine) -> MachinePage:
-        return machine.list_sessions(
-            asked.wanted(site.clock()),
-            order_by=order,
-            limit=PAGE,
-            offset=asked.offset,
-            openings=True,
-            homes=_homes(site, machine, asked),
-        )
-
-    page = await (site.work(look) if order in _SLOW_ORDERS else site.read(look))
+    page = await site.lists.page(
+        asked.wanted(site.clock()),
+        order_by=SessionOrder(asked.sort),
+        limit=PAGE,
+        offset=asked.offset,
+        home=await site.home(asked.home) if asked.home else None,
+    )
     return {
         "asked": asked,
         "rows": [_row(site, each, "") for each in page.found],
@@ -183,28 +187,31 @@ async def _listed(site: Site, asked: Asked) -> dict[str, Any]:
         "problems": [each for _, part in page.looked.seen for each in part.problems],
         "hits": None,
         "error": None,
+        "indexing": None,
     }
 
 
 async def _found(site: Site, asked: Asked) -> dict[str, Any]:
     """Sessions by their titles, then messages by their words."""
     wanted = asked.wanted(site.clock())
+    home = await site.home(asked.home) if asked.home else None
+    search = Search(text=as_typed(asked.text), wanted=wanted, limit=_HITS + 1, offset=asked.offset)
 
-    def look(machine: Machine) -> tuple[MachinePage, MachineSearch, list[HitRow]]:
-        homes = _homes(site, machine, asked)
-        titles = machine.list_sessions(
-            replace(wanted, title=asked.text), limit=_TITLES, homes=homes
-        )
-        search = Search(
-            text=as_typed(asked.text), wanted=wanted, limit=_HITS + 1, offset=asked.offset
-        )
-        messages = machine.search_sessions(search, homes=homes)
-        return titles, messages, [_hit_row(site, *each) for each in messages.hits[:_HITS]]
+    def look(machine: Machine) -> tuple[MachineSearch, Collection[Path]]:
+        return search_indexes(machine, search, homes=None if home is None else [home])
 
+    ready = await site.index.ready()
     try:
-        titles, messages, hits = await site.search(look)
+        messages, indexed = await site.search(look)
     except QueryError as error:  # half of a query, while it is typed
         return {**_NOTHING, "asked": asked, "error": error}
+    titles = await site.lists.page(
+        replace(wanted, title=asked.text),
+        order_by=SessionOrder.LAST_ACTIVE,
+        limit=_TITLES,
+        home=home,
+    )
+    hits = await site.lists.ask(lambda listed: _hit_rows(site, listed, messages, indexed))
     results = [result for _, result in messages.looked.seen]
     return {
         **_NOTHING,
@@ -215,6 +222,7 @@ async def _found(site: Site, asked: Asked) -> dict[str, Any]:
         "unread": messages.looked.unread,
         "problems": [each for result in results for each in result.problems],
         "hits": hits,
+        "indexing": None if ready else site.index.step,
         "more": len(messages.hits) > _HITS,
         "close_words": list(dict.fromkeys(w for each in results for w in each.close_words)),
         "archive_unread": any(each.archive_unread for each in results),
@@ -232,15 +240,22 @@ _NOTHING: dict[str, Any] = {
     "close_words": (),
     "archive_unread": False,
     "error": None,
+    "indexing": None,
 }
 
 
-def _homes(site: Site, machine: Machine, asked: Asked) -> Sequence[AgentHome] | None:
-    try:
-        return [site.home_of(machine, asked.home)] if asked.home else None
-    except UnknownPageError:
-        machine.look_for_homes()  # it may be new
-        return [site.home_of(machine, asked.home)]
+def _hit_rows(
+    site: Site, listed: Catalogue, found: MachineSearch, indexed: Collection[Path]
+) -> Sequence[HitRow]:
+    """An index may still have what is gone, and knows no titles of today: the list knows both."""
+    rows = []
+    for home, hit in found.hits[:_HITS]:
+        known = listed.sessions(home, [hit.session.id]).get(hit.session.id)
+        if known is not None:
+            rows.append(_hit_row(site, home, replace(hit, session=known)))
+        elif home.path not in indexed:
+            rows.append(_hit_row(site, home, hit))
+    return rows
 
 
 def _row(site: Site, found: FoundSession, words: str) -> Row:
@@ -268,5 +283,9 @@ SCREEN = Screen(
     path="/sessions",
     icon="sessions",
     order=10,
-    routes=(get("/sessions", show), get("/sessions/results", results)),
+    routes=(
+        get("/sessions", show),
+        get("/sessions/results", results),
+        get("/sessions/indexing", indexing),
+    ),
 )

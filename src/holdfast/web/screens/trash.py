@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.model.operation import TrashEntry
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ async def empty(site: Site, request: Request) -> Response:
             hint="Tick the box that says so. Nothing was done.",
         )
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine("trash empty") as machine:
             home = site.home_of(machine, slug)
             planned = machine.open(home).trash.plan_empty(operations)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.api.machine import Machine
     from holdfast.model.vault import Sweep, VaultFigures
-    from holdfast.web.jobs import Job
+    from holdfast.web.jobs import Run
 
 _MOST = 100
 
@@ -92,7 +92,7 @@ async def turn(site: Site, request: Request) -> Response:
     slug, to = request.path_params["home"], (await site.form(request)).flag("on")
     word = "on" if to else "off"
 
-    def run(job: Job) -> Sequence[Done]:
+    def run(job: Run) -> Sequence[Done]:
         with site.machine(f"vault {word}") as machine:
             home = site.home_of(machine, slug)
             done = machine.open(home).turn_vault(to, progress=job)

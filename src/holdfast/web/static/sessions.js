@@ -5,6 +5,7 @@ const form = document.querySelector("[data-sessions]");
 const results = document.querySelector("[data-results]");
 let waiting = 0;
 let running = null;
+let following = 0;
 
 function address(path) {
   const said = new URLSearchParams();
@@ -19,25 +20,39 @@ async function show() {
   running?.abort();
   running = new AbortController();
   history.replaceState(null, "", address("/sessions"));
-  const slow = setTimeout(patience, 1500);
   const done = await put(results, address("/sessions/results"), { signal: running.signal });
-  clearTimeout(slow);
   if (done) {
     prepare();
+    follow();
     const found = results.querySelectorAll("tbody tr, .hits > li").length;
     tell(found === 0 ? "Nothing was found." : `${found} on this page.`);
   }
 }
 
-/** The first search in a home reads all that was said there. */
-function patience() {
-  if (!form.elements.q.value || results.querySelector("[data-patience]")) return;
-  const said = document.createElement("p");
-  said.className = "notice";
-  said.dataset.patience = "";
-  said.textContent = "Searching… The first search makes an index of all that was said, once.";
-  results.prepend(said);
-  tell(said.textContent);
+/** The first search makes an index of all that was said: how far it is, until it is there. */
+function follow() {
+  clearTimeout(following);
+  if (results.querySelector("[data-indexing]")) following = setTimeout(ask, 700);
+}
+
+async function ask() {
+  const place = results.querySelector("[data-indexing]");
+  if (!place) return;
+  let answer;
+  try {
+    answer = await fetch(place.dataset.indexing, { credentials: "same-origin" });
+  } catch {
+    return; // the next search says that the server is gone
+  }
+  if (answer.status === 204) {
+    show();
+    return;
+  }
+  if (!answer.ok) return;
+  const box = document.createElement("template");
+  box.innerHTML = await answer.text();
+  place.replaceChildren(box.content);
+  follow();
 }
 
 form.addEventListener("input", (event) => {
@@ -76,6 +91,7 @@ function prepare() {
   }
 }
 prepare();
+follow();
 
 // j and k walk through the list, as in a mail program.
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,213 @@
+"""The lists of sessions, and the index for searches, as the server has them.
+
+A child process looks at the homes and writes the list into a file; the server reads pages from it.
+The file has no name while it is in use, so nothing of it is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.api.catalogue import (
+    Catalogue,
+    Known,
+    Listing,
+    count_all,
+    count_more,
+    make_indexes,
+    read_entries,
+    write_catalogue,
+)
+from holdfast.model.session import SessionOrder
+from holdfast.web.apart import undisturbed
+from holdfast.web.jobs import FarRun
+from holdfast.web.renewal import Renewal
+
+if TYPE_CHECKING:
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine, MachinePage
+    from holdfast.model.session import SessionFilter
+    from holdfast.web.apart import Link
+    from holdfast.web.desk import Desk
+
+_T = TypeVar("_T")
+#: These orders have to read every session once, which may take a while.
+_COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
+#: So long a search waits for the index to be up to date, in seconds.
+_PATIENCE = 1.5
+_SHORT = 0.01
+_LOOKING = ("looking for what is new", 0, None)
+
+
+class Lists:
+    """`named` says whether a home is the one that an address means."""
+
+    def __init__(self, desk: Desk, named: Callable[[AgentHome, str], bool]) -> None:
+        self._desk = desk
+        self._named = named
+        self._renewal = Renewal(desk, self._look)
+        self._catalogue: Catalogue | None = None
+        self._all_counted: Catalogue | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-web-"))
+        self._numbers = count()
+
+    def close(self) -> None:
+        with undisturbed():
+            if self._catalogue is not None:
+                self._catalogue.close()
+            self._catalogue = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def homes(self) -> Sequence[AgentHome]:
+        await self._fresh()
+        return await self._ask(lambda listed: [each.home for each in listed.listing.homes])
+
+    async def home(self, slug: str) -> AgentHome | None:
+        """The home that an address means; one that is not in the list may be new."""
+        for _ in range(2):
+            for each in await self.homes():
+                if self._named(each, slug):
+                    return each
+            self._renewal.forget()
+        return None
+
+    async def page(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder,
+        limit: int,
+        offset: int = 0,
+        home: AgentHome | None = None,
+    ) -> MachinePage:
+        await self._fresh()
+        if order_by in _COUNTED:
+            await self._count_all()
+
+        def page(listed: Catalogue) -> tuple[Any, int, Any]:
+            entries, total = listed.page(
+                wanted, order_by=order_by, limit=limit, offset=offset, home=home
+            )
+            return entries, total, listed.waiting(entries)
+
+        entries, total, waiting = await self._ask(page)
+        if waiting:
+
+            def read(machine: Machine) -> Sequence[Any]:
+                return [
+                    each
+                    for home, members in waiting.items()
+                    for each in read_entries(machine, home, members)
+                ]
+
+            found = await self._desk.read(read)
+            known = {(each.home, each.session.id): each for each in found}
+            entries = [known.get((each.home, each.session.id), each) for each in entries]
+            await self._ask(lambda listed: listed.learn(found))
+        return await self._ask(lambda listed: listed.shown(entries, total, home))
+
+    async def known(self, home: AgentHome, session_id: str) -> Known | None:
+        await self._fresh()
+        return await self._ask(lambda listed: listed.known(home, session_id))
+
+    async def ask(self, what: Callable[[Catalogue], _T]) -> _T:
+        """Ask the list as it is now."""
+        await self._fresh()
+        return await self._ask(what)
+
+    async def _ask(self, what: Callable[[Catalogue], _T]) -> _T:
+        return await asyncio.to_thread(self._asked, what)
+
+    def _asked(self, what: Callable[[Catalogue], _T]) -> _T:
+        with undisturbed():
+            assert self._catalogue is not None  # noqa: S101 - there was a look
+            return what(self._catalogue)
+
+    async def _fresh(self) -> None:
+        waiting = self._renewal.wanted()
+        if waiting is not None:
+            await asyncio.wrap_future(waiting)
+
+    async def _count_all(self) -> None:
+        if self._all_counted is self._catalogue:
+            return
+        await self._desk.work(count_all)
+        self._renewal.forget()
+        await self._fresh()
+        self._all_counted = self._catalogue
+
+    def _look(self, shown: Callable[[], None]) -> None:
+        path = self._folder / f"{next(self._numbers)}.db"
+        made: Catalogue | None = None
+
+        def look(link: Link) -> None:
+            with self._desk.machine("web") as machine, machine.one_look():
+                listing = write_catalogue(machine, path)
+                link.say(listing)
+                for some in count_more(machine, listing, link.wants_end):
+                    link.say(some)
+
+        def heard(said: Any) -> None:
+            nonlocal made
+            with undisturbed():
+                if isinstance(said, Listing):
+                    made = Catalogue(path, said)
+                    with suppress(OSError):  # where an open file cannot go, it goes at the end
+                        path.unlink()
+                    old, self._catalogue = self._catalogue, made
+                    if old is not None:
+                        old.close()
+                elif made is not None and made is self._catalogue:
+                    made.learn(said)
+            shown()
+
+        self._desk.children.read(look, heard=heard)
+
+
+class Index:
+    """The indexes for searches. `step` says how far the first making of them is."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._renewal = Renewal(desk, self._make)
+        self._began = time.monotonic()
+        self.step: tuple[str, int, int | None] = _LOOKING
+
+    async def ready(self) -> bool:
+        """Whether the indexes are those of a look just now; False when that takes its time, and
+        goes on meanwhile."""
+        waiting = self._renewal.wanted()
+        if waiting is None:
+            return True
+        # Who goes on typing waits no second time.
+        left = max(_SHORT, _PATIENCE - (time.monotonic() - self._began))
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(waiting)), left)
+        except TimeoutError:
+            return False
+        return True
+
+    def is_ready(self) -> bool:
+        return self._renewal.is_usable()
+
+    def _make(self, shown: Callable[[], None]) -> None:
+        self._began = time.monotonic()
+        self.step = _LOOKING
+
+        def make(link: Link) -> None:
+            with self._desk.machine("web") as machine:
+                make_indexes(machine, FarRun(link))
+
+        self._desk.children.read(make, heard=self._heard)
+        shown()
+
+    def _heard(self, step: tuple[str, int, int | None]) -> None:
+        self.step = step
