@@ -121,11 +121,13 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
 
 
 @pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+@pytest.mark.parametrize("dropped", [False, True])
 def test_ended_while_a_session_leaves_the_vault_it_is_not_listed_there(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dropped: bool
 ) -> None:
     def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
-        archive.drop(files, operation)
+        if dropped:
+            archive.drop(files, operation)
         raise KeyboardInterrupt
 
     bench.home.refresh_vault()
@@ -138,6 +140,7 @@ def test_ended_while_a_session_leaves_the_vault_it_is_not_listed_there(
     home = bench.again()
     assert not home.sessions.find(vaulted=True)
     assert not home.refresh_vault().problems
+    assert not home.sessions.find(vaulted=True)
     assert not (home.path / bench.sample.state / "vault" / "going").exists()
     home.undo_latest()
     assert said(home, going) == before
