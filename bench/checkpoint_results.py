@@ -116,7 +116,7 @@ def in_a_row(size: Size, positions: Sequence[int]) -> Iterator[str]:
         f"The 21st to the {max(size.series)}th: {_middle(later)}, the slowest {span(max(later))}."
         f" The 2nd to the 20th of other stores, taken in between: {_middle(young)}, the slowest"
         f" {span(max(young))}. The mean has what only some of them do: every 24th or so joins"
-        " packs, every 33rd brings the index up to date."
+        " packs, every 65th or so brings the index up to date."
     )
 
 

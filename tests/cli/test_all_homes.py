@@ -15,7 +15,9 @@ import pytest
 import holdfast
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model.arguments import MOST_NAMED
+from holdfast.model.figures import DiskRoom
 from tests.cli.agents import FOLDERS, home_of, settle
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.privileges import as_nobody_special
 from tests.cli.session_bench import CRON, DISK
@@ -426,3 +428,28 @@ def test_a_machine_of_nobody_has_no_homes(tmp_path: Path) -> None:
         assert not machine.homes
         assert machine.list_sessions().total == 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["sessions prune --now", "sessions gc --now", "trash empty"])
+def test_on_a_full_disk_the_home_that_frees_most_comes_first(
+    used: Machine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Of two homes the first has many small items, whose log would take the last room."""
+    other = used.user / "other"
+    for _ in range(2):
+        used.transcript(days=200, kb=900, home=other)
+    used.configure(f'homes = ["{other}"]')
+    inside = Inside(used)
+    if command == "trash empty":
+        inside.ok("sessions", "prune", "--all-homes", "--yes")
+
+    def order() -> list[str]:
+        done = inside.json(*command.split(), "--all-homes", "--dry-run")
+        assert isinstance(done, dict)
+        return [each["home"] for each in done["homes"]]
+
+    assert order() == [str(used.home), str(other)]
+    room = DiskRoom(free=300_000, size=60_000_000)
+    monkeypatch.setattr("holdfast.api.disks.disk_room", lambda _: room)
+    first = used.home if "gc" in command else other  # gc has nothing to do in either
+    assert order()[0] == str(first)

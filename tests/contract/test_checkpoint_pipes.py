@@ -20,7 +20,7 @@ from holdfast.stores.checkpoints.store import ShadowGitStore
 store, project = ShadowGitStore(Path(sys.argv[1])), Path(sys.argv[2])
 first = store.list(project)[-1].id
 for number in range(3):
-    for name in range(40):  # so many that the private index is brought up to date
+    for name in range(80):  # so many that the private index is brought up to date
         (project / f"new {name}").write_text(f"{number}")
     taking = store.take(project, reason="test", now=2.0 + number)
 store.take(project, reason="test", now=9.0, paths=["sub/file", "new 1"])

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.errors import FullDiskError
+from holdfast.errors import FullDiskError, StorageError
 from holdfast.homes.home import Home
 from holdfast.model.figures import DiskRoom
 from holdfast.model.operation import Removal
 from holdfast.parts.unit_record import BatchRecord
 from holdfast.stores import journal
-from holdfast.stores.files import make_private_dir
+from holdfast.stores.files import make_private_dir, write_all
 from holdfast.stores.sqlite import foreign
 from tests.contract.agent_homes import make_claude
 from tests.contract.maintained import DAY, a_home, ids
@@ -90,3 +90,37 @@ def test_a_session_that_did_not_fit_leaves_nothing_in_the_trash(
         assert not report.removed
         assert {each.id for each in home.list_sessions().sessions} == before
     assert not list((root / ".holdfast" / "trash").rglob("units-*"))
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_log_that_does_not_fit_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Half an announcement would take the last room, and say nothing. The first one is the whole
+    log: without it the operation never began."""
+    home = a_home(tmp_path / ".holdfast", sessions=4)
+    written: list[object] = []
+
+    def full(fd: int, line: bytes) -> None:
+        if line.startswith(b'{"intent"'):
+            written.append(line)
+            if len(written) == failing:
+                os.write(fd, line[: len(line) // 2])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_all(fd, line)
+
+    monkeypatch.setattr(Home, "disk_room", lambda _: DiskRoom(free=0, size=1))
+    with holdfast.open(home) as opened:
+        with monkeypatch.context() as patched:
+            patched.setattr(journal, "write_all", full)
+            plan = opened.plan_prune(older_than="1d", use_trash=False)
+            with pytest.raises(StorageError, match="No space left"):
+                plan.apply()
+        logs = list((home / "operations").glob("*.jsonl"))
+        if failing == 1:
+            assert logs == []
+        else:
+            assert logs[0].read_bytes().endswith(b"}\n")
+        assert len(ids(home)) == 5 - failing
+        opened.plan_prune(older_than="1d", use_trash=False).apply()
+    assert ids(home) == set()

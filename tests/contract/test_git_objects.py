@@ -17,7 +17,8 @@ from holdfast.errors import DamageError, StorageError
 from holdfast.stores.git.object import Kind, file_of, object_id
 from holdfast.stores.git.object_files import LooseObjects
 from holdfast.stores.git.objects import Objects
-from holdfast.stores.git.pack import Packed, pack_entry, pack_header, pack_index
+from holdfast.stores.git.pack import Packed, PackRows, pack_entry, pack_header, pack_index
+from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import Trees
 
 _BY_ID = 7
@@ -289,9 +290,9 @@ def _open_files() -> int:
 
 
 def _write_pack(repository: Repository, entries: dict[bytes, bytes]) -> None:
-    body, packed = bytearray(pack_header(len(entries))), {}
+    body, packed = bytearray(pack_header(len(entries))), PackRows()
     for oid, stored in entries.items():
-        packed[oid] = Packed(len(body), zlib.crc32(stored))
+        packed.add(oid, Packed(len(body), zlib.crc32(stored)))
         body += stored
     checksum = bytes(20)
     path = repository.objects / "pack" / f"pack-{'0' * 40}.pack"
@@ -314,3 +315,17 @@ def test_an_index_that_says_too_much_names_nothing(repository: Repository) -> No
     struct.pack_into(">I", data, 8 + 4 * 255, 4_000_000_000)
     path.write_bytes(data)
     assert oid not in Objects(repository.objects)
+
+
+def test_git_reads_what_was_compressed_with_any_window(repository: Repository) -> None:
+    sizes = [2**power + more for power in range(17) for more in (-1, 0, 1)]
+    contents = [(b"%d of " % size * size)[:size] for size in sizes]
+    with Pack(repository.objects / "pack", lambda _: False) as pack:
+        written = {pack.put(Kind.BLOB, each): each for each in contents}
+        pack.flush()
+    repository.git("fsck", "--strict")
+    objects = Objects(repository.objects)
+    for oid, data in written.items():
+        assert objects.read(oid) == (Kind.BLOB, data)
+    listed = repository.git("cat-file", "--batch-all-objects", "--batch")
+    assert all(data in listed for data in written.values())

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Nights:
     def __init__(
         self,
         sleeps: int,
-        during: dict[int, Callable[[], None]] | None = None,
+        during: Mapping[int, Callable[[], object]] | None = None,
         *,
         seconds: float = 40.0,
     ) -> None:
@@ -102,6 +102,32 @@ def test_a_home_that_appears_is_found(user: Path) -> None:
     nights = Nights(7, {2: lambda: make_claude(user / ".claude")})
     done = looked_after(user, nights)
     assert [Path(each.home).name for each in done if each.ran] == [".holdfast", ".claude"]
+
+
+def test_a_home_that_goes_and_comes_back_is_told(user: Path) -> None:
+    a_home(user / ".holdfast")
+    make_codex(user / ".codex")
+    home, away = user / ".codex", user / ".codex.away"
+    nights = Nights(8, {3: lambda: home.rename(away), 6: lambda: away.rename(home)}, seconds=2.0)
+    said: list[str] = []
+    heard = Listener(in_words=lambda _: "", more=said.append)
+    machine = Machine(user, environ={}, clock=nights.clock)
+    watch(machine, nights, heard, clock=nights.clock, monotonic=nights.monotonic)
+    told = [each.removeprefix(f"{home} ") for each in said if each.startswith(str(home))]
+    assert told == ["is gone; it is watched again if it comes back", "is back"]
+
+
+def test_what_holdfast_writes_by_itself_does_not_grow(tmp_path: Path) -> None:
+    """The room that is set aside is written as fast as the disk takes it."""
+    state = tmp_path / ".holdfast"
+    tops = Tops(home=str(tmp_path), folders=(str(tmp_path),), state=str(state))
+    eyes = MachineEyes([tops], clock=time.time)
+    before = eyes.sizes()
+    for name in ("reserve", "trash/1/0.0", "vault/names/a/units-0/0.0", "index/sessions.db", "log"):
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        (state / name).write_bytes(b"-" * 200_000)
+    [found] = grown(before, eyes.sizes(), 1_000.0)
+    assert found.path == str(state / "log")
 
 
 def test_a_home_that_another_process_watches_is_left_to_it(user: Path) -> None:

@@ -17,6 +17,7 @@ from holdfast import Home
 from holdfast.api.machine import Machine
 from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
 from holdfast.model.report import Result
+from holdfast.parts.trees import remove_tree
 from holdfast.stores.archive.archive import SessionArchive
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
@@ -118,6 +119,27 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     assert bench.again().restore_sessions(going).brought_back == len(going)
     assert not bench.again().refresh_vault().changed
     assert {each.name for each in (home.path / bench.sample.state / "vault").iterdir()} <= STORES
+
+
+@pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
+        archive.drop(files, operation)
+        raise KeyboardInterrupt
+
+    bench.home.refresh_vault()
+    going = bench.going()[:1]
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
+        with pytest.raises(KeyboardInterrupt):
+            bench.home.turn_vault(False)
+    assert not bench.again().turn_vault(True).problems
+    assert not (bench.home.path / bench.sample.state / "vault" / "going").exists()
+    agent_deletes(bench, going)
+    report = bench.home.restore_sessions(going)
+    assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
 
 
 @pytest.mark.parametrize("bench", ["opencode"], indirect=True)
@@ -380,6 +402,51 @@ def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, wh
     assert bench.again().restore_sessions(session).brought_back == 1
     assert {each: each.read_bytes() for each in others} == {each: before[each] for each in others}
     assert transcript.read_bytes() == before[transcript] + b"\n\n"
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+@pytest.mark.parametrize("by", ["less", "zeros", "link", "folder"])
+def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
+    session, transcript, others = _with_files(bench)
+    edits = bench.root / "file-history" / session
+    edits.mkdir(parents=True, exist_ok=True)
+    others += [edits / "0123@v1", bench.root / "debug" / f"{session}.txt"]
+    elsewhere = bench.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    for each in (*others[-2:], elsewhere / "other"):
+        each.parent.mkdir(exist_ok=True)
+        each.write_bytes(b"an edit\n")
+    before = {each: each.read_bytes() for each in (transcript, *others)}
+    bench.again().refresh_vault()
+    tops = [transcript.with_suffix(""), edits, others[-1]]
+    for each in tops:
+        remove_tree(each)
+    bench.again().refresh_vault()  # it holds these alone now
+    for each in others if by != "link" else tops:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        if by == "link":
+            each.symlink_to(elsewhere)
+        elif by == "folder":
+            each.mkdir()
+        else:
+            each.write_bytes(b"{}" if by == "less" else bytes(2 * len(before.get(each, b""))))
+    for number in range(2):  # kept in the next generation, and in the one after that
+        assert not bench.again().refresh_vault().problems
+        with transcript.open("ab") as file:
+            file.write(b"\n" * number)
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    for each in filter(Path.is_symlink, tops):
+        each.unlink()
+    report = bench.again().restore_sessions(session)
+    assert report.brought_back == 1, report.outcomes
+    for each in others:
+        replaced = by == "folder" or (by == "less" and each.suffix != ".json")
+        kept = each.with_name(f"earlier-1-{each.name}") if replaced else each
+        assert kept.read_bytes() == before[each]
+        assert not each.with_name(f"earlier-2-{each.name}").exists()
+    assert not [each for each in bench.root.rglob("*") if each.is_symlink()]
+    assert not bench.again().refresh_vault().changed
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)

@@ -32,7 +32,7 @@ RAW = (
 ).encode()
 PACKED = f"# pack-refs with: peeled fully-peeled sorted\n{COMMIT} refs/hermes/{PROJECT}\n".encode()
 CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n[gc]\n\tauto = 0\n"
-INDEX = index_bytes({b"a.txt": (bytes(40), b"\1" * 20), b"dir/b.txt": (bytes(40), b"\2" * 20)})
+INDEX = bytes(index_bytes({b"a.txt": bytes(40) + b"\1" * 20, b"dir/b.txt": bytes(40) + b"\2" * 20}))
 NOTES = {
     "format": 1,
     "record": {**RECORD, "text": json.dumps(RECORD)},

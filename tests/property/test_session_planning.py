@@ -105,6 +105,8 @@ def test_an_outlook_is_the_sum_of_the_plan(inventory: Inventory, policy: Policy)
     made = plan(policy, inventory)
     seen = planner.outlook(policy, inventory, NOW)
     assert (seen.removals, seen.bytes) == (len(made.removals), made.bytes)
+    if not seen.in_rows:
+        assert seen.later == sum(each.bytes for each in made.removals if each.undoable)
 
 
 @settings(max_examples=100)

@@ -80,15 +80,15 @@ def test_it_counts_against_no_cap(tmp_path: Path, room: Callable[[int], None]) -
     [own] = [each for each in machine.homes if each.path == home]
     before = machine.open(own).scan()
     assert list(machine.set_aside()) == [home]
-    after = machine.open(own).scan()
-    assert sum(after.overhead.values()) == sum(before.overhead.values())
-    reserve.set_aside([home], 0)
-    (tmp_path / ".claude" / ".holdfast" / reserve.NAME).unlink()
-    reserve.set_aside([home], SIZE)
-    alone = machine.open(own).scan()
-    assert alone.reserve_bytes >= SIZE
-    assert sum(alone.overhead.values()) == sum(before.overhead.values())
-    assert alone.total_bytes == before.total_bytes + alone.reserve_bytes
+    for is_shared in (True, False):
+        after = machine.open(own).scan()
+        assert sum(after.overhead.values()) == sum(before.overhead.values())
+        assert (after.total_bytes, after.other_bytes) == (before.total_bytes, before.other_bytes)
+        assert after.reserve_bytes >= SIZE
+        if is_shared:
+            reserve.set_aside([home], 0)
+            (tmp_path / ".claude" / ".holdfast" / reserve.NAME).unlink()
+            reserve.set_aside([home], SIZE)
 
 
 def test_a_small_disk_has_a_smaller_one_and_it_is_said(

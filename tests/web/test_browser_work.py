@@ -4,6 +4,7 @@ what a screen reader gets."""
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,29 @@ def test_a_slider_a_plan_a_confirmation_and_back(at_work: Visit, used: Machine) 
     page.get_by_role("button", name="Undo", exact=True).click()
     page.wait_for_selector("text=2 brought back")
     assert _without_folder(used.sessions) == before
+    assert not at_work.complaints
+
+
+@pytest.mark.deep
+def test_a_plan_is_saved_opened_again_and_applied(
+    at_work: Visit, used: Machine, tmp_path: Path
+) -> None:
+    page = at_work.go("/cleanup?home=holdfast").page
+    with page.expect_download() as saving:
+        page.get_by_role("link", name="Save the plan").click()
+    saving.value.save_as(tmp_path / "my plan.json")
+    before = used.names()
+    page.get_by_text("Open a saved plan").click()
+    page.get_by_label("A plan that this page").set_input_files(tmp_path / "my plan.json")
+    page.get_by_role("button", name="Open the plan").click()
+    page.wait_for_selector("text=my plan.json")
+    assert "5 items" in at_work.words()
+    page.get_by_role("button", name="Apply the plan").click()
+    page.wait_for_url(re.compile("/jobs/"))
+    page.wait_for_selector("text=5 removed")
+    page.get_by_role("button", name="Undo", exact=True).click()
+    page.wait_for_selector("text=5 brought back")
+    assert used.names() == before
     assert not at_work.complaints
 
 
@@ -161,6 +185,9 @@ def test_axe_finds_nothing_on_the_way(at_work: Visit, used: Machine, scheme: str
             found[where, each["id"]] = (each["help"], nodes)
 
     Inside(used).ok("sessions", "prune", "--source", "telegram", "--yes")
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
     with open_home(used.home) as home:
         [newest, *_] = home.checkpoints.list()
     one = f"/checkpoints/holdfast/{newest.project}"
@@ -184,16 +211,30 @@ def test_axe_finds_nothing_on_the_way(at_work: Visit, used: Machine, scheme: str
     ):
         at_work.go(path)
         look(path)
-    at_work.go("/cleanup/confirm?home=holdfast")
+    file = used.user / "plan.json"
+    Inside(used).run("--home", "holdfast", "sessions", "prune", "--plan-out", str(file))
+    at_work.go("/cleanup?home=holdfast")
+    page.get_by_text("Open a saved plan").click()
+    page.locator("#saved").set_input_files(file)
+    page.get_by_role("button", name="Open the plan").click()
+    page.wait_for_url(re.compile("/cleanup/saved/"))
+    look("a saved plan")
+    at_work.go("/cleanup/confirm")
     page.get_by_role("button", name=re.compile("^Remove ")).click()
     page.wait_for_url(re.compile("/jobs/"))
     look("the report")
+    at_work.go("/log")
+    page.get_by_role("link", name="one run over 2 homes").first.click()
+    look("a run over two homes")
     assert not found
 
 
 @pytest.mark.deep
 def test_nothing_moves_sideways_at_any_width(at_work: Visit, used: Machine) -> None:
     Inside(used).ok("sessions", "prune", "--source", "telegram", "--yes")
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
     with open_home(used.home) as home:
         [newest, *_] = home.checkpoints.list()
     one = f"/checkpoints/holdfast/{newest.project}/{newest.id}"

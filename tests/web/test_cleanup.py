@@ -8,9 +8,11 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from holdfast.model.figures import DiskRoom
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.web.client import Web
@@ -191,4 +193,36 @@ def test_a_home_that_fails_is_told_beside_what_was_done_in_the_others(used: Mach
         report = web.ok(started.place)
     assert "5 removed" in report.words
     assert 'class="notice error"' in report.text
+    assert len(used.names()) == 2
+
+
+def test_on_a_full_disk_the_page_offers_what_makes_room(used: Machine, web: Web) -> None:
+    room = DiskRoom(free=300_000, size=60_000_000)
+    with mock.patch("holdfast.api.disks.disk_room", return_value=room):
+        asks = web.ok("/cleanup/confirm")
+        for page in (web.ok("/cleanup"), asks):
+            assert "The disk is full: 300.0 kB free of 60.0 MB" in page.words
+            assert "this frees nothing now" in page.words
+            assert "trash=never" in page.text
+        report = web.ok(web.post("/cleanup/apply", hidden(asks)).place)
+        assert "Remove it for good instead" in report.words
+        undone = web.post("/log/holdfast/1/undo")
+        assert undone.status == 303
+        asks = web.ok("/cleanup/confirm?trash=never")
+        assert "The disk is full" not in asks.words
+        with mock.patch("holdfast.api.plan.HomePlan.frees_nothing", room):
+            refused = web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm")))
+    assert "Nothing was removed: the disk is full" in web.ok(refused.place).words
+
+
+def test_a_home_that_cannot_be_planned_is_named_where_one_agrees(used: Machine) -> None:
+    other = used.user / "other"
+    shutil.copytree(used.home, other)
+    used.configure(f'homes = ["{other}"]')
+    (other / "config.toml").write_text("[sessions]\nretention_days = -1\n")
+    with Web(used) as web:
+        asks = web.ok("/cleanup/confirm")
+        assert f"Not read: {other}" in asks.words
+        assert "retention_days" in asks.words
+        assert web.post("/cleanup/apply", hidden(asks)).status == 303
     assert len(used.names()) == 2

@@ -167,7 +167,7 @@ def test_a_look_that_fails_is_told_and_tried_again() -> None:
 def test_the_first_search_says_how_far_its_index_is_and_can_be_left(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settle(machine, "claude-code")
+    settle(machine, "claude-code", "holdfast")
     go, indexed = threading.Event(), threading.Event()
     made = make_indexes
 
@@ -182,6 +182,7 @@ def test_the_first_search_says_how_far_its_index_is_and_can_be_left(
     monkeypatch.setattr(lists, "make_indexes", slowly)
     monkeypatch.setattr(lists, "_PATIENCE", 0.2)
     with Web(machine) as web:
+        assert "By title" in web.ok("/sessions/results?q=disk").words
         answer = web.ok("/sessions/results?q=the")
         assert "Indexing claude code: 3 of 70 sessions" in answer.words
         assert 'value="3"' in answer.text

@@ -8,9 +8,12 @@ from concurrent.futures import Future
 from typing import Any
 from unittest import mock
 
+import pytest
+
 import holdfast
 from holdfast.model.alarm import Alarm, Writer
-from holdfast.model.figures import HomeFigures
+from holdfast.model.figures import DiskRoom, HomeFigures
+from holdfast.model.plan_words import frees_when
 from holdfast.model.text import format_bytes
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.value import replace
@@ -38,8 +41,10 @@ def test_the_figures_are_those_of_the_command(machine: Machine, web: Web) -> Non
         assert format_bytes(each["total_bytes"]) in seen.words
     frees = sum(each["policy_would_free"] for each in homes)
     assert frees
-    assert f"The policy would free {format_bytes(frees)}" in seen.words
+    # The trash keeps all of it: the click itself frees nothing.
+    assert f"The policy would free 0 B now, {format_bytes(frees)} in 7 days" in seen.words
     assert 'href="/cleanup"' in seen.text
+    assert 'href="/cleanup?trash=never"' in seen.text
     taken = format_bytes(sum(each["total_bytes"] for each in homes))
     assert f"3 items would go. Your agents take {taken} in all." in seen.words
     # What the projects take is what the sessions take.
@@ -64,6 +69,31 @@ def test_the_page_comes_with_the_last_figures_before_any_scan(machine: Machine, 
     assert "data-stale" in first.text
     assert "polyline" in first.text
     assert "1.0 GB a day" in first.words
+
+
+def test_what_is_free_at_once_is_not_what_waits_in_the_trash(used: Machine) -> None:
+    used.configure("[sessions]\nretention_days = 30\nmax_count = 1\n")
+    with holdfast.machine(user_home=used.user, environ=used.env()) as homes:
+        plan = homes.open(homes.homes[0]).plan_prune(use_trash=False)
+        seen = homes.overview()
+    assert seen.later == seen.frees == plan.bytes
+    assert frees_when(48_400_000, 48_400_000, (7, 7)) == "0 B now, 48.4 MB in 7 days"
+    assert frees_when(48_400_000, 45_000_000, (1, 9)) == "3.4 MB now, 45.0 MB in 1 to 9 days"
+    assert frees_when(48_400_000, 0, (0, 0)) == "48.4 MB now"
+
+
+@pytest.mark.parametrize(
+    ("free", "said"),
+    [(300_000, "is full: 300.0 kB"), (10**8, "is nearly full: 100.0 MB"), (10**11, "")],
+)
+def test_the_room_on_the_disk_is_there_and_alarms(machine: Machine, free: int, said: str) -> None:
+    machine.transcript(days=100, source="cron", kb=8)
+    room = DiskRoom(free=free, size=10**12)
+    with Web(machine) as web, mock.patch("holdfast.api.disks.disk_room", return_value=room):
+        seen = web.ok("/overview/figures")
+    assert f"Free on the disk {format_bytes(free)} of 1.0 TB" in seen.words
+    assert ("The disk is " in seen.words) == ("alarming" in seen.text) == bool(said)
+    assert said in seen.words
 
 
 def test_what_grows_too_fast_is_at_the_top(machine: Machine, web: Web) -> None:

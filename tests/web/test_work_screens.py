@@ -98,6 +98,7 @@ def test_a_setting_is_changed_as_config_set_does(used: Machine) -> None:
         assert file.read_text() == "# mine\n[sessions]\nretention_days = 45  # a month\n"
         late = web.post("/configuration/holdfast", {**form, "value": "50"})
         assert late.status == 409
+        assert 'value="50"' in late.text  # what was typed stays
         assert "retention_days = 45" in file.read_text()
 
 
@@ -115,6 +116,29 @@ def test_the_whole_file_is_replaced_only_if_it_is_right(used: Machine) -> None:
         sent = before.replace("30", "31").replace("\n", "\r\n")
         assert web.post("/configuration/holdfast/text", {**form, "text": sent}).status == 303
         assert file.read_text() == before.replace("30", "31")
+
+
+def test_a_file_that_changed_meanwhile_costs_nobody_their_text(used: Machine) -> None:
+    file = used.configure("[sessions]\nretention_days = 30\n")
+    mine = "[sessions]\nretention_days = 31\n# \u202emine\n"
+    with Web(used) as web:
+        form = {**hidden(web.ok("/configuration/holdfast/text")), "text": mine}
+        file.write_text("[sessions]\nretention_days = 30\nmax_count = 7\n")
+        late = web.post("/configuration/holdfast/text", form)
+        assert late.status == 409
+        assert "the file changed since you opened it" in late.words
+        assert f"{mine}</textarea>" in late.text
+        assert "+max_count = 7" in late.words
+        assert "max_count = 7" in file.read_text()
+        # What changed was shown, so the same text may be saved now.
+        agreed = {**hidden(late), "text": mine}
+        assert web.post("/configuration/holdfast/text", agreed).status == 303
+        assert file.read_text() == mine
+        file.write_text('[store]\nurl = "postgresql://me:hunter2@db/x"\n')
+        secret = web.post("/configuration/holdfast/text", agreed)
+        assert secret.status == 409
+        assert mine in secret.text
+        assert "hunter2" not in secret.text
 
 
 def test_a_wrong_configuration_can_be_corrected_here(used: Machine) -> None:

@@ -13,8 +13,8 @@ from typing import TypeAlias, Unpack
 
 from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
 from holdfast.api.capture import directory, session_id
-from holdfast.api.place import Place
-from holdfast.api.plan import HomePlan, HomeReport, applied, undo
+from holdfast.api.checkpoint_restore import CheckpointRestorePlan, RestoreReport
+from holdfast.api.plan import HomePlan, applied
 from holdfast.api.remotes import CheckpointRemotes, Maps
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, ambiguous, several, text
@@ -24,23 +24,19 @@ from holdfast.model.checkpoint import (
     Change,
     ChangeKind,
     Checkpoint,
-    NotCaptured,
     Preview,
     Project,
-    Rollback,
     Watched,
 )
 from holdfast.model.checkup import Verification
 from holdfast.model.moment import Duration, seconds
-from holdfast.model.plan import PlanItem, fingerprint
+from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports.checkpoints import CheckpointStore
-from holdfast.ports.runs import Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
-from holdfast.services.rollback import rollback
 from holdfast.services.watch import Pace, watch
 from holdfast.services.watch import Step as WatchStep
 from holdfast.stores.checkpoints.run_hold import held_by_run
@@ -75,83 +71,6 @@ class Difference:
 
     def _below(self) -> tuple[str, ...]:
         return () if "" in self.paths else self.paths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CheckpointRestorePlan:
-    """What a restore would do to a project. `apply` does exactly that."""
-
-    place: Place
-    store: CheckpointStore
-    checkpoint: Checkpoint
-    paths: tuple[str, ...] | None
-    preview: Preview
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether the project already matches the checkpoint, as far as a restore could change
-        that."""
-        return not (self.preview.written or self.preview.deleted)
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for plans that would do the same to the same files."""
-        shown = self.preview
-        return fingerprint(
-            self.checkpoint.id, self.paths, shown.written, shown.deleted, sorted(shown.seen.items())
-        )
-
-    def apply(self, *, progress: Progress | None = None) -> RestoreReport:
-        """Restore it. What changed since the preview is left as it is, and named in `left`."""
-        done = rollback(
-            self.place.home,
-            self.store,
-            self.checkpoint.id,
-            self.paths,
-            command=self.place.command("checkpoints.restore"),
-            clock=self.place.clock,
-            progress=progress,
-            shown=self.preview,
-        )
-        expected = set(self.preview.kept)
-        left = tuple(each for each in done.kept if each not in expected)
-        return RestoreReport(place=self.place, rollback=done, left=left)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RestoreReport:
-    """What a restore did. `left` are paths that changed after the preview and stay as they are."""
-
-    place: Place
-    rollback: Rollback
-    left: tuple[NotCaptured, ...] = ()
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        return self.rollback.written
-
-    @property
-    def deleted(self) -> tuple[str, ...]:
-        return self.rollback.deleted
-
-    @property
-    def kept(self) -> tuple[NotCaptured, ...]:
-        """Paths that the restore did not touch, each with the reason."""
-        return self.rollback.kept
-
-    @property
-    def safety_checkpoint(self) -> str | None:
-        """The checkpoint of how things were before."""
-        return self.rollback.safety_checkpoint
-
-    @property
-    def operation(self) -> str | None:
-        """Its number in the log; None when nothing was changed."""
-        return self.rollback.operation
-
-    def undo(self, *, progress: Progress | None = None) -> HomeReport:
-        """Undo exactly this restore. If it changed nothing, nothing happens."""
-        return undo(self.place, self.operation, progress=progress)
 
 
 class Checkpoints(CheckpointRemotes):

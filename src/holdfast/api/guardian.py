@@ -124,6 +124,7 @@ class _Watching:
         self._eyes = MachineEyes(clock=clock, monotonic=monotonic)
         self._growth = GrowthWatch(self._eyes, 0.0)
         self._states: dict[Path, Path] = {}
+        self._gone: set[Path] = set()
         self._configs: dict[Path, _Stamp] = {}
         self._troubles: dict[Path, str] = {}
         self._due = self._clock()
@@ -140,6 +141,7 @@ class _Watching:
         try:
             while not self._stop.stop_requested():
                 self._collect()
+                self._tell_gone()
                 if self._monotonic() - self._found_at >= _HOMES_EVERY:
                     self.find()
                 if self._round is None and (self._is_due() or force):
@@ -191,6 +193,14 @@ class _Watching:
         self._due = min(self._due, self._clock())
         self._listener.started(home.path)
 
+    def _tell_gone(self) -> None:
+        gone = {home for home in self._states if not os.path.isdir(home)}  # noqa: PTH112 - every two seconds
+        for home in sorted(gone - self._gone):
+            self._listener.more(f"{home} is gone; it is watched again if it comes back")
+        for home in sorted(self._gone - gone):
+            self._listener.more(f"{home} is back")
+        self._gone = gone
+
     def _say_once(self, home: Path, trouble: str) -> None:
         if self._troubles.get(home) != trouble:
             self._troubles[home] = trouble
@@ -234,7 +244,7 @@ class _Watching:
         self._growth.limit = made.alarm_rate
         self._eyes.watch(
             [
-                Tops(home=each.home, folders=each.folders, programs=each.programs)
+                Tops(home=each.home, folders=each.folders, programs=each.programs, state=each.state)
                 for each in made.homes
             ]
         )

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.capture import Capture
+from holdfast.api.loop_projects import candidates_for, project_now, project_of, projects_of
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
 from holdfast.homes.meters import METERED, read_meter, transcript_paths
 from holdfast.model.arguments import StrPath
 from holdfast.model.loop import (
     DayNote,
-    DayUse,
     Decision,
     LoopEvent,
     Moment,
@@ -56,7 +56,6 @@ from holdfast.policy.loop_guard import (
     with_use,
 )
 from holdfast.policy.loop_rules import LoopRules
-from holdfast.policy.project_root import VERSION_CONTROL, project_root
 from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
@@ -185,7 +184,7 @@ class Loop:
         """What a new session of an agent in a directory would hear before a tool now, and how it
         stands to its budgets. Changes nothing."""
         rules, wrong = self._rules_now()
-        project = str(_project(Path(os.path.realpath(directory))))
+        project = str(project_of(Path(os.path.realpath(directory))))
         state = LoopState(agent=agent, session="", project=project)
         today = self.book.day(self._today())
         decision = judge(rules, state, today.uses, errors=0, tool="")
@@ -203,10 +202,6 @@ class Loop:
         decision = judge(rules, metered, today.uses, errors=errors, tool=state.run.tool)
         undecided = wrong or decision.undecided or missing or lost_words(rules, metered, today)
         return _settled(decision, undecided, rules, known=False)
-
-    def used_today(self, state: LoopState) -> Sequence[DayUse]:
-        """What all sessions used today, this one as it is now. Changes nothing."""
-        return self._seen_today(state).uses
 
     def _seen_today(self, state: LoopState) -> DayNote:
         today = self._today()
@@ -294,7 +289,7 @@ class Loop:
             state,
             work=work,
             transcripts=files or state.transcripts,
-            project=_project_now(state.project, event),
+            project=project_now(state.project, event),
             turn=state.turn if event.subagent and state.turn else event.turn or state.turn,
         )
 
@@ -365,7 +360,7 @@ class Loop:
         if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
             return decision
         missed, on_purpose = "", False
-        for number, place in enumerate(_projects(event)):
+        for number, place in enumerate(projects_of(event)):
             why, wanted = self._take(place, event, state, configured=not by_default)
             if number == 0:  # elsewhere than in its project is extra
                 missed, on_purpose = why, wanted
@@ -405,7 +400,7 @@ class Loop:
         lacks, and whether that is as the user wants it."""
         turn = state.turn or None
         missed, found, workdir, wanted = "", "", str(place), False
-        for attempt in _candidates(place, event):
+        for attempt in candidates_for(place, event):
             try:
                 taking = self._taken(attempt, event, turn, configured=configured)
             except (HoldfastError, OSError, ValueError) as error:
@@ -475,54 +470,6 @@ class Loop:
             if each.is_to_be_followed() and (watch := each.watch()) is not None:
                 with self._writers[place][0]:
                     each.follow(watch)
-
-
-def _projects(event: LoopEvent) -> Sequence[Path]:
-    """The project that the agent works in, and others that the tool names files of: also one that
-    lies inside, because a worktree of its own is no part of the project around it."""
-    cwd = Path(os.path.realpath(event.cwd))
-    found = [_project(cwd)]
-    for name in event.paths:
-        try:
-            path = Path(os.path.realpath(cwd / name))
-        except (OSError, ValueError):
-            continue  # no file can have this name
-        around = _repository(path.parent)
-        if around is not None and around not in found and not found[0].is_relative_to(around):
-            found.append(around)
-    return found
-
-
-def _project_now(before: str, event: LoopEvent) -> str:
-    """The project whose budget holds for a session now. A folder in it is not one of its own, if it
-    is no repository."""
-    cwd = Path(os.path.realpath(event.cwd))
-    if before and cwd.is_relative_to(before) and _repository(cwd) in (None, Path(before)):
-        return before
-    return str(_project(cwd))
-
-
-def _project(directory: Path) -> Path:
-    """A repository is one project, whatever packages lie in it."""
-    return _repository(directory) or project_root(directory, exists=os.path.lexists)
-
-
-def _repository(directory: Path) -> Path | None:
-    for place in (directory, *directory.parents):
-        start = f"{place}/"
-        if any(os.path.lexists(start + sign) for sign in VERSION_CONTROL):
-            return place
-    return None
-
-
-def _candidates(place: Path, event: LoopEvent) -> Iterator[Path]:
-    """A home directory may be a repository of its own: then the project in it, or the directory
-    that the agent works in."""
-    yield place
-    cwd = Path(os.path.realpath(event.cwd))
-    if cwd != place and cwd.is_relative_to(place):
-        inner = project_root(cwd, exists=os.path.lexists)
-        yield from dict.fromkeys((inner, cwd))
 
 
 def _reason(event: LoopEvent) -> str:

@@ -7,7 +7,7 @@ What changes something is a method of one `Home`: `machine.open(home)` gives it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self, TypeVar
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
     from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
+    from holdfast.api.disks import Disk
     from holdfast.api.home import Home
     from holdfast.api.locate import Located
     from holdfast.api.overview import MachineOverview
@@ -301,6 +302,12 @@ class Machine:
         from holdfast.api.budget import BudgetKeeper  # noqa: PLC0415 - no list needs it
 
         return BudgetKeeper(self, progress).keep()
+
+    def disks(self, homes: Iterable[AgentHome] | None = None) -> Sequence[Disk]:
+        """The disks that the homes are on, or these, and what is free there, the least first."""
+        from holdfast.api.disks import disks_of  # noqa: PLC0415 - no list needs it
+
+        return disks_of(self.homes if homes is None else homes)
 
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast in any home while `maintain --watch` ran: what still does first, then

@@ -17,6 +17,7 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
+    from holdfast.api.disks import Disk
     from holdfast.api.machine import FoundSession, Machine, MachineStatus
     from holdfast.api.values import HomeStatus
 
@@ -28,7 +29,8 @@ _MOST_OPERATIONS = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeOverview:
     """One home. `parts` are its bytes by what they are; they add up to `bytes`. `outlook` is what
-    the policy would do, None where there is no policy. `troubles` counts what needs somebody."""
+    the policy would do, None where there is no policy; `trash_days` is how long the trash keeps
+    what that removes. `troubles` counts what needs somebody."""
 
     home: AgentHome
     version: str | None
@@ -37,20 +39,27 @@ class HomeOverview:
     bytes: int
     parts: Mapping[str, int]
     outlook: Outlook | None
+    trash_days: int
     read_only: bool
     troubles: int
 
     @property
     def frees(self) -> int:
-        """What the file system would get back by the policy."""
+        """What the file system would get back by the policy, once the trash is emptied."""
         return self.outlook.frees if self.outlook else 0
+
+    @property
+    def later(self) -> int:
+        """The part of that which waits in the trash, for `trash_days`."""
+        return self.outlook.later if self.outlook else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOverview:
-    """All homes, the largest first. `alive` are sessions in use, `operations` what was done last,
-    the latest first. `projects` are the directories that sessions worked in, with what those take,
-    the largest first; without a name, those that worked in none. `at` is when this was seen."""
+    """All homes, the largest first. `disks` are those that they are on, the one with the least room
+    first. `alive` are sessions in use, `operations` what was done last, the latest first.
+    `projects` are the directories that sessions worked in, with what those take, the largest first;
+    without a name, those that worked in none. `at` is when this was seen."""
 
     at: float
     homes: Sequence[HomeOverview]
@@ -60,6 +69,7 @@ class MachineOverview:
     unread: Sequence[UnreadHome]
     alive: Sequence[tuple[FoundSession, str]]
     operations: Sequence[tuple[AgentHome, Operation]]
+    disks: Sequence[Disk] = ()
 
     @property
     def bytes(self) -> int:
@@ -78,6 +88,16 @@ class MachineOverview:
         return sum(each.frees for each in self.homes)
 
     @property
+    def later(self) -> int:
+        return sum(each.later for each in self.homes)
+
+    @property
+    def trash_days(self) -> tuple[int, int]:
+        """The fewest and the most days for which a trash keeps what the policy removes."""
+        found = [each.trash_days for each in self.homes if each.later] or [0]
+        return min(found), max(found)
+
+    @property
     def removals(self) -> int:
         return sum(each.outlook.removals for each in self.homes if each.outlook)
 
@@ -88,7 +108,7 @@ class MachineOverview:
 
 def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineOverview:
     """What a status says, put together for one screen."""
-    homes = [_home(home, seen) for home, seen in status.seen]
+    homes = [_home(machine, home, seen) for home, seen in status.seen]
     return MachineOverview(
         at=now,
         homes=sorted(homes, key=lambda each: -each.bytes),
@@ -98,6 +118,7 @@ def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineO
         unread=status.unread,
         alive=_alive(machine, status),
         operations=_operations(machine),
+        disks=machine.disks(home for home, _ in status.seen),
     )
 
 
@@ -118,6 +139,7 @@ def last_overview(machine: Machine) -> MachineOverview | None:
         unread=growth.unread,
         alive=(),
         operations=_operations(machine),
+        disks=machine.disks(home for home, _ in noted),
     )
 
 
@@ -137,12 +159,13 @@ def _noted(home: AgentHome, figures: HomeFigures) -> HomeOverview:
             "other": figures.other_bytes,
         },
         outlook=Outlook(removals=0, bytes=figures.reclaimable_bytes),
+        trash_days=0,
         read_only=False,
         troubles=0,
     )
 
 
-def _home(home: AgentHome, status: HomeStatus) -> HomeOverview:
+def _home(machine: Machine, home: AgentHome, status: HomeStatus) -> HomeOverview:
     inventory = status.inventory
     left = sum(each.bytes for each in inventory.items if each.kind == LEFTOVER)
     sums = {
@@ -163,6 +186,7 @@ def _home(home: AgentHome, status: HomeStatus) -> HomeOverview:
         bytes=total,
         parts=sums,
         outlook=status.outlook,
+        trash_days=machine.place(home).settings.trash_days,
         read_only=inventory.read_only,
         troubles=sum(not each.usual for each in status.problems) + len(status.unfinished),
     )

@@ -14,7 +14,7 @@ from holdfast.api.place import Place
 from holdfast.errors import PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
-from holdfast.model.figures import DiskRoom
+from holdfast.model.figures import NEEDED, DiskRoom
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
@@ -26,7 +26,7 @@ from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import document, load, save
-from holdfast.stores.reserve import NEEDED, is_held
+from holdfast.stores.reserve import is_held
 from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.home import Home
+    from holdfast.api.plan import HomePlan
     from holdfast.cli.invocation import Invocation
     from holdfast.cli.removal import RemovalFlags
 
@@ -44,12 +45,14 @@ def all_homes_option(
     /,
     *,
     last: Callable[..., Last] | None = None,
+    plan: Callable[..., HomePlan] | None = None,
     **alone: str,
 ) -> Callable[[_Function], _Function]:
     """`--all-homes`: the command runs in every home, one after the other. What stands in `alone`,
     by the name of its parameter, cannot be combined with it. The function that is decorated takes
     the invocation first. So does `first`, which looks at all homes before; a code that it gives
-    ends the command. `last` is about all homes together, after each of them."""
+    ends the command. `last` is about all homes together, after each of them. `plan` makes the plan
+    that the function would apply: on a full disk it decides which home comes first."""
 
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -66,9 +69,13 @@ def all_homes_option(
             machine = invocation.machine
             if first is not None and (code := first(invocation, **given)) is not None:
                 return code
+            homes = machine.homes
+            if plan is not None and any(each.room.is_nearly_full for each in machine.disks()):
+                asked = {key: value for key, value in given.items() if key != "how"}
+                homes = _most_room_first(invocation, homes, functools.partial(plan, **asked))
             return each_home(
                 invocation,
-                machine.homes,
+                homes,
                 lambda child, _: function(child, *args, **given),
                 unread=machine.unread,
                 last=None if last is None else functools.partial(last, invocation, **given),
@@ -79,6 +86,20 @@ def all_homes_option(
         )(over)
 
     return decorate
+
+
+def _most_room_first(
+    invocation: Invocation, homes: Sequence[AgentHome], plan: Callable[[Invocation], HomePlan]
+) -> Sequence[AgentHome]:
+    """The log of a home that frees little must not take the last room from one that frees much."""
+    from holdfast.api.disks import most_room_first
+
+    plans: list[tuple[AgentHome, HomePlan]] = []
+    for home in homes:
+        with contextlib.suppress(HoldfastError):  # it says so in its turn, after the others
+            plans.append((home, plan(invocation.at(home))))
+    first = [home for home, _ in most_room_first(plans)]
+    return [*first, *(each for each in homes if each not in first)]
 
 
 def where_they_are(

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 COUNT = click.IntRange(min=1)
-#: With less than this free, nothing goes to the trash.
-_FULL = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,7 @@ def _check_room(planned: HomePlan) -> None:
     room = planned.frees_nothing
     if room is None:
         return
-    if room.free < _FULL:
+    if room.is_full:
         raise FullDiskError(
             "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
             hint="To free room, remove for good: run the same command with --now. "

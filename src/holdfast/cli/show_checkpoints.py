@@ -13,6 +13,7 @@ from holdfast.model.item import Item
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
+    from holdfast.api.values import Foreseen
     from holdfast.cli.plain import Line
 
 
@@ -64,6 +65,18 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def not_captured_json(left: Sequence[NotCaptured]) -> list[dict[str, str]]:
     return [{"path": each.path, "reason": each.reason} for each in left]
+
+
+def foreseen_json(project: Foreseen) -> dict[str, Any]:
+    """What would happen to the files of a project, or why that is not known."""
+    found = project.preview
+    return {
+        "workdir": project.workdir,
+        "written": list(found.written) if found else [],
+        "deleted": list(found.deleted) if found else [],
+        "kept": not_captured_json(found.kept if found else ()),
+        "problem": project.problem or None,
+    }
 
 
 def project_json(project: Project) -> dict[str, Any]:

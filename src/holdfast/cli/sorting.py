@@ -1,4 +1,5 @@
-"""`--sort` for lists: its keys are the names of the columns, with `-` for a space."""
+"""`--sort`, `--limit` and `--offset` for lists. The keys of `--sort` are the names of the columns,
+with `-` for a space."""
 
 from __future__ import annotations
 
@@ -22,6 +23,23 @@ def sort_option(
     return click.option(
         "--sort", type=Choice([*keys]), default=default, show_default=True, help=HELP
     )
+
+
+def limit_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The flag; the command gets `limit`."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help=text,
+    )
+
+
+offset_option = click.option(
+    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
+)
 
 
 def in_order(rows: Iterable[_T], keys: Keys[_T], sort: str | None) -> list[_T]:

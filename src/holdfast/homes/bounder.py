@@ -28,7 +28,7 @@ from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports.runs import Clock
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.stores import lock
-from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.checkpoint_commit import all_refs, has_rotated
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.space import (
     Weighed,
@@ -135,8 +135,8 @@ class Bounder(Bounds):
         """Let a small excess wait for more. A clock that was set back is no reason to wait."""
         weighed = read_weighed(self._layout()) or Weighed(beside=0)
         pause = min(pace.longest, pace.share * weighed.took)
-        while self.is_due():
-            over = self._bytes_over()
+        layout = self._layout()
+        while layout.exists() and ((over := self._bytes_over()) > 0 or has_rotated(layout)):
             apart = max(pause, pace.count_apart if over <= 0 else pace.bytes_apart)
             since = clock() - weighed.bounded_at
             if not 0 <= since < apart or self._is_far_over(over):

@@ -11,19 +11,16 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from holdfast.stores.interpreter import is_python, worker_words
 
 if TYPE_CHECKING:
     from holdfast.homes.checkpoints import Bounds
 
-_WORKER = (
-    "import sys; asked = sys.argv[1]; sys.path[:] = sys.argv[2:]; "
-    "from holdfast.homes.bounder import worker; worker(asked)"
-)
 _log = logging.getLogger("holdfast")
 
 
@@ -36,7 +33,7 @@ def start(bounds: Bounds) -> None:
 
 
 def _start(bounds: Bounds) -> None:
-    if not _is_python():
+    if not is_python():
         from holdfast.homes.bounder import bounder_of  # noqa: PLC0415 - this process is the worker
 
         work = bounder_of(bounds).work
@@ -50,15 +47,7 @@ def _start(bounds: Bounds) -> None:
         bounds.max_snapshots,
         bounds.max_bytes,
     ]
-    # -P: a folder named holdfast in the agent's project is not this package.
-    _Children.start([sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path])
-
-
-def _is_python() -> bool:
-    """Whether a worker can be started. A frozen program, or one that embeds Python, would start
-    itself again instead."""
-    name = Path(sys.executable or "").name.lower()
-    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
+    _Children.start(worker_words("holdfast.homes.bounder", "worker", json.dumps(asked)))
 
 
 def workers() -> frozenset[int]:
@@ -73,7 +62,7 @@ class _Children:
     _lock = threading.Lock()
 
     @classmethod
-    def start(cls, words: list[str]) -> None:
+    def start(cls, words: Sequence[str]) -> None:
         with cls._lock:  # whoever asks for `pids` meanwhile waits for the new one
             if not cls._running:
                 atexit.register(cls._let_go)

@@ -8,59 +8,51 @@ undo, all through the one spine and the one index.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError, SchemaError
-from holdfast.homes import life
-from holdfast.homes.format_sessions import FormatSessions, Pins, hits_of
+from holdfast.errors import SchemaError
+from holdfast.homes.census import (
+    NOT_THERE,
+    Census,
+    may_be_known,
+    may_be_rewritten,
+    seen_outside,
+    tree_sight,
+)
+from holdfast.homes.format_sessions import FormatSessions, hits_of
 from holdfast.homes.glance import glance
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
-from holdfast.homes.notes import Notes, Seen, unpacked
+from holdfast.homes.notes import Seen, unpacked
 from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.pins import Pins
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import Vault
-from holdfast.model.item import (
-    ARCHIVED,
-    LEFTOVER,
-    SESSION,
-    VAULTED,
-    VAULTED_BUNDLE,
-    Item,
-    Problem,
-)
+from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem
 from holdfast.model.part import (
     FilePart,
     FolderPart,
-    LinePart,
     Part,
-    RefPart,
     Role,
     RowsPart,
     Sight,
-    Signs,
     Slot,
     Unit,
-    digest,
     version_of_parts,
 )
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import Action
 from holdfast.model.session import Hit, Relation, Search, Session, SessionFilter
-from holdfast.model.text import format_duration
 from holdfast.parts import movers
-from holdfast.parts.trees import measure
 from holdfast.parts.units import PINNED, UnitMover, by_container
 from holdfast.ports.archive import Archive
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Clock, Progress
 from holdfast.stores.files import Inode
-from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
@@ -262,7 +254,7 @@ class FormatContents(Contents):
                 found.append(unit)
             else:
                 problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
-                seen.append(_seen_outside(unit, outside))
+                seen.append(seen_outside(unit, outside))
         sights = self._sights(found)
         for number, unit in enumerate(found):
             mine = zip(unit.parts, sights[number], strict=True)
@@ -277,8 +269,8 @@ class FormatContents(Contents):
                 bytes=sum(sight.bytes for _, sight in here),
                 in_rows=sum(sight.bytes for part, sight in here if isinstance(part, RowsPart)),
                 changed=max((at for _, at in sights[number]), default=0.0),
-                shared=any(_may_be_rewritten(part) for part in unit.parts),
-                stamps={str(p.place): s.stamp for p, s in here if _may_be_known(p)},
+                shared=any(may_be_rewritten(part) for part in unit.parts),
+                stamps={str(p.place): s.stamp for p, s in here if may_be_known(p)},
                 alive=None if unseen is None else f"{unseen.place} cannot be read",
             )
             seen.append(made if unit.parts else census.inside(unit))
@@ -294,9 +286,9 @@ class FormatContents(Contents):
             mine = []
             for index, part in enumerate(unit.parts):
                 if isinstance(part, FilePart | FolderPart):
-                    mine.append(_tree_sight(part.path, doubled))
+                    mine.append(tree_sight(part.path, doubled))
                 else:
-                    mine.append(_NOT_THERE)
+                    mine.append(NOT_THERE)
                     slots.append(
                         Slot(number=number, index=index, part=part, stamp="", folder=nowhere)
                     )
@@ -453,259 +445,3 @@ def _leftover(seen: Seen) -> Item:
         version=seen.version,
         alive=seen.alive,
     )
-
-
-class Census:
-    """Which sessions a home has, or which leftovers, and which of them are alive."""
-
-    def __init__(
-        self,
-        form: Format,
-        root: Path,
-        clock: Clock,
-        notes: Notes,
-        pins: Pins,
-        *,
-        of_leftovers: bool = False,
-    ) -> None:
-        self._of_leftovers = of_leftovers
-        self._pins = pins
-        self._format = form
-        self._root = root
-        self._clock = clock
-        self._notes = notes
-        self._signs = Signs()
-        self._folders: dict[str, bool] = {}
-        self._places: dict[str, str] = {}
-        self._asked: dict[str, Path] = {}
-        self._named: set[str] = set()
-
-    def units(self) -> Iterable[Unit]:
-        """Each id once: the first that the format names."""
-        if self._of_leftovers:
-            return [*self._leftovers()]
-        found: dict[str, Unit] = {}
-        asked: list[Path] = []
-
-        def known(path: Path) -> Unit | None:
-            asked.append(path)
-            return self._notes.known(path)
-
-        self._asked = {}
-        for unit in self._format.units(self._root, known):
-            if not unit.parts and asked:
-                self._asked.setdefault(unit.id, asked[-1])
-            asked.clear()
-            found.setdefault(unit.id, unit)
-        return found.values()
-
-    def inside(self, unit: Unit) -> Seen:
-        """A unit that lies in its parent. Its file is the one that the format asked about: that one
-        tells whether it changed."""
-        path = self._asked.get(unit.id)
-        sight, changed = _NOT_THERE if path is None else _tree_sight(path)
-        return Seen(
-            unit=unit,
-            version=digest([unit.parent, sight.stamp]),
-            bytes=0,
-            changed=changed,
-            inside=True,
-            stamps={str(path): sight.stamp} if sight.here else {},
-        )
-
-    def _leftovers(self) -> Iterable[Unit]:
-        """Leftovers as units: they leave and come back the same way."""
-        for each in self._format.leftovers(self._root):
-            yield Unit(id=f"{each.kind}/{each.id}", active=each.active, parts=each.parts)
-
-    def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
-        wanted = {item.id for item in items}
-        self._named = {item.id for item in items if item.version.endswith(PINNED)}
-        return {unit.id: unit for unit in self.units() if unit.id in wanted}
-
-    def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
-        """Why units must stay, for whoever is about to move them."""
-        now = self._clock()
-        self._folders = {}  # what was a folder may be a link now
-        self._signs = self._look(now)
-        # A plan knows what is pinned; between plan and removal somebody may pin one more. A pinned
-        # session that a plan names all the same is one that a person named.
-        found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
-        for unit in units:
-            outside = self.outside(unit)
-            why = f"{outside} lies outside the home" if outside else None
-            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
-            if why:
-                found[unit.id] = why
-        return found
-
-    def _alive(self, unit: Unit, signs: Signs) -> str | None:
-        """Processes show where they really work; an agent may have noted a link that leads there.
-        What no session owns may be anybody's: it stays as long as the agent runs at all."""
-        if self._of_leftovers:
-            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
-        if unit.unread:
-            return unit.unread
-        if signs.folders and unit.cwd:
-            if unit.cwd not in self._places:
-                self._places[unit.cwd] = os.path.realpath(unit.cwd)
-            unit = replace(unit, cwd=self._places[unit.cwd])
-        return signs.protect(unit)
-
-    def judged(self, seen: Sequence[Seen]) -> list[Seen]:
-        """What a look found, or noted, with who is alive now."""
-        now = self._clock()
-        signs = self._look(now)
-
-        def alive(each: Seen) -> str | None:
-            return (
-                self._alive(each.unit, signs)
-                or (signs.rewrites if each.shared else None)
-                or self._recent(max(each.unit.active, each.changed), now)
-                or each.alive
-            )
-
-        return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
-
-    def held(self, seen: Sequence[Seen]) -> Iterable[Seen]:
-        """With those in use whose files a process has open."""
-        opened = life.opened_below(self._format.roots(self._root))
-        if not opened:
-            return seen
-        return [
-            replace(each, alive=why)
-            if each.alive is None and (why := _open_part(each.unit, opened))
-            else each
-            for each in seen
-        ]
-
-    def _look(self, now: float) -> Signs:
-        """The signs of the format, and the processes of its agent. A failed check protects."""
-        facts = self._format.facts
-        try:
-            signs = self._format.signs(self._root, now)
-        except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
-            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
-        processes = life.running(facts.processes)
-        if not processes:
-            return signs
-        return Signs(
-            units={**processes.named, **signs.units},
-            folders={**processes.folders, **signs.folders},
-            home=signs.home or processes.unreadable,
-            rewrites=signs.rewrites
-            or f"{facts.agent} is running, and may write it back from memory",
-        )
-
-    def _written_lately(self, unit: Unit, now: float) -> str | None:
-        try:
-            return self._recent(max(unit.active, _written(unit)), now)
-        except OSError as error:
-            return f"its files cannot be read ({error.strerror})"
-
-    def _recent(self, latest: float, now: float) -> str | None:
-        """A session is idle by what its agent recorded and by the times of its files."""
-        age = now - latest
-        if age < 0:
-            return "its time is in the future"
-        if age < self._format.facts.idle_after:
-            return f"used {format_duration(age)} ago"
-        return None
-
-    def outside(self, unit: Unit) -> str | None:
-        """The first part that is not below the roots of the home."""
-        for part in unit.parts:
-            place = str(part.place)
-            if isinstance(part, RefPart) and self._is_reference(part):
-                within = True
-            elif isinstance(part, LinePart):
-                within = self._is_within(place)
-            else:  # of a link it is the link that leaves, not what it leads to
-                within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
-            if not within:
-                return place
-        return None
-
-    def _is_reference(self, part: RefPart) -> bool:
-        """Whether these references are the agent's own, by their name: one word below its prefix,
-        which git does not take for a pattern."""
-        prefix = self._format.facts.references
-        word = part.prefix.removeprefix(prefix).removesuffix("/")
-        return (
-            bool(prefix)
-            and part.prefix == f"{prefix}{word}/"
-            and word.replace("-", "").replace("_", "").isalnum()
-        )
-
-    def _is_within(self, path: str) -> bool:
-        """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
-        system for every step of its path."""
-        if path not in self._folders:
-            real = os.path.realpath(path)
-            self._folders[path] = any(_is_below(real, root) for root in self._roots)
-        return self._folders[path]
-
-    def _is_root(self, place: str) -> bool:
-        folder, _, name = place.rpartition(os.sep)
-        return f"{os.path.realpath(folder)}{os.sep}{name}" in self._roots
-
-    @cached_property
-    def _roots(self) -> Sequence[str]:
-        return [os.path.realpath(each) for each in self._format.roots(self._root)]
-
-    def keeps(self, part: Part) -> str | None:
-        return self._signs.rewrites if self._signs.keeps(part) else None
-
-
-def _seen_outside(unit: Unit, place: str) -> Seen:
-    """Nothing but its transcript is looked at."""
-    path = unit.transcript
-    sight, changed = _NOT_THERE if path is None else _tree_sight(path)
-    return Seen(
-        unit=unit,
-        version=digest([place, sight.stamp]),
-        bytes=sight.bytes,
-        changed=changed,
-        outside=True,
-        alive=f"{place} lies outside the home",
-    )
-
-
-def _open_part(unit: Unit, opened: Mapping[str, str]) -> str | None:
-    parts = (each.path for each in unit.parts if isinstance(each, FilePart | FolderPart))
-    return next((why for each in parts if (why := opened.get(os.path.realpath(each)))), None)
-
-
-def _written(unit: Unit) -> float:
-    trees = (measure(p.path) for p in unit.parts if isinstance(p, FilePart | FolderPart))
-    return max((tree.changed for tree in trees if tree is not None), default=0.0)
-
-
-#: A part that nobody saw, and when it was written.
-_NOT_THERE = Sight(here=False), 0.0
-
-
-def _tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, float]:
-    """What a scan wants to know of a file or folder, without what the trash may hold of it."""
-    try:
-        tree = measure(path, doubled)
-    except OSError:
-        return Sight(here=None), 0.0
-    if tree is None:
-        return _NOT_THERE
-    return Sight(here=True, stamp=tree.stamp, bytes=tree.bytes), tree.changed
-
-
-def _may_be_rewritten(part: Part) -> bool:
-    """An entry of a document that a running agent writes from memory."""
-    return isinstance(part, LinePart) and not part.lines and part.role is not Role.TRACE
-
-
-def _may_be_known(part: Part) -> bool:
-    """What a format may ask about before it reads: a file, or the folder that is the session."""
-    is_session = isinstance(part, FolderPart) and part.role is Role.REFERENCE
-    return is_session or isinstance(part, FilePart)
-
-
-def _is_below(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)

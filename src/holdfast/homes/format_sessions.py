@@ -7,7 +7,6 @@ usage need an index, which is made when one of them is asked for.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -15,16 +14,17 @@ from heapq import nlargest
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
 from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen, packed
+from holdfast.homes.pins import Pins
 from holdfast.homes.records import whole_records
+from holdfast.homes.session_figures import booked, statistics
 from holdfast.model.arguments import check_foreign_id, named
-from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.part import Counts, Unit
@@ -43,16 +43,12 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
-from holdfast.stores import files
 from holdfast.stores.sessions import ledger
-from holdfast.stores.sessions.survey import AVERAGES, SIZES
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
 from holdfast.value import replace
 
 _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
-
-
 #: Orders by one figure of a session that needs no reading, the largest first.
 _FIGURES = {
     SessionOrder.LAST_ACTIVE: "last_active_at",
@@ -472,83 +468,6 @@ def hits_of(index: MirrorStore, asked: Search, pinned: Collection[str]) -> Seque
         replace(hit, message=replace(hit.message, number=place))
         for hit, place in zip(hits, index.places_of(hits), strict=True)
     ]
-
-
-def booked(unit: Unit) -> Guarded | None:
-    """What a session used apart from its messages, on the day of its last use."""
-    if unit.used is None:
-        return None
-    on = ledger.day(unit.active)
-    return Guarded(booked=(Booked(day=on, model=unit.model, usage=unit.used),))
-
-
-def statistics(
-    sessions: Sequence[Session], now: float, ages: Sequence[tuple[str, float]]
-) -> StoreStats:
-    def shares(
-        classes: Sequence[tuple[str, float]], place: Callable[[Session, float], bool]
-    ) -> tuple[Share, ...]:
-        found = {name: Share(name=name, count=0, bytes=0) for name, _ in classes}
-        for each in sessions:
-            fitting = (name for name, bound in classes if place(each, bound))
-            name = next(fitting, classes[-1][0])
-            old = found[name]
-            found[name] = Share(name=name, count=old.count + 1, bytes=old.bytes + each.bytes)
-        return tuple(found.values())
-
-    sources = sorted({each.source for each in sessions})
-    return StoreStats(
-        sessions=len(sessions),
-        open_sessions=sum(not each.ended for each in sessions),
-        messages=sum(each.message_count for each in sessions),
-        tokens=sum(each.tokens.total for each in sessions),
-        cost=sum(each.cost for each in sessions),
-        message_bytes=sum(each.bytes for each in sessions),
-        database_bytes=0,
-        free_bytes=0,
-        wal_bytes=0,
-        by_source=shares(
-            [(name, number) for number, name in enumerate(sources)],
-            lambda each, number: each.source == sources[int(number)],
-        )
-        if sources
-        else (),
-        by_age=shares(ages, lambda each, bound: now - each.last_active_at < bound),
-        by_size=shares(SIZES, lambda each, bound: each.message_count <= bound),
-        by_average_message=shares(
-            AVERAGES, lambda each, bound: each.bytes / max(1, each.message_count) < bound
-        ),
-    )
-
-
-class Pins:
-    """Sessions that the user pinned in a home whose agent knows no pins. Not a cache."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> frozenset[str]:
-        return frozenset(self._stored())
-
-    def set(self, session_id: str, pinned: bool) -> frozenset[str]:
-        ids = {*self._stored(), session_id} if pinned else {*self._stored()} - {session_id}
-        files.make_private_dir(self._path.parent)
-        files.replace(self._path, json.dumps(sorted(ids)).encode("ascii"))
-        return frozenset(ids)
-
-    def _stored(self) -> list[str]:
-        try:
-            said: Any = json.loads(files.read_file(self._path))
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as error:
-            raise StorageError(
-                f"Cannot read {self._path}, so nothing may be removed here: {error}",
-                hint="Fix the file, or delete it and pin the sessions again.",
-            ) from error
-        if not isinstance(said, list):
-            raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
-        return [str(each) for each in said]
 
 
 def _says_something(seen: Seen) -> bool:

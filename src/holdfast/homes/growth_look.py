@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.homes import life
+from holdfast.homes.options import VAULT
 from holdfast.model.alarm import Writer
 from holdfast.model.text import one_line
 from holdfast.policy.growing import Grown, Room, Sizes
+from holdfast.stores.files import RESERVE
 from holdfast.value import dataclass
 
 #: A file that was written within so many seconds may be growing.
@@ -21,15 +23,19 @@ _LATELY = 120.0
 _BLOCK = 512
 _LONGEST = 80
 _WRITES = os.O_WRONLY | os.O_RDWR
+#: What Holdfast writes by itself, as fast as the disk takes it: no agent is to blame for that.
+_OURS = (RESERVE, "trash", "index", "archive", VAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tops:
-    """A home, the folders its agent writes to, and the programs of that agent."""
+    """A home, the folders its agent writes to, and the programs of that agent. `state` is where
+    Holdfast's own files lie."""
 
     home: str
     folders: tuple[str, ...]
     programs: tuple[str, ...] = ()
+    state: str = ""
 
 
 class MachineEyes:
@@ -71,6 +77,7 @@ class MachineEyes:
         folders: dict[str, int] = {}
         files: dict[str, int] = {}
         waiting = [each for each in self._folders() if not disks or _disk_of(each) in disks]
+        ours = {f"{each.state}{os.sep}{name}" for each in self._homes for name in _OURS}
         while waiting:
             folder = waiting.pop()
             if folder in folders:
@@ -78,6 +85,8 @@ class MachineEyes:
             held = 0
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for each in entries:
+                    if each.path in ours:
+                        continue
                     if each.is_dir(follow_symlinks=False):
                         waiting.append(each.path)
                         continue

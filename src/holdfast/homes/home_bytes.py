@@ -99,7 +99,7 @@ def counted(
         return sum(bytes_below(top, without, problems) for top in tops)
 
     log = below(places.log)
-    reserve = _file_bytes(places.reserve)
+    reserve = _set_aside(places.reserve)
     older = [each for folder in places.checkpoints for each in _older_layouts(folder)]
     legacy = below(*older)
     checkpoints = below(*places.checkpoints, without=older) + legacy
@@ -140,7 +140,6 @@ def counted(
         + vault
         + checkpoints
         + log
-        + reserve
         + empty_database,
         checkpoint_bytes=checkpoints,
         legacy_bytes=legacy,
@@ -239,6 +238,13 @@ def _files_of(database: Path) -> list[Path]:
 
 def _database_bytes(database: Path) -> int:
     return sum(map(_file_bytes, _files_of(database)))
+
+
+def _set_aside(path: Path) -> int:
+    """However many homes have a name of it: it belongs to none of them."""
+    with suppress(FileNotFoundError):
+        return path.lstat().st_blocks * 512
+    return 0
 
 
 def _file_bytes(path: Path) -> int:

@@ -12,6 +12,7 @@ from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.loop_guard import less
+from holdfast.stores.sqlite.foreign import reading
 
 _KNOWN = "SELECT 1 FROM session WHERE id = ?1"
 #: The session and its subagents, of any depth.
@@ -42,9 +43,6 @@ _LAST_TOOLS = (
 def from_database(paths: Sequence[Path], session: str, marks: Marks) -> tuple[Reading, Marks]:
     """OpenCode keeps everything in a database, and says what an answer cost. A database without
     the session is not the one that OpenCode writes to."""
-    # Only OpenCode needs the database library.
-    from holdfast.stores.sqlite.foreign import reading  # noqa: PLC0415
-
     path = next(iter(paths), None)
     before = _Spent(marks)
     if path is None or not path.exists():

@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.meter_database import from_database
 from holdfast.homes.meter_forms import FORMS, Form
 from holdfast.homes.meter_tally import Marks, Reading, Tally, day_of
 from holdfast.homes.records import MOST_LINE_BYTES, parsed
@@ -35,6 +34,8 @@ def read_meter(
     keeps them elsewhere; those that it keeps beside are found. OpenCode has one database for all
     its sessions, and `session` says which."""
     if agent == "opencode":
+        from holdfast.homes.meter_database import from_database  # noqa: PLC0415 - a hook waits
+
         return from_database(transcripts, session, marks)
     form = FORMS[agent]
     missing: list[str] = []

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.parts.trees import clone, is_folder
+from holdfast.parts.trees import clone
 from holdfast.stores.files import link_new, make_private_dir
 
 #: Documents that can only be written again as a whole, perhaps in place: a second name would change
@@ -21,38 +21,27 @@ _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqli
 _PASSING = (".lock", ".tmp", ".pid")
 
 
-def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
+def name_again(source: Path, target: Path, *, alone: bool = False, links: bool = True) -> None:
     """Give everything below `source` a second name below `target`, which does not exist yet. What
     cannot have one, or should not, is copied and compared. With `alone`, so is a file that has
-    another name: somebody may write to it."""
+    another name: somebody may write to it. Without `links`, those are left out."""
     status = source.lstat()
     if stat.S_ISDIR(status.st_mode):
         make_private_dir(target)
         with os.scandir(source) as entries:
             inner = sorted(each.name for each in entries)
         for each in inner:
-            name_again(source / each, target / each, alone=alone)
+            name_again(source / each, target / each, alone=alone, links=links)
         shutil.copystat(source, target, follow_symlinks=False)
         return
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
+    if stat.S_ISLNK(status.st_mode) and not links:
+        return
     is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
     is_shared = alone and status.st_nlink > 1
     if is_shared or not is_appended or not _linked(source, target):
         clone(source, target)
-
-
-def name_vanished(earlier: Path, target: Path) -> None:
-    """Give what is below `earlier`, and no more below `target`, a second name there."""
-    if not is_folder(earlier) or not is_folder(target):
-        return
-    with os.scandir(earlier) as entries:
-        inner = sorted(each.name for each in entries)
-    for each in inner:
-        if os.path.lexists(target / each):
-            name_vanished(earlier / each, target / each)
-        elif not is_passing(earlier / each):
-            name_again(earlier / each, target / each)
 
 
 def is_document(path: Path) -> bool:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
-from holdfast.homes.format_sessions import booked
 from holdfast.homes.records import unread, whole_records
 from holdfast.homes.registry import kind_of, kinds
+from holdfast.homes.session_figures import booked
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
 from holdfast.ports.sessions import SessionStore

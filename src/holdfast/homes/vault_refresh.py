@@ -8,12 +8,10 @@ older ones go after that; a bundle is proved and named before the files go that 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,42 +23,34 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_passing, name_again, name_vanished
+from holdfast.homes.second_names import name_again
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry
+from holdfast.homes.vault_stage import kept_parts, make_folder, stage, trees_of, write_plainly
+from holdfast.homes.vault_sums import OURS, check_sums, sums_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
 from holdfast.model.operation import Removal
-from holdfast.model.part import Counts, FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
+from holdfast.model.part import Counts, Slot
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
-from holdfast.parts.trees import below, is_folder, remove_tree, tree_stamp
-from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
-from holdfast.parts.units import Movers, by_container
+from holdfast.parts.trees import remove_tree
+from holdfast.parts.unit_record import RECORD
+from holdfast.parts.units import Movers
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import (
-    PRIVATE_DIR,
-    PRIVATE_FILE,
-    give_to,
-    make_private_dir,
-    open_file,
     storage_errors,
-    write_all,
 )
 from holdfast.value import replace
 
-_CHUNK = 1024 * 1024
-#: What of a folder in the vault is ours, and no part of the session.
-_OURS = (ABOUT, RECORD, "tree.json")
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
-_VANISHED = "it vanished while it was taken in"
 
 
 #: What the id of a session begins with that another one of its id has replaced.
@@ -240,13 +230,13 @@ class HomeVault:
         names, stem = self._vault.names, file_stem(seen.unit.id)
         earlier = self._earlier(seen, done)
         folder = names.next_folder(stem)
-        unit = replace(seen.unit, parts=tuple(_kept(seen.unit, self._ground.root)))
+        unit = replace(seen.unit, parts=tuple(kept_parts(seen.unit, self._ground.root)))
         try:
-            transcript = self._stage(unit, folder, earlier)
+            transcript = stage(unit, folder, earlier, self._movers)
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
                 entry = replace(entry, transcript=transcript)
-                _write(folder / ABOUT, entry.to_bytes())
+                write_plainly(folder / ABOUT, entry.to_bytes())
                 return entry
             session, said = self._sessions.taken_out(unit.id)
             made = self._pack(session, said, folder)
@@ -263,12 +253,12 @@ class HomeVault:
         that what the vault has would be lost with its folder, that becomes a session of its own."""
         entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
         if entry is None or path is None or not entry.transcript:
-            return () if entry is None else _trees_of(entry)
+            return () if entry is None else trees_of(entry)
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
         if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
-            return _trees_of(entry)
+            return trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
         return ()
@@ -284,10 +274,10 @@ class HomeVault:
             number += 1
         folder = names.folder(file_stem(called), entry.number)
         remove_tree(folder.parent)
-        _make(folder)
+        make_folder(folder)
         for each in sorted(entry.folder.iterdir()):
             if each.name != ABOUT:
-                name_again(each, folder / each.name, alone=each.name not in _OURS)
+                name_again(each, folder / each.name, alone=each.name not in OURS)
         aside = replace(entry, folder=folder, session=replace(entry.session, id=called))
         if entry.alone_since is None:
             self._seal(aside, self._ground.clock())
@@ -311,41 +301,6 @@ class HomeVault:
         older = [each for each in bundles if each and each != entry.bundle]
         if older:
             self._vault.cold.drop_in_time(older, BY_THE_VAULT)
-
-    def _stage(self, unit: Unit, folder: Path, earlier: Sequence[Slot]) -> str:
-        """Second names and copies of all parts, with their record: what a restore puts back from.
-        What the vault has from `earlier` and the agent deleted since goes along. Returns where the
-        transcript is in there, "" if it has none of its own."""
-        number = int(folder.name.rpartition("-")[2])
-        record = UnitRecord.of(number, unit, folder)
-        _make(folder)
-        stamps: dict[int, str] = {}
-        others = []
-        for slot in record.slots:
-            if not isinstance(slot.part, FilePart | FolderPart):
-                others.append(slot)
-            elif os.path.lexists(slot.part.path):
-                name_again(slot.part.path, slot.copy)
-                for each in earlier:
-                    if each.part.place == slot.part.place:
-                        name_vanished(each.copy, slot.copy)
-                stamps[slot.index] = tree_stamp(slot.copy)
-        for mover, group in by_container(self._movers, others):
-            sights = mover.look(group)
-            if any(sight.here is None for sight in sights):
-                raise StorageError(f"{group[0].part.place} cannot be read")
-            here = [slot for slot, sight in zip(group, sights, strict=True) if sight.here]
-            stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
-            if here:
-                mover.copy(here)
-        slots = [
-            replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
-        ]
-        slots += _vanished(earlier, slots, folder, first=len(record.slots))
-        kept = replace(record, slots=tuple(slots))
-        record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
-        _write(folder / RECORD, record_of_it.to_bytes())
-        return _transcript(unit, kept, folder)
 
     # --- What the agent deleted -------------------------------------------------------------------
 
@@ -434,39 +389,6 @@ def _written(seen: Seen) -> float:
     return seen.changed or seen.unit.active
 
 
-def _make(folder: Path) -> None:
-    """The private folder of a session in the vault, without the flush of each."""
-    make_private_dir(folder.parent.parent)
-    for each in (folder.parent, folder):
-        with suppress(FileExistsError):
-            each.mkdir(mode=PRIVATE_DIR)
-            if os.geteuid() == 0:  # below somebody's folder it is theirs
-                above = each.parent.stat()
-                give_to(each, above.st_uid, above.st_gid)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """A private file in a folder that nobody reads yet. Not flushed."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        write_all(fd, data)
-    finally:
-        os.close(fd)
-
-
-def _kept(unit: Unit, root: Path) -> Iterator[Part]:
-    """Parts that bring a session back: no traces, which agents leave when they delete one; no
-    references of a repository, whose objects the vault does not have; nothing outside the home but
-    what makes the agent list the session."""
-    for part in unit.parts:
-        if part.role is Role.TRACE or isinstance(part, RefPart):
-            continue
-        is_tree = isinstance(part, FilePart | FolderPart)
-        if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
-            continue
-        yield part
-
-
 def own_id(session_id: str) -> str:
     """The id that its agent gave to a session, which may have been set aside since."""
     return re.sub(_SET_ASIDE, "", session_id)
@@ -491,49 +413,6 @@ def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
     return folder
 
 
-def _trees_of(entry: Entry) -> Sequence[Slot]:
-    """The files and folders that the vault holds of a session by names."""
-    slots: tuple[Slot, ...] = ()
-    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
-        record = None if entry.bundle else BatchRecord.read(entry.folder)
-        slots = () if record is None else record.records[entry.number].slots
-    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
-
-
-def _vanished(
-    earlier: Sequence[Slot], slots: Sequence[Slot], folder: Path, first: int
-) -> Iterator[Slot]:
-    """Parts that a session had and has no more, under second names of their copies."""
-    here = [slot.part.place for slot in slots]
-    gone = [
-        each
-        for each in earlier
-        if os.path.lexists(each.copy)
-        and not is_passing(each.part.place)
-        and not any(each.part.place.is_relative_to(place) for place in here)
-    ]
-    number = int(folder.name.rpartition("-")[2])
-    for index, each in enumerate(gone, first):
-        slot = replace(each, number=number, index=index, folder=folder)
-        name_again(each.copy, slot.copy)
-        yield replace(slot, stamp=tree_stamp(slot.copy))
-
-
-def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
-    path = unit.transcript
-    if path is None:
-        return ""
-    trees = [slot for slot in record.slots if isinstance(slot.part, FilePart | FolderPart)]
-    for slot in trees:
-        if path == slot.part.place:
-            return str(slot.copy.relative_to(folder))
-        if path.is_relative_to(slot.part.place):
-            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
-    if any(path.is_relative_to(part.place) for part in unit.parts):
-        raise StorageError(_VANISHED)
-    return ""
-
-
 def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:
     return replace(
         entry,
@@ -555,35 +434,3 @@ def _as_item(session: Session) -> PlanItem:
         action=Action.ARCHIVE,
         reason="kept in the vault",
     )
-
-
-def sums_of(entry: Entry) -> Mapping[str, str]:
-    """The checksums of the files of a session, by their place in its folder."""
-    found = {}
-    for path in sorted(below(entry.folder)):
-        if is_folder(path) or path.is_symlink() or path.name in _OURS:
-            continue
-        if stat.S_ISREG(path.lstat().st_mode):
-            found[str(path.relative_to(entry.folder))] = _sum(path)
-    return found
-
-
-def check_sums(entry: Entry) -> None:
-    """Raise `DamageError` unless the files of a session are what they were when it was sealed. One
-    that has another name again is on its way back to its agent, which may write to it."""
-    for name, sha256 in entry.sums.items():
-        path = entry.folder / name
-        try:
-            same = path.lstat().st_nlink > 1 or _sum(path) == sha256
-        except FileNotFoundError:
-            same = False
-        if not same:
-            raise DamageError(f"{path} is not what its agent left: it was changed since")
-
-
-def _sum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_file(path) as file:
-        while piece := file.read(_CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -23,7 +23,8 @@ from holdfast.homes.home import Ground
 from holdfast.homes.second_names import name_again
 from holdfast.homes.vault import Vault
 from holdfast.homes.vault_names import ABOUT, Entry
-from holdfast.homes.vault_refresh import HomeVault, check_sums, own_id, unpacked
+from holdfast.homes.vault_refresh import HomeVault, own_id, unpacked
+from holdfast.homes.vault_sums import check_sums
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal

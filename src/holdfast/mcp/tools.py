@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.api.checkpoints import CheckpointRestorePlan
+from holdfast.api.checkpoint_restore import CheckpointRestorePlan
 from holdfast.api.home import Home
 from holdfast.api.machine import FoundSession, Machine
 from holdfast.api.place import Place

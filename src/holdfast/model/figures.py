@@ -11,6 +11,13 @@ from enum import StrEnum
 from holdfast.model.json_value import TOO_LARGE, JsonValue
 from holdfast.value import dataclass
 
+#: A change needs so much for its journal, its undo copies and the log of a database.
+NEEDED = 8 * 1024**2
+_FULL = 1024**2
+#: A disk is nearly full with less than one part in so many free; but so much is enough on any.
+_PART = 20
+_LITTLE = 2 * 1024**3
+
 
 class Tally(StrEnum):
     """What is counted as it happens, by every process."""
@@ -26,6 +33,16 @@ class DiskRoom:
 
     free: int
     size: int
+
+    @property
+    def is_full(self) -> bool:
+        """With so little free, nothing goes to the trash, which is on the same disk."""
+        return self.free < _FULL
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether somebody should hear of it, before an agent fails to write."""
+        return self.free < max(NEEDED, min(self.size // _PART, _LITTLE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

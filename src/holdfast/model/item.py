@@ -117,10 +117,11 @@ class Inventory:
     `space` is what stores could give back without losing anything. `other_bytes` is the size of
     everything that is not an item: state files, the archive, the operation log, and checkpoints,
     which have their own scan. `checkpoint_bytes`, `archive_bytes`, `vault_bytes` (what only the
-    vault holds), `log_bytes`, `reserve_bytes` (set aside for a full disk), `loose_trash_bytes`
-    (trash of no known operation) and `empty_database_bytes` (what the session store takes without a
-    session in it) are parts of it; `legacy_bytes` is the part of `checkpoint_bytes` that older
-    layouts left. `archived` is the number of bundles in the archive that are not among the items.
+    vault holds), `log_bytes`, `loose_trash_bytes` (trash of no known operation) and
+    `empty_database_bytes` (what the session store takes without a session in it) are parts of it;
+    `legacy_bytes` is the part of `checkpoint_bytes` that older layouts left. `reserve_bytes` are
+    set aside for a full disk, once for all homes on it, and are no part of any. `archived` is the
+    number of bundles in the archive that are not among the items.
     `database_bytes` is the size of the session store with its write-ahead log: the items of
     sessions and space, and `empty_database_bytes`. The remaining `rest_bytes` belong to the other
     agent if `rest_is_foreign`. `read_only` says that nothing here may be changed: a problem has the
@@ -169,7 +170,6 @@ class Inventory:
             self.archive_bytes,
             self.vault_bytes,
             self.log_bytes,
-            self.reserve_bytes,
             self.loose_trash_bytes,
             self.empty_database_bytes,
         )

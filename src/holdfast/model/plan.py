@@ -149,11 +149,13 @@ class Shortfall(JsonValue):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
     """How many items a plan would remove, and how many bytes these are. Of those, `in_rows` become
-    free inside a database of the agent, which uses them again."""
+    free inside a database of the agent, which uses them again. Of what the file system gets back,
+    `later` waits in the trash until that is emptied."""
 
     removals: int
     bytes: int
     in_rows: int = 0
+    later: int = 0
 
     @property
     def frees(self) -> int:

@@ -129,6 +129,16 @@ def shortfall_words(shortfall: Shortfall) -> str:
     )
 
 
+def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
+    """What a plan frees, and when: `0 B now, 48.4 MB in 7 days`. `later` is the part that the trash
+    keeps, for so many days: the fewest and the most."""
+    if not later:
+        return f"{format_bytes(frees)} now"
+    few, many = days
+    when = format_count(many, "day") if few == many else f"{few} to {many} days"
+    return f"{format_bytes(frees - later)} now, {format_bytes(later)} in {when}"
+
+
 def freed_words(reports: Iterable[Report], now: str = "") -> str:
     """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters."""
     every = list(reports)

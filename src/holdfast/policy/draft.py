@@ -117,16 +117,19 @@ class Draft:
 
     def outlook(self) -> Outlook:
         """What the plan would remove. The files of a session count with their own bytes."""
-        gone = [each.item for each in (*self.trash, *self.decisions) if not each.kept]
+        gone = [
+            (each.item, each.undoable) for each in (*self.trash, *self.decisions) if not each.kept
+        ]
         gone += [
-            item
+            (item, self._sessions[item.session].undoable)
             for item in self._owned
             if self._why_it_stays(item, self._sessions[item.session]) is None
         ]
         return Outlook(
             removals=len(gone),
-            bytes=sum(item.bytes for item in gone),
-            in_rows=sum(item.in_rows for item in gone),
+            bytes=sum(item.bytes for item, _ in gone),
+            in_rows=sum(item.in_rows for item, _ in gone),
+            later=sum(item.bytes - item.in_rows for item, undoable in gone if undoable),
         )
 
     def plan(

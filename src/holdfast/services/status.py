@@ -156,6 +156,7 @@ class HomeStatus(HomeScreen):
             "total_bytes": self.inventory.total_bytes,
             "checkpoint_bytes": self.inventory.checkpoint_bytes,
             "log_bytes": self.inventory.log_bytes,
+            "reserve_bytes": self.inventory.reserve_bytes,
             "by_age": [share.to_json() for share in self.by_age],
             "by_source": [share.to_json() for share in self.by_source],
             "near_limit": [session.to_json() for session in self.near_limit],

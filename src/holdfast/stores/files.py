@@ -208,7 +208,7 @@ def check_database(path: Path) -> None:
         check_regular(each)
 
 
-def write_new(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+def write_new(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
     """Create a file that must not exist yet, durably; a failure leaves none behind. It is private
     unless there is another `mode` for it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -225,7 +225,7 @@ def write_new(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
     sync_dir(path.parent)
 
 
-def replace(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
+def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
     """Write a file whole: readers see the old content or the new, never a part. It is private
     unless there is another `mode` for it."""
     # Two threads of one process may write the same file: each has a name of its own.
@@ -240,7 +240,7 @@ def replace(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
     sync_dir(path.parent)
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     """`os.write` may write only a part, for example when the disk is nearly full."""
     view = memoryview(data)
     while view:

@@ -69,9 +69,12 @@ class FileJournal:
         self._path = path
         self._fd = fd
         self.operation = operation
+        #: Whether anything may have been touched: only then is there something to tell or settle.
+        self.announced = False
 
     def intend(self, batch: Sequence[Removal]) -> None:
         self.append(log_record.intent(self.operation, batch))
+        self.announced = True
 
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
         self.append(log_record.outcome(batch, outcomes))
@@ -84,8 +87,16 @@ class FileJournal:
 
     def append(self, line: dict[str, Any]) -> None:
         with storage_errors(f"write the operation log {self._path}"):
-            write_all(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
-            os.fsync(self._fd)
+            before = os.lseek(self._fd, 0, os.SEEK_CUR)
+            try:
+                write_all(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                os.fsync(self._fd)
+            except OSError:
+                # Half a line counts as none. On a full disk others need the room that it takes.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, before)
+                    os.lseek(self._fd, before, os.SEEK_SET)
+                raise
 
 
 @contextlib.contextmanager
@@ -115,10 +126,11 @@ def create(
         try:
             journal.append(header)
             sync_dir(path.parent)
+            yield journal
         except BaseException:
-            path.unlink(missing_ok=True)  # nothing was announced: as if it never began
+            if not journal.announced:
+                path.unlink(missing_ok=True)  # as if it never began
             raise
-        yield journal
     finally:
         os.close(fd)
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.model.figures import NEEDED
 from holdfast.model.text import format_bytes
 from holdfast.stores.disk import disk_room
 from holdfast.stores.files import (
@@ -24,8 +25,6 @@ from holdfast.stores.files import (
 )
 
 NAME = RESERVE
-#: A change needs so much for its journal, its undo copies and the log of a database.
-NEEDED = 8 * 1024 * 1024
 #: At most this part of what is free, together with what a change needs.
 _PART = 4
 #: Less than this is not worth a file.

@@ -12,32 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from holdfast.errors import (
-    BusyError,
-    CannotUndoError,
-    HoldfastError,
-    StalePlanError,
-    UnknownCheckpointError,
-    UnknownSessionError,
-    UsageError,
-    whose_bug,
-)
+from holdfast.errors import HoldfastError, whose_bug
 from holdfast.web.rendering import STATIC_FOLDER
-from holdfast.web.site import Address, Site, UnknownPageError
+from holdfast.web.site import Address, Site
+from holdfast.web.status import SERVER_ERROR, status_of
 
 _LOG = logging.getLogger("holdfast.web")
-#: What an error is in HTTP; the first that fits.
-_STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
-    (UnknownPageError, 404),
-    (UnknownSessionError, 404),
-    (UnknownCheckpointError, 404),
-    (StalePlanError, 409),
-    (CannotUndoError, 409),
-    (UsageError, 400),
-    (BusyError, 503),
-)
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_SERVER_ERROR = 500
 _NOT_FOUND = 404
 #: Whoever gets these sees nothing of the page.
 _STRANGERS = (401, 403, 421)
@@ -72,9 +53,12 @@ async def _static(request: Request) -> Response:
 
 def _route(site: Site, address: Address) -> Route:
     async def answer(request: Request) -> Response:
-        if address.method == "POST":
-            await site.form(request)  # no handler runs for a form that is not ours
-        return await address.handler(site, request)
+        try:
+            if address.method == "POST":
+                await site.form(request)  # no handler runs for a form that is not ours
+            return await address.handler(site, request)
+        finally:
+            site.uploads.let_go(request)
 
     async def safely(request: Request) -> Response:
         return await _safely(site, request, answer)
@@ -97,14 +81,13 @@ def _failed(site: Site, request: Request, error: Exception) -> Response:
             return _error_page(site, request, _NOT_FOUND, "There is no such page.", "")
         return _error_page(site, request, error.status_code, error.detail, "")
     if isinstance(error, HoldfastError):
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), _SERVER_ERROR)
-        return _error_page(site, request, status, error.message, error.hint or "")
+        return _error_page(site, request, status_of(error), error.message, error.hint or "")
     _LOG.error("Cannot show %s", request.url.path, exc_info=error)
     package = whose_bug(error) or "Holdfast"
     return _error_page(
         site,
         request,
-        _SERVER_ERROR,
+        SERVER_ERROR,
         f"Internal error: {type(error).__name__}: {error}",
         f"This is a bug in {package}. Please report it. The terminal has the details.",
     )

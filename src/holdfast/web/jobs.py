@@ -20,7 +20,7 @@ from holdfast.web.apart import Children
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.checkpoints import RestoreReport
+    from holdfast.api.checkpoint_restore import RestoreReport
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
     from holdfast.model.vault import VaultRefresh
@@ -36,11 +36,12 @@ _SEEN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a job did in one home."""
+    """What a job did in one home. `full` says that the disk of that is, or nearly."""
 
     home: AgentHome
     report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
     error: HoldfastError | None = None
+    full: bool = False
 
 
 class Run(Protocol):
@@ -80,11 +81,13 @@ class Job:
     """One run, as the page sees it. `results` are ready to be shown: a report of a large run has an
     outcome for each of its items, and what is shown of it is small."""
 
-    def __init__(self, title: str, back: str) -> None:
+    def __init__(self, title: str, back: str, for_good: str = "") -> None:
         self.id = secrets.token_urlsafe(8)
         self.title = title
         #: Where a person goes on from its report.
         self.back = back
+        #: Where the same can be done without the trash.
+        self.for_good = for_good
         self.label = "starting"
         self.done = 0
         self.total: int | None = None
@@ -141,10 +144,17 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, title: str, what: Callable[[Run], Sequence[Done]], *, back: str) -> Job:
+    def start(
+        self,
+        title: str,
+        what: Callable[[Run], Sequence[Done]],
+        *,
+        back: str,
+        for_good: str = "",
+    ) -> Job:
         """Run this in a thread of its own. Work in one home excludes itself by the lock of its
         log, so two jobs may run at once."""
-        job = Job(title, back)
+        job = Job(title, back, for_good)
         with self._lock:
             self._jobs[job.id] = job
             ended = [each.id for each in self._jobs.values() if not each.running]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from holdfast.api.checkpoints import RestoreReport
+from holdfast.api.checkpoint_restore import RestoreReport
 from holdfast.api.plan import HomeReport
 from holdfast.model.checkup import Repair
 from holdfast.model.vault import VaultRefresh
@@ -49,6 +49,7 @@ class Result:
     repair: Repair | None = None
     vault: VaultRefresh | None = None
     error: HoldfastError | None = None
+    full: bool = False
 
     @property
     def operation(self) -> str | None:
@@ -105,7 +106,8 @@ def result_of(done: Done) -> Result:
     """What a job did, as it is shown."""
     slug, label, what = Site.slug(done.home), done.home.label, done.report
     if isinstance(what, HomeReport):
-        return Result(slug=slug, label=label, report=view_report(what.report, what.plan))
+        seen = view_report(what.report, what.plan)
+        return Result(slug=slug, label=label, report=seen, full=done.full)
     if isinstance(what, RestoreReport):
         found = Restored(
             operation=what.operation,
@@ -117,7 +119,7 @@ def result_of(done: Done) -> Result:
         return Result(slug=slug, label=label, restored=found)
     if isinstance(what, VaultRefresh):
         return Result(slug=slug, label=label, vault=what)
-    return Result(slug=slug, label=label, repair=what, error=done.error)
+    return Result(slug=slug, label=label, repair=what, error=done.error, full=done.full)
 
 
 SCREEN = Screen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
@@ -20,6 +21,7 @@ from holdfast.web.gate import FORM_TOKEN, Gate
 from holdfast.web.jobs import Jobs
 from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
+from holdfast.web.upload import Upload, Uploads
 
 _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
@@ -101,12 +103,14 @@ class Site:
     jobs: Jobs
     lists: Lists
     index: Index
+    uploads: Uploads = field(default_factory=Uploads)
 
     def close(self) -> None:
         """The server has ended."""
         self.jobs.close()
         self.desk.close()
         self.lists.close()
+        self.uploads.close()
 
     # --- Homes ------------------------------------------------------------------------------------
 
@@ -178,13 +182,7 @@ class Site:
         if (read := getattr(request.state, "form", None)) is not None:
             known: Form = read
             return known
-        if int(request.headers.get("content-length") or _MOST_FORM + 1) > _MOST_FORM:
-            raise UsageError("The form is too large. Nothing was done.")
-        try:
-            said = _parsed((await request.body()).decode())
-        except ValueError:
-            raise UsageError("The form cannot be read. Nothing was done.") from None
-        form = Form(fields=said)
+        form = await self._sent(request)
         if not self.gate.form_fits(form.one(FORM_TOKEN)):
             raise UsageError(
                 "This form is not from this server, which may have been started again. "
@@ -193,6 +191,25 @@ class Site:
             )
         request.state.form = form
         return form
+
+    async def _sent(self, request: Request) -> Form:
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
+            request.state.upload = sent = await self.uploads.received(request)
+            return Form(fields={name: [value] for name, value in sent.fields.items()})
+        if int(request.headers.get("content-length") or _MOST_FORM + 1) > _MOST_FORM:
+            raise UsageError("The form is too large. Nothing was done.")
+        try:
+            return Form(fields=_parsed((await request.body()).decode()))
+        except ValueError:
+            raise UsageError("The form cannot be read. Nothing was done.") from None
+
+    @staticmethod
+    def upload(request: Request) -> Path:
+        """The file that was sent with a form."""
+        found: Upload | None = getattr(request.state, "upload", None)
+        if found is None:
+            raise UsageError("No file was sent. Nothing was done.", hint="Choose a file first.")
+        return found.path
 
     # --- Answers ----------------------------------------------------------------------------------
 

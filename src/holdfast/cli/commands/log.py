@@ -11,7 +11,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.homes import each_home
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, styled, table, when
-from holdfast.cli.sorting import Keys, in_order, sort_option
+from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.operation_words import did
 from holdfast.model.text import format_bytes
@@ -29,14 +29,7 @@ _LOG_KEYS: Keys[Operation] = {
 
 
 @click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show the latest N.",
-)
+@limit_option("Show the latest N.")
 @sort_option(_LOG_KEYS, "id")
 @click.pass_obj
 def log(invocation: Invocation, *, limit: int, sort: str) -> int:

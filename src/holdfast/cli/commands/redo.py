@@ -21,7 +21,7 @@ from holdfast.cli.removal import (
     removal_options,
     remove,
 )
-from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen
+from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen
 from holdfast.errors import NothingToUndoError, UsageError
 from holdfast.model.report import Result
 from holdfast.model.text import format_count
@@ -148,19 +148,8 @@ def _document(invocation: Invocation, planned: RedoPlan, report: Report | None) 
     print_json(
         {
             "plan": planned.planned.plan.to_json(),
-            "projects": [_project_json(each) for each in planned.foreseen.values()],
+            "projects": [foreseen_json(each) for each in planned.foreseen.values()],
             "applied": report is not None,
             "report": None if report is None else report.to_json(),
         }
     )
-
-
-def _project_json(project: Foreseen) -> dict[str, Any]:
-    found = project.preview
-    return {
-        "workdir": project.workdir,
-        "written": list(found.written) if found else [],
-        "deleted": list(found.deleted) if found else [],
-        "kept": not_captured_json(found.kept if found else ()),
-        "problem": project.problem or None,
-    }

@@ -25,7 +25,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
-from holdfast.cli.sorting import sort_option
+from holdfast.cli.sorting import limit_option, offset_option, sort_option
 from holdfast.model.archive import Holds
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -62,17 +62,8 @@ _TITLE = 18
 @filter_options
 @click.option("--archived", is_flag=True, help="List archived sessions.")
 @sort_option([*(order.value for order in SessionOrder), _AGENT], SessionOrder.LAST_ACTIVE.value)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show N sessions; --json shows all unless this is given.",
-)
-@click.option(
-    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
-)
+@limit_option("Show N sessions; --json shows all unless this is given.")
+@offset_option
 @click.pass_context
 def command(
     ctx: click.Context, /, *, archived: bool, sort: str, limit: int, offset: int, **flags: Any

@@ -30,6 +30,7 @@ from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
+    from holdfast.api.plan import HomePlan
     from holdfast.model.plan import Plan, PlanItem
 
 
@@ -49,6 +50,46 @@ _KNOBS = (
 _TIME = click.FloatRange(min=0, max=1_000_000)
 _HOUR, _DAY = 3_600, 86_400
 _LONGEST = 1_000_000 * _HOUR
+
+
+def _planned_prune(
+    invocation: Invocation,
+    /,
+    *,
+    kinds: tuple[str, ...],
+    include_files: bool,
+    files_only: bool,
+    no_files: bool,
+    archived: bool,
+    trash: dict[str, bool],
+    **flags: Any,
+) -> HomePlan:
+    if include_files and no_files:
+        raise UsageError("--include-files and --no-files contradict each other.")
+    if files_only and no_files:
+        raise UsageError("--files-only and --no-files together leave nothing to remove.")
+    if archived and (kinds or files_only or no_files):
+        raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
+    wanted = session_filter(invocation, {**flags, "older_than": None})
+    home = invocation.one_home()
+    base = home.settings.archive_policy() if archived else home.settings.policy()
+    _check_window(invocation, base.everywhere.rules.max_age, flags)
+    cap = flags["max_total_size"]
+    knobs = {
+        "wanted": wanted,
+        **trash,
+        "max_total_size": None if cap is None else size(cap, "--max-total-size"),
+        **{name: flags[name] for name in _KNOBS},
+    }
+    with progress("looking at the sessions") as shown:
+        if archived:
+            return home.archive.plan_prune(**knobs)
+        return home.plan_prune(
+            **knobs,
+            kinds=[_KINDS[kind] for kind in kinds],
+            files="only" if files_only else "none" if no_files else "with",
+            progress=shown,
+        )
 
 
 @click.command(
@@ -77,20 +118,8 @@ _LONGEST = 1_000_000 * _HOUR
 @trash_options
 @removal_options
 @click.pass_obj
-@all_homes_option()
-def prune(
-    invocation: Invocation,
-    /,
-    *,
-    kinds: tuple[str, ...],
-    include_files: bool,
-    files_only: bool,
-    no_files: bool,
-    archived: bool,
-    trash: dict[str, bool],
-    how: RemovalFlags,
-    **flags: Any,
-) -> int:
+@all_homes_option(plan=_planned_prune)
+def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove the sessions that the policy does not keep, with their files.
 
     Without rules of its own the command uses the policy in config.toml: by default, it removes
@@ -109,34 +138,7 @@ def prune(
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
     """
-    if include_files and no_files:
-        raise UsageError("--include-files and --no-files contradict each other.")
-    if files_only and no_files:
-        raise UsageError("--files-only and --no-files together leave nothing to remove.")
-    if archived and (kinds or files_only or no_files):
-        raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
-    wanted = session_filter(invocation, {**flags, "older_than": None})
-    home = invocation.one_home()
-    base = home.settings.archive_policy() if archived else home.settings.policy()
-    _check_window(invocation, base.everywhere.rules.max_age, flags)
-    cap = flags["max_total_size"]
-    knobs = {
-        "wanted": wanted,
-        **trash,
-        "max_total_size": None if cap is None else size(cap, "--max-total-size"),
-        **{name: flags[name] for name in _KNOBS},
-    }
-    with progress("looking at the sessions") as shown:
-        if archived:
-            plan = home.archive.plan_prune(**knobs)
-        else:
-            plan = home.plan_prune(
-                **knobs,
-                kinds=[_KINDS[kind] for kind in kinds],
-                files="only" if files_only else "none" if no_files else "with",
-                progress=shown,
-            )
-    return remove(invocation, plan, how)
+    return remove(invocation, _planned_prune(invocation, **given), how)
 
 
 def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
@@ -154,6 +156,30 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
             f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
             "time in between.",
             hint=None if older else "Without --older-than, retention_days applies.",
+        )
+
+
+def _planned_gc(
+    invocation: Invocation,
+    /,
+    *,
+    trivial_max: int | None,
+    keep_titled: bool | None,
+    sources: tuple[str, ...],
+    skip_trash: bool,
+    **ages: Any,
+) -> HomePlan:
+    empty_hours, trivial_days = _ages(invocation, ages)
+    home = invocation.one_home()
+    with progress("looking at the sessions") as shown:
+        return home.plan_gc(
+            empty_hours=empty_hours,
+            trivial_days=trivial_days,
+            trivial_max=trivial_max,
+            keep_titled=keep_titled,
+            source=sources or None,
+            use_trash=not skip_trash,
+            progress=shown,
         )
 
 
@@ -196,18 +222,8 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
-@all_homes_option()
-def gc(
-    invocation: Invocation,
-    /,
-    *,
-    trivial_max: int | None,
-    keep_titled: bool | None,
-    sources: tuple[str, ...],
-    skip_trash: bool,
-    how: RemovalFlags,
-    **ages: Any,
-) -> int:
+@all_homes_option(plan=_planned_gc)
+def gc(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove sessions without messages, or with only a few.
 
     Empty sessions are removed after a day without activity, sessions of up to five messages after a
@@ -216,19 +232,7 @@ def gc(
     --keep-titled. A longer session that came from one of these stays and loses its parent.
     config.toml has the defaults.
     """
-    empty_hours, trivial_days = _ages(invocation, ages)
-    home = invocation.one_home()
-    with progress("looking at the sessions") as shown:
-        plan = home.plan_gc(
-            empty_hours=empty_hours,
-            trivial_days=trivial_days,
-            trivial_max=trivial_max,
-            keep_titled=keep_titled,
-            source=sources or None,
-            use_trash=not skip_trash,
-            progress=shown,
-        )
-    return remove(invocation, plan, how)
+    return remove(invocation, _planned_gc(invocation, **given), how)
 
 
 def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, float | None]:

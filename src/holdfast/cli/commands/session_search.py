@@ -28,6 +28,7 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.cli.sorting import limit_option, offset_option
 from holdfast.model.session import Search
 from holdfast.model.text import format_count, one_line
 from holdfast.value import dataclass
@@ -60,17 +61,8 @@ _LEAST_TITLE = 20
 )
 @filter_options
 @click.option("--archived", is_flag=True, help="Search the archive; this reads every bundle.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show at most N messages.",
-)
-@click.option(
-    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
-)
+@limit_option("Show at most N messages.")
+@offset_option
 @click.pass_obj
 def search(
     invocation: Invocation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
+    from holdfast.api.plan import HomePlan
     from holdfast.model.operation import TrashEntry
 
 
@@ -143,6 +144,12 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
     suggest(f"holdfast {flag}trash empty")
 
 
+def _planned(
+    invocation: Invocation, /, *, operations: tuple[str, ...], older_than: str | None
+) -> HomePlan:
+    return invocation.one_home().trash.plan_empty(operations, older_than=older_than)
+
+
 @trash.command(
     "empty",
     cls=Command,
@@ -154,14 +161,7 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
 @click.pass_obj
-@all_homes_option(operations="The number of an operation")
-def empty(
-    invocation: Invocation,
-    operations: tuple[str, ...],
-    *,
-    older_than: str | None,
-    how: RemovalFlags,
-) -> int:
+@all_homes_option(plan=_planned, operations="The number of an operation")
+def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Empty the trash: of the given operations, or all of it. This cannot be undone."""
-    planned = invocation.one_home().trash.plan_empty(operations, older_than=older_than)
-    return remove(invocation, planned, how)
+    return remove(invocation, _planned(invocation, **given), how)

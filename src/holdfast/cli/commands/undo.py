@@ -15,7 +15,7 @@ from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import name, nothing_changed, print_json, say
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, exit_code, print_declined
-from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
+from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
 from holdfast.errors import DeclinedError, HoldfastError, NothingToUndoError
@@ -260,17 +260,7 @@ def _preview_json(
     }
     if edited is not None:
         return document | {"problem": edited.obstacle or None}
-    if project is None:
-        return document
-
-    found = project.preview
-    return document | {
-        "workdir": project.workdir,
-        "written": list(found.written) if found else [],
-        "deleted": list(found.deleted) if found else [],
-        "kept": not_captured_json(found.kept if found else ()),
-        "problem": project.problem or None,
-    }
+    return document if project is None else document | foreseen_json(project)
 
 
 def _show_changed(report: Report, *, all_items: bool) -> None:

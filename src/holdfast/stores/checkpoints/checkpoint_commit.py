@@ -25,9 +25,11 @@ from holdfast.stores.git.refs import (
     NewReference,
     RefUpdate,
     each_ref,
+    is_listed,
     listed,
     locked,
     loose_names,
+    read_refs,
     small_text,
     unlist,
     update_refs,
@@ -184,6 +186,11 @@ def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
     return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
 
 
+def present_refs(layout: Layout) -> Sequence[Ref]:
+    """The same of all projects without starting a process, for whoever shares the store."""
+    return _found(read_refs(layout.store, REFS))
+
+
 def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
     found = (_parsed(oid, name) for name, oid in refs)
     return [ref for ref in found if ref is not None]
@@ -204,12 +211,15 @@ def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = 
     end of every take, so it starts no process. If another process has locked packed-refs, the next
     take does it.
     """
-    if limit <= 0 or len(ref_names(layout, project)) <= limit:
-        return 0
-    refs = project_refs(layout, project)
-    due = [ref for ref in refs[:-1] if ref.checkpoint not in keep][: max(0, len(refs) - limit)]
     prefix = f"{REFS}{project}/"
-    in_list = listed(layout.store, prefix)
+    in_list, folder = listed(layout.store, prefix), str(layout.store / prefix)
+    loose = loose_names(folder)
+    if limit <= 0 or len(in_list.keys() | loose) <= limit:
+        return 0
+    ids = _ids(folder, in_list, loose)
+    names = [name for name in sorted(ids) if _is_checkpoint(ids[name])]
+    going = [name for name in names[:-1] if ids[name] not in keep][: max(0, len(names) - limit)]
+    due = [Ref(checkpoint=ids[name], project=project, name=name) for name in going]
     with contextlib.suppress(OSError):
         if any(ref.name in in_list for ref in due):
             unlist(layout.store, prefix)
@@ -231,12 +241,26 @@ def _hide(layout: Layout, ref: Ref) -> bool:
 def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
     """The references of one project, the oldest first, without starting a process."""
     prefix = f"{REFS}{project}/"
-    found = dict(listed(layout.store, prefix))
     folder = str(layout.store / prefix)
-    for name in loose_names(folder):
+    found = _ids(folder, listed(layout.store, prefix), loose_names(folder))
+    return _found((prefix + name, oid) for name, oid in sorted(found.items()))
+
+
+def _ids(folder: str, in_list: Mapping[str, str], loose: Iterable[str]) -> dict[str, str]:
+    """What the references of one folder hold, by name. A file outranks the list."""
+    found = dict(in_list)
+    for name in loose:
         with contextlib.suppress(OSError):
             found[name] = small_text(f"{folder}/{name}")
-    return _found((prefix + name, oid) for name, oid in sorted(found.items()))
+    return found
+
+
+def has_rotated(layout: Layout) -> bool:
+    """Whether a checkpoint made room for another one, and is still there. Starts no process."""
+    prefix = f"{TRASH_REFS}{ROTATED}/"
+    folder = layout.store / prefix
+    projects = loose_names(folder)
+    return any(loose_names(folder / each) for each in projects) or is_listed(layout.store, prefix)
 
 
 def ref_names(layout: Layout, project: str) -> Sequence[str]:
@@ -247,9 +271,13 @@ def ref_names(layout: Layout, project: str) -> Sequence[str]:
     return [prefix + name for name in sorted(names)]
 
 
+def _is_checkpoint(oid: str) -> bool:
+    return is_id(oid) and oid != _NOTHING
+
+
 def _parsed(oid: str, path: str) -> Ref | None:
     """None for a name that Holdfast does not use, and for a null id."""
-    if not is_id(oid) or oid == _NOTHING:
+    if not _is_checkpoint(oid):
         return None
     if path.startswith(REFS):
         parts = path.removeprefix(REFS).split("/")

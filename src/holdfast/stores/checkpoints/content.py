@@ -158,11 +158,17 @@ def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> fr
     found = {
         path
         for path in judged
-        if path and path in walked.directories and trees.at(files, path) is None
+        if path and path in walked.directories and not _is_there(trees, files, looked, path)
     }
     both = kept | found
     above |= {folder for path in both for folder in ancestors(path)}
     return frozenset(both - above)
+
+
+def _is_there(trees: Trees, files: bytes, looked: Looked, path: bytes) -> bool:
+    if looked.folders is not None:
+        return path in looked.folders
+    return trees.at(files, path) is not None
 
 
 def _still(directories: Mapping[bytes, int], looked: Looked, path: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.arguments import ambiguous
@@ -14,7 +14,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     Ref,
     order_of,
     parse,
-    shown_refs,
+    present_refs,
 )
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, machine_of, opened
@@ -35,7 +35,7 @@ def refs(layout: Layout) -> list[Ref]:
     """Every checkpoint's reference, the newest first. No commit is read."""
     if not layout.exists():
         return []
-    return sorted(shown_refs(layout), key=lambda ref: (ref.order, ref.path), reverse=True)
+    return sorted(present_refs(layout), key=lambda ref: (ref.order, ref.path), reverse=True)
 
 
 def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
@@ -50,11 +50,23 @@ def _newest(found: tuple[str, Checkpoint]) -> tuple[int, str]:
     return order_of(found[0]), found[0]
 
 
-def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
+def _read(layout: Layout, pattern: str) -> Iterator[tuple[str, Checkpoint]]:
     try:
-        found = list(_at_once(layout, *patterns))
+        found = list(_at_once(layout, pattern))
     except GitFailedError:
-        found = list(_one_by_one(layout, *patterns))
+        found = list(_one_by_one(layout, each_ref(layout.git(), pattern)))
+    yield from _as_checkpoints(layout, found)
+
+
+def _read_one(layout: Layout, ref: Ref) -> Iterator[Checkpoint]:
+    """One checkpoint, without starting a process; none if it is damaged."""
+    found = _one_by_one(layout, [(ref.path, ref.checkpoint)])
+    yield from (checkpoint for _, checkpoint in _as_checkpoints(layout, found))
+
+
+def _as_checkpoints(
+    layout: Layout, found: Iterable[tuple[str, str, str, str]]
+) -> Iterator[tuple[str, Checkpoint]]:
     records: dict[str, ProjectRecord | None] = {}
     for ref, commit, tree, message in found:
         project = ref.removeprefix(REFS).partition("/")[0]
@@ -69,19 +81,21 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
             yield ref, read
 
 
-def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+def _at_once(layout: Layout, pattern: str) -> Iterator[tuple[str, str, str, str]]:
     """Reference, commit, tree and message of each. git fails if it cannot read one of them."""
-    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
+    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", pattern)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):
         ref, commit, tree, message = fields[place : place + 4]
         yield ref.lstrip("\n"), commit, tree, message
 
 
-def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+def _one_by_one(
+    layout: Layout, refs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, str, str, str]]:
     """The same, without damaged ones."""
     trees = Trees(opened(layout))
-    for ref, commit in each_ref(layout.git(), *patterns):
+    for ref, commit in refs:
         with contextlib.suppress(DamageError):
             found = read_commit(trees, commit)
             yield ref, commit, found.tree, found.message
@@ -92,7 +106,7 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
     on the machine that it comes from."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
-    for _, found in _read(layout, matches[0].path):
+    for found in _read_one(layout, matches[0]):
         return found
     _matching(layout, matches[0].checkpoint)  # raises if it was dropped since the first look
     raise DamageError(
@@ -118,10 +132,7 @@ def _called_so_elsewhere(layout: Layout, held: Sequence[Ref], prefix: str) -> li
         if machine_of(one.project) and one.name.partition("-")[2].startswith(prefix[:NAME_DIGITS])
     ]
     return [
-        one
-        for one in likely
-        for _, read in _read(layout, one.path)
-        if read.known_id.startswith(prefix)
+        one for one in likely for read in _read_one(layout, one) if read.known_id.startswith(prefix)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,15 @@ from holdfast.stores.checkpoints.walk import (
 from holdfast.stores.git.index_file import status_bytes
 from holdfast.stores.git.object import Kind, object_id
 from holdfast.stores.git.pack_writer import Pack
+from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
+
+#: To start other processes takes as long as to read so many files.
+_MANY = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,15 +88,18 @@ class Looked:
     permissions: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, str] = field(default_factory=dict)
     young: dict[bytes, Signature] = field(default_factory=dict)
-    statuses: dict[bytes, bytes] = field(default_factory=dict)
+    #: The files that were read, as an index has them.
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    #: Of a first look, the directories with files in them.
+    folders: Container[bytes] | None = None
     size: int = 0
 
 
 def find_all(seeing: Seeing) -> Looked:
     """The paths of a whole look. Names are compared here while git compares times."""
     early = None if seeing.early is None else seeing.early.used()
-    process = early
     with ExitStack() as cleanup:
+        process = early
         if process is None and seeing.index.path.exists():
             process = seeing.index.start_look()
         if process is not None:
@@ -109,25 +116,30 @@ def find_all(seeing: Seeing) -> Looked:
             raise StorageError(
                 f"Cannot look at {os.fsdecode(seeing.root)}: it disappeared, or cannot be read."
             )
-        dirty: set[bytes] = set()
-        if process is not None and _has_pipe_for_attributes(seeing, walked):
-            process.kill()  # git would wait for ever to read it
-            dirty = seeing.index.known()
-        elif process is not None:
-            try:
-                dirty = seeing.index.finish_look(process)
-            except GitFailedError:
-                if process is not early:
-                    raise
-                # It had no lock: maintenance may have been at work.
-                again = cleanup.enter_context(seeing.index.start_look())
-                dirty = seeing.index.finish_look(again)
-        paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
-        paths |= _grown(seeing)
+        paths = set() if process is None else _dirty(seeing, walked, process, early)
+        paths |= walked.new | seeing.state.ahead | seeing.state.left.keys() | _grown(seeing)
         if seeing.hash_all:
             paths |= {path for path, _ in seeing.trees.files(seeing.base)}
-        paths -= ignoring.ask(_unsure(seeing, walked, paths))
+        if not seeing.indexing:  # the walk judged all names that are new
+            paths -= ignoring.ask(_unsure(seeing, walked, paths))
     return Looked(walked=walked, paths=frozenset(paths), whole=True)
+
+
+def _dirty(
+    seeing: Seeing, walked: Walked, process: QuickProcess, early: QuickProcess | None
+) -> set[bytes]:
+    """The known files that may have changed, by their times."""
+    if _has_pipe_for_attributes(seeing, walked):
+        process.kill()  # git would wait for ever to read it
+        return seeing.index.known()
+    try:
+        return seeing.index.finish_look(process)
+    except GitFailedError:
+        if process is not early:
+            raise
+    # It had no lock: maintenance may have been at work.
+    with seeing.index.start_look() as again:
+        return seeing.index.finish_look(again)
 
 
 def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
@@ -185,6 +197,11 @@ def look(seeing: Seeing, looked: Looked, new: Pack) -> None:
     for path in looked.walked.gone:
         if seeing.trees.at(seeing.base, path) is not None:
             looked.patch[path] = None
+    if seeing.indexing and len(looked.paths) > _MANY:
+        from holdfast.stores.checkpoints.first_look import read_all  # noqa: PLC0415 - few need it
+
+        read_all(seeing, looked, new)
+        return
     for path in looked.paths:
         _look_at(seeing, looked, path, new)
 
@@ -194,12 +211,11 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
     here = _read(seeing, looked.walked, path, looked.whole)
     if isinstance(here, Content):
         looked.size += len(here.data)
-        _note_young(seeing, looked, path, here.signature)
-        if seeing.indexing:
-            looked.statuses[path] = status_bytes(here.status, here.kind)
+        note_young(seeing, looked, path, here.signature)
         if here.kind != LINK:
             looked.permissions[path] = here.permissions
         oid = object_id(Kind.BLOB, here.data)
+        looked.rows[path] = status_bytes(here.status, here.kind) + oid
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
                 new.add(oid, Kind.BLOB, here.data)
@@ -214,7 +230,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
         looked.patch[path] = None
 
 
-def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
+def note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
     changed = signature[-1]
     if changed > seeing.moment - YOUNG:
         # If it changed in this tick of the clock, no signature is safe: it is read again next time.

@@ -21,7 +21,13 @@ from holdfast.errors import DamageError, StorageError
 from holdfast.stores.checkpoints.look_state import read_state
 from holdfast.stores.checkpoints.walk import ATTRIBUTES, ancestors, is_special
 from holdfast.stores.files import read_file, replace, storage_errors
-from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, read_index
+from holdfast.stores.git.index_file import (
+    Entry,
+    index_bytes,
+    index_entries,
+    patched_index,
+    read_index,
+)
 from holdfast.stores.git.program import Git, Said
 from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.stores.git.trees import Node, Trees
@@ -57,6 +63,13 @@ class PrivateIndex:
     def is_there(self) -> bool:
         """Whether there is an index, full or compact."""
         return self.path.exists() or self._resting.exists()
+
+    def size(self) -> int:
+        """The bytes of the full form; 0 if only the compact form is there."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
     def wake(self, trees: Trees) -> bool:
         """Restore the full form, if only the compact form is there; returns whether there is an
@@ -109,10 +122,21 @@ class PrivateIndex:
         self.git.run("read-tree", tree)
         self._refresh()
 
-    def write(self, entries: Mapping[bytes, tuple[bytes, bytes]]) -> None:
+    def write(self, rows: Mapping[bytes, bytes]) -> None:
         """Write an index of files as they were when they were read. See `index_bytes`."""
         with storage_errors(f"write {self.path}"):
-            replace(self.path, index_bytes(entries))
+            replace(self.path, index_bytes(rows))
+
+    def patch(self, rows: Mapping[bytes, bytes | None]) -> bool:
+        """Set the rows of files as a look found them, with the content that the checkpoint has;
+        returns whether that worked. See `patched_index`."""
+        try:
+            body = read_index(self.path)
+        except (OSError, DamageError, struct.error):
+            return False
+        with storage_errors(f"write {self.path}"):
+            replace(self.path, patched_index(body, rows))
+        return True
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
         """Set the entries of a checkpoint at these paths; returns whether that worked.
@@ -197,7 +221,7 @@ def _row(entry: Entry | None, node: tuple[int, bytes], written: int) -> tuple[in
     return tuple(fields[number] for number in _KEPT)
 
 
-def _woken(data: bytes, trees: Trees) -> dict[bytes, tuple[bytes, bytes]]:
+def _woken(data: bytes, trees: Trees) -> dict[bytes, bytes]:
     if not data.startswith(_MAGIC):
         raise DamageError("A stored index is damaged.")
     start = len(_MAGIC) + _OID_BYTES
@@ -206,7 +230,7 @@ def _woken(data: bytes, trees: Trees) -> dict[bytes, tuple[bytes, bytes]]:
     if len(columns) != len(files) * len(_KEPT) * struct.calcsize(">I"):
         raise DamageError("A stored index does not match its checkpoint.")
     return {
-        path: (_status(row, kind), oid)
+        path: _status(row, kind) + oid
         for (path, (kind, oid)), row in zip(files, _rows(columns, len(files)), strict=True)
     }
 

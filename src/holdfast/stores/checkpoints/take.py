@@ -8,7 +8,7 @@ be behind, which the next look notices.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.walk import parent
 from holdfast.stores.files import read_file, storage_errors
+from holdfast.stores.git.index_file import row_kind, row_oid
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack, Reserve
 from holdfast.stores.git.program import EXCLUDES, Git
@@ -56,7 +57,9 @@ if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
 #: The index is updated if the next look would have to read more than this again.
-_BEHIND_FILES = 32
+_BEHIND_FILES = 64
+#: To write a larger index takes longer: so many of its bytes allow for one more file.
+_BEHIND_PER_FILE = 100_000
 _BEHIND_BYTES = 4_000_000
 #: So many more directories, and this part of all, may lack their stamps in the listing: reading
 #: their names takes as long as writing it.
@@ -242,11 +245,18 @@ class Taker:
     def _stored(self, seeing: Seeing, looked: Looked, base: Base | None) -> StoredLook:
         """Store new contents, trees, and the record of permissions."""
         look(seeing, looked, self._objects)
-        files = self._trees.patched(seeing.base, looked.patch)
+        if base is None:
+            rows = looked.rows
+            ordered = ((path, _node(rows[path])) for path in sorted(rows))
+            files, looked.folders = self._trees.built(ordered)
+        else:
+            files = self._trees.patched(seeing.base, looked.patch)
         before = None if base is None else base.content
         root = write_root(self._trees, files, looked, before)
-        changed: dict[bytes, tuple[Node | None, Node | None]] = {}
-        if files != seeing.base:
+        changed: Mapping[bytes, tuple[Node | None, Node | None]] = {}
+        if base is None:
+            changed = _NewFiles(looked.rows)
+        elif files != seeing.base:
             differing = self._trees.differing(seeing.base, files)
             changed = {path: (old, new) for path, old, new in differing}
         return StoredLook(
@@ -306,7 +316,8 @@ class Taker:
         state = State(
             tree=seen.files.hex(),
             limit=self._limit,
-            ahead=self._ahead(seen),
+            # A first look is followed by an index of all that it saw.
+            ahead=frozenset() if seen.base is None else self._ahead(seen),
             left=carried_left(seeing.state, looked),
             young=carried_young(seeing, looked),
         )
@@ -319,8 +330,7 @@ class Taker:
             )
             states.write_listing(self._folder, listed)
         if seen.base is None:
-            self._index.write(_entries(looked))
-            state = replace(state, ahead=frozenset())
+            self._index.write(looked.rows)
         if state != seeing.state:
             states.write_state(self._folder, state)
         if seen.base is not None and self._is_caught_up(seen, state):
@@ -332,19 +342,54 @@ class Taker:
             self._index.rebuild(state.tree)
             return True
         behind = state.ahead | (seen.looked.paths - state.left.keys())
-        if len(behind) <= _BEHIND_FILES and seen.looked.size <= _BEHIND_BYTES:
+        most = _BEHIND_FILES + self._index.size() // _BEHIND_PER_FILE
+        if len(behind) <= most and seen.looked.size <= _BEHIND_BYTES:
             return False
         nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
         files = {
             path: None if node is None or node[0] == TREE else node for path, node in nodes.items()
         }
+        rows = _rows(self._trees, seen, files)
+        if rows is not None and self._index.wake(self._trees) and self._index.patch(rows):
+            return True
         return self._index.wake(self._trees) and self._index.update(files)
 
 
-def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:
-    """The entries of an index for everything that a first look captured."""
-    nodes = looked.patch.items()
-    return {path: (looked.statuses[path], node[1]) for path, node in nodes if node is not None}
+def _rows(
+    trees: Trees, seen: StoredLook, files: Mapping[bytes, Node | None]
+) -> Mapping[bytes, bytes | None] | None:
+    """What the index lacks: the files that were read, as they were then, and without those that are
+    gone. None if a file was not read: then git has to."""
+    read = seen.looked.rows
+    rows: dict[bytes, bytes | None] = {
+        path: row for path, row in read.items() if trees.at(seen.files, path) == _node(row)
+    }
+    for path, node in files.items():
+        if node is None:
+            rows[path] = None
+        elif path not in rows:
+            return None
+    return rows
+
+
+def _node(row: bytes) -> Node:
+    return row_kind(row), row_oid(row)
+
+
+class _NewFiles(Mapping[bytes, tuple[Node | None, Node | None]]):
+    """The changes of a first look, made from the rows of its index when they are asked for."""
+
+    def __init__(self, rows: Mapping[bytes, bytes]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, path: bytes) -> tuple[Node | None, Node | None]:
+        return None, _node(self._rows[path])
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:

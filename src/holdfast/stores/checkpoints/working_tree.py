@@ -79,6 +79,7 @@ class WorkingTree:
 
     def __init__(self, root: Path, *, inside: int | None = None) -> None:
         self._root = os.open(root, _DIRECTORY, dir_fd=inside)
+        self._device = os.fstat(self._root).st_dev
         self._flushes = True
         self._folder = b""
         self._fd = self._root
@@ -115,7 +116,7 @@ class WorkingTree:
 
     def _flush_now(self, fd: int) -> None:
         """What is mounted inside the project is not flushed with it."""
-        if self._flushes or os.fstat(fd).st_dev != os.fstat(self._root).st_dev:
+        if self._flushes or os.fstat(fd).st_dev != self._device:
             os.fsync(fd)
 
     def flush(self) -> None:
@@ -189,17 +190,24 @@ class WorkingTree:
         folder, _ = _split(path)
         fd = self._open_up(folder)
         temporary = _temporary(path)
-        _unlink_if_there(temporary, fd)  # left by a killed restore
         owner = _owner_for(fd, over)
         with _removing(temporary, fd):
-            if entry.is_link:
-                os.symlink(content, temporary, dir_fd=fd)
-                if owner:
-                    os.chown(temporary, *owner, dir_fd=fd, follow_symlinks=False)
-            else:
-                made = _write_file(temporary, fd, content, entry.permissions, owner)
-                with made as file:
-                    self._flush_now(file)
+            try:
+                self._stage(temporary, fd, entry, content, owner)
+            except FileExistsError:  # left by a killed restore
+                _unlink_if_there(temporary, fd)
+                self._stage(temporary, fd, entry, content, owner)
+
+    def _stage(
+        self, name: bytes, fd: int, entry: Entry, content: bytes, owner: tuple[int, int] | None
+    ) -> None:
+        if entry.is_link:
+            os.symlink(content, name, dir_fd=fd)
+            if owner:
+                os.chown(name, *owner, dir_fd=fd, follow_symlinks=False)
+            return
+        with _write_file(name, fd, content, entry.permissions, owner) as file:
+            self._flush_now(file)
 
     def give_name(self, path: bytes, over: PathState | None) -> None:
         """The second half of `put`. The file is on the disk by now."""

@@ -22,6 +22,7 @@ _FLAGS = struct.Struct(">H")
 #: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; 32 bits of each.
 _STATUS = struct.Struct(">10I")
 _KIND = 6
+_KIND_AT, _KIND_BYTES = 24, 4
 _FITS = 0xFFFFFFFF
 _SECOND = 1_000_000_000
 #: Where an entry has the id of its object, its flags and its name.
@@ -57,15 +58,79 @@ def status_bytes(status: os.stat_result, kind: int) -> bytes:
     return _STATUS.pack(*(field & _FITS for field in fields))
 
 
-def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
+def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
     """An index of files: by path, the result of `status_bytes` and the id of the content."""
-    parts = [_HEADER.pack(b"DIRC", _VERSION, len(entries))]
-    for path, (status, oid) in sorted(entries.items()):
-        padding = _after(0, _NAME_AT + len(path)) - _NAME_AT - len(path)
-        flags = _FLAGS.pack(min(len(path), _LENGTH_MASK))
-        parts += (status, oid, flags, path, bytes(padding))
-    body = b"".join(parts)
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+    made = bytearray(_HEADER.pack(b"DIRC", _VERSION, len(rows)))
+    for path in sorted(rows):
+        _put(made, path, rows[path])
+    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    return made
+
+
+def patched_index(body: bytes, rows: Mapping[bytes, bytes | None]) -> bytearray:
+    """An index with other rows at some paths; None removes a path. `body` is the result of
+    `read_index`. What git keeps beside the files, such as the ids of trees, is left out: it would
+    not fit any more."""
+    todo = dict(rows)
+    for path, row in rows.items():
+        if row is not None:  # no file can be above another one
+            todo.update(dict.fromkeys(_above(path) - rows.keys()))
+    below = sorted((path + b"/", path + b"0") for path, row in rows.items() if row is not None)
+    changes = sorted(todo)
+    made, kept = bytearray(_HEADER.size), 0
+    at = inside = 0
+    start = end = _HEADER.size
+    for place, name_end in _places(body):
+        name = body[place + _NAME_AT : name_end]
+        end = _after(place, name_end)
+        while at < len(changes) and changes[at] < name:
+            made += body[start:place]
+            start = place
+            kept += _put(made, changes[at], todo[changes[at]])
+            at += 1
+        while inside < len(below) and below[inside][1] <= name:
+            inside += 1
+        is_changed = at < len(changes) and changes[at] == name
+        if not is_changed and not (inside < len(below) and below[inside][0] <= name):
+            kept += 1
+            continue
+        made += body[start:place]
+        start = end
+        if is_changed:
+            kept += _put(made, name, todo[name])
+            at += 1
+    made += body[start:end]
+    for path in changes[at:]:
+        kept += _put(made, path, todo[path])
+    _HEADER.pack_into(made, 0, b"DIRC", _VERSION, kept)
+    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    return made
+
+
+def _above(path: bytes) -> set[bytes]:
+    names = path.split(b"/")
+    return {b"/".join(names[:count]) for count in range(1, len(names))}
+
+
+def _put(made: bytearray, path: bytes, row: bytes | None) -> bool:
+    """Add a row at the end; returns whether there was one."""
+    if row is None:
+        return False
+    end = _NAME_AT + len(path)
+    made += row
+    made += _FLAGS.pack(min(len(path), _LENGTH_MASK))
+    made += path
+    made += bytes(_after(0, end) - end)
+    return True
+
+
+def row_kind(row: bytes) -> int:
+    """git's mode of a file in an index."""
+    return int.from_bytes(row[_KIND_AT : _KIND_AT + _KIND_BYTES], "big")
+
+
+def row_oid(row: bytes) -> bytes:
+    return row[_ID_AT:_FLAGS_AT]
 
 
 def index_objects(path: Path) -> list[bytes]:

@@ -38,6 +38,7 @@ class Objects:
     """Reads the folder `objects` of a repository. Other processes may add to it."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._folder = str(folder)
         self._packs: list[PackReader] = []
         self._open: OrderedDict[PackReader, None] = OrderedDict()

@@ -12,23 +12,27 @@ import itertools
 import os
 import struct
 import zlib
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
-from holdfast.value import dataclass
+from holdfast.value import dataclass, field
 
 HEADER = struct.Struct(">4sII")
 
 _VERSION = 2
 _INDEX_MAGIC = b"\377tOc"
+_NUMBER = struct.Struct(">I")
 _FOLDERS = 256
 #: Magic, version, and for every byte how many objects have an id whose first byte is not above it.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
 #: Fast: it takes as long as reading and hashing the file. Maintenance compresses again.
 _COMPRESSION = 1
+#: In powers of two. The table of places in the window is as much smaller as the window is.
+_LEAST_WINDOW, _LEAST_MEMORY, _MEMORY_BELOW = 9, 5, 5
 SIZE_BITS, FIRST_SIZE_BITS = 7, 4
 MORE = 0x80
 KIND_MASK = 0b111
@@ -74,7 +78,16 @@ def pack_entry(kind: Kind, data: bytes) -> bytes:
         head[-1] |= MORE
         head.append(size & (MORE - 1))
         size >>= SIZE_BITS
-    return bytes(head) + zlib.compress(data, _COMPRESSION)
+    return bytes(head) + _compressed(data)
+
+
+def _compressed(data: bytes) -> bytes:
+    """A window that is no larger than the data: to clear the usual one takes longer than to
+    compress a small file."""
+    window = min(max((len(data) - 1).bit_length(), _LEAST_WINDOW), zlib.MAX_WBITS)
+    memory = min(max(window - _MEMORY_BELOW, _LEAST_MEMORY), zlib.DEF_MEM_LEVEL)
+    stream = zlib.compressobj(_COMPRESSION, zlib.DEFLATED, window, memory)
+    return stream.compress(data) + stream.flush()
 
 
 def index_counts(data: bytes) -> tuple[int, ...] | None:
@@ -122,31 +135,43 @@ def is_whole(stored: bytes) -> bool:
     return (stored[0] >> FIRST_SIZE_BITS) & KIND_MASK in _WHOLE
 
 
+@dataclass(slots=True)
+class PackRows:
+    """The objects of a pack in the order of their places, in as little memory as that takes."""
+
+    oids: list[bytes] = field(default_factory=list)
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    checksums: array[int] = field(default_factory=lambda: array("L"))
+
+    def add(self, oid: bytes, packed: Packed) -> None:
+        self.oids.append(oid)
+        self.offsets.append(packed.offset)
+        self.checksums.append(packed.checksum)
+
+
 def pack_index(
-    packed: Mapping[bytes, Packed], checksum: bytes, *, largest_small: int = _LARGEST_SMALL
-) -> bytes:
+    rows: PackRows, checksum: bytes, *, largest_small: int = _LARGEST_SMALL
+) -> bytearray:
     """The index of a pack that ends with this checksum."""
-    oids = sorted(packed)
-    counts = Counter(oid[0] for oid in oids)
+    order = sorted(range(len(rows.oids)), key=rows.oids.__getitem__)
+    counts = Counter(oid[0] for oid in rows.oids)
     fan = itertools.accumulate(counts[first] for first in range(_FOLDERS))
-    offsets, large = [], []
-    for oid in oids:
-        offset = packed[oid].offset
+    large: list[int] = []
+    body = bytearray(INDEX_START.pack(_INDEX_MAGIC, _VERSION, *fan))
+    for number in order:
+        body += rows.oids[number]
+    for number in order:
+        body += _NUMBER.pack(rows.checksums[number])
+    for number in order:
+        offset = rows.offsets[number]
         if offset > largest_small:
             large.append(offset)
             offset = LARGE | (len(large) - 1)
-        offsets.append(offset)
-    body = b"".join(
-        [
-            INDEX_START.pack(_INDEX_MAGIC, _VERSION, *fan),
-            *oids,
-            struct.pack(f">{len(oids)}I", *(packed[oid].checksum for oid in oids)),
-            struct.pack(f">{len(oids)}I", *offsets),
-            struct.pack(f">{len(large)}Q", *large),
-            checksum,
-        ]
-    )
-    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+        body += _NUMBER.pack(offset)
+    body += struct.pack(f">{len(large)}Q", *large)
+    body += checksum
+    body += hashlib.sha1(body, usedforsecurity=False).digest()
+    return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import hashlib
+import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,7 @@ from holdfast.stores.git.object import OID_BYTES, Kind, object_id
 from holdfast.stores.git.pack import (
     HEADER,
     Packed,
+    PackRows,
     index_rows,
     is_whole,
     pack_entry,
@@ -121,6 +123,7 @@ class Pack:
         self._data: dict[bytes, bytes] = {}
         self._remembered = 0
         self._portion: _Portion = []
+        self._copied: list[tuple[bytes, bytes]] = []
         self._bytes = 0
         self._file: PackFile | None = None
         self._task: Task | None = None
@@ -155,12 +158,24 @@ class Pack:
             with storage_errors(_WRITING):
                 self._hand_over()
 
+    def copy(self, oid: bytes, stored: bytes) -> None:
+        """Add an object in the form of a pack, unless the repository has it; empty if it is known
+        to."""
+        if not stored or oid in self._put or self._stored(oid):
+            return
+        self._put.add(oid)
+        self._copied.append((oid, stored))
+        self._bytes += len(stored)
+        if self._bytes >= _PORTION:
+            with storage_errors(_WRITING):
+                self._hand_over()
+
     def _hand_over(self) -> None:
         """Compress and write a portion in another thread, after the portion before it."""
         self._join()
-        file, portion = self._opened(), self._portion
-        self._task = Task(lambda: file.write(portion))
-        self._portion, self._bytes = [], 0
+        file, portion, copied = self._opened(), self._portion, self._copied
+        self._task = Task(lambda: file.write(portion, copied))
+        self._portion, self._copied, self._bytes = [], [], 0
 
     def _join(self) -> None:
         task, self._task = self._task, None
@@ -174,7 +189,7 @@ class Pack:
             self._join()
             if self._put:
                 file = self._opened()
-                file.write(self._portion)
+                file.write(self._portion, self._copied)
                 file.finish(also)
             else:
                 flush(also)
@@ -193,6 +208,7 @@ class Pack:
             self._file.close()
             self._file = None
         self._portion.clear()
+        self._copied.clear()
         self._put.clear()
 
 
@@ -202,22 +218,24 @@ class PackFile:
     def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self._folder = folder
         self._reserve = reserve
-        self._packed: dict[bytes, Packed] = {}
+        self._rows, self._added = PackRows(), set[bytes]()
         self._end = HEADER.size
         self._index: tuple[int, Path] | None = None
         self._fd, self._temporary = new_file(folder, "tmp_pack_")
         # The header is written last, because it holds the number of objects.
         os.lseek(self._fd, HEADER.size, os.SEEK_SET)
 
-    def write(self, portion: _Portion) -> None:
-        self.copy((oid, pack_entry(kind, data)) for oid, kind, data in portion)
+    def write(self, portion: _Portion, copied: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        made = ((oid, pack_entry(kind, data)) for oid, kind, data in portion)
+        self.copy(itertools.chain(copied, made))
 
     def copy(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Add objects in the form that they have in a pack."""
         added = []
         for oid, stored in entries:
-            if oid not in self._packed:
-                self._packed[oid] = Packed(self._end, zlib.crc32(stored))
+            if oid not in self._added:
+                self._added.add(oid)
+                self._rows.add(oid, Packed(self._end, zlib.crc32(stored)))
                 self._end += len(stored)
                 added.append(stored)
         data = b"".join(added)
@@ -227,11 +245,11 @@ class PackFile:
 
     def finish(self, also: Sequence[int] = ()) -> Path:
         """Complete the pack, flush it, and give it its name."""
-        os.pwrite(self._fd, pack_header(len(self._packed)), 0)
+        os.pwrite(self._fd, pack_header(len(self._added)), 0)
         checksum = self._checksum()
         write_all(self._fd, checksum)
         fd, name = self._index = new_file(self._folder, "tmp_idx_")
-        write_all(fd, pack_index(self._packed, checksum))
+        write_all(fd, pack_index(self._rows, checksum))
         for each in (self._fd, fd):
             os.fchmod(each, _READ_ONLY)
         flush([self._fd, fd, *also])

@@ -96,6 +96,24 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
     return {line[_ID + 1 + len(prefix) :]: line[:_ID] for line in lines}
 
 
+def read_refs(store: Path, prefix: str) -> Sequence[tuple[str, str]]:
+    """Name and content of every reference two levels below a folder, sorted by name, without
+    starting a process. Not while references are being packed."""
+    rows = (line.decode("utf-8", "surrogateescape").rstrip() for line in _lines(_read(store), 0))
+    # The list first: who unpacks references writes their files before they leave the list.
+    found = {row[_ID + 1 :]: row[:_ID] for row in rows if row.startswith(prefix, _ID + 1)}
+    for inner in loose_names(store / prefix):
+        for name in loose_names(f"{store}/{prefix}{inner}"):
+            with contextlib.suppress(OSError):
+                found[f"{prefix}{inner}/{name}"] = small_text(f"{store}/{prefix}{inner}/{name}")
+    return sorted(found.items())
+
+
+def is_listed(store: Path, prefix: str) -> bool:
+    """Whether a packed reference is in this folder, or below it."""
+    return b" " + prefix.encode("utf-8", "surrogateescape") in _read(store)
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
     """git's lock of a file, into which the new content is written. Raises `FileExistsError` when
@@ -217,7 +235,7 @@ def loose_names(folder: Path | str) -> Sequence[str]:
     """The references that are files, except those that are being written."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names are wanted
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     return [name for name in names if not name.endswith(".lock")]
 

@@ -11,7 +11,7 @@ import itertools
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DamageError
@@ -136,11 +136,7 @@ class Trees:
 
     def write(self, entries: Mapping[bytes, Node]) -> bytes:
         """Store a tree of these entries."""
-        raw = b"".join(
-            b"%o %b\0%b" % (mode, name, oid)
-            for name, (mode, oid) in sorted(entries.items(), key=_order)
-        )
-        oid = self.put(Kind.TREE, raw)
+        oid = self.put(Kind.TREE, _raw(entries))
         self._read[oid] = dict(entries)
         return oid
 
@@ -149,6 +145,29 @@ class Trees:
         if self.new is None:
             raise TypeError("these trees are read-only")
         return self.new.put(kind, data)
+
+    def built(self, files: Iterable[tuple[bytes, Node]]) -> tuple[bytes, set[bytes]]:
+        """Store the trees of files that come in the order of their paths; returns the tree of all
+        of them, and the folders in it. They are not cached: there may be many."""
+        open_folders: list[tuple[bytes, dict[bytes, Node]]] = [(b"", {})]
+        found = {b""}
+
+        def leave() -> None:
+            folder, entries = open_folders.pop()
+            name = folder.rpartition(b"/")[2]
+            open_folders[-1][1][name] = (TREE, self.put(Kind.TREE, _raw(entries)))
+
+        for path, node in files:
+            folder, _, name = path.rpartition(b"/")
+            while (last := open_folders[-1][0]) and not (folder + b"/").startswith(last + b"/"):
+                leave()
+            for above in _ways_down(open_folders[-1][0], folder):
+                open_folders.append((above, {}))
+                found.add(above)
+            open_folders[-1][1][name] = node
+        while len(open_folders) > 1:
+            leave()
+        return self.put(Kind.TREE, _raw(open_folders[0][1])), found
 
     def patched(self, tree: bytes, patch: Patch) -> bytes:
         """The tree with a patch applied; only trees on the way to a change are written."""
@@ -166,6 +185,22 @@ class Trees:
             made = (TREE, self.write(entries)) if entries else None
             _hand_up(todo, folder, made)
         return tree
+
+
+def _raw(entries: Mapping[bytes, Node]) -> bytes:
+    return b"".join(
+        b"%o %b\0%b" % (mode, name, oid)
+        for name, (mode, oid) in sorted(entries.items(), key=_order)
+    )
+
+
+def _ways_down(start: bytes, folder: bytes) -> Iterator[bytes]:
+    """The folders below `start` on the way to a folder, that one included."""
+    here = len(start)
+    while here < len(folder):
+        end = folder.find(b"/", here + 1)
+        here = len(folder) if end < 0 else end
+        yield folder[:here]
 
 
 def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:

@@ -9,19 +9,11 @@ other, and machines that work on different sessions do not wait for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
 
-from holdfast.errors import (
-    HoldfastError,
-    SessionEndedError,
-    SessionExistsError,
-    UnknownSessionError,
-)
-from holdfast.model.arguments import MOST_NAMED, check_id, named
-from holdfast.model.item import Problem
-from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.errors import HoldfastError, SessionEndedError, SessionExistsError
+from holdfast.model.arguments import check_id
 from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
@@ -29,55 +21,30 @@ from holdfast.model.session import (
     UNCHANGED,
     USED_MODEL,
     Addition,
-    Hit,
     Message,
-    Relation,
-    Search,
     Session,
     SessionChange,
-    SessionFilter,
-    SessionOrder,
 )
 from holdfast.model.stored_session import Holder
-from holdfast.model.usage import Share, StoreStats, UsageEntry
-from holdfast.policy.prices import Prices
 from holdfast.ports.sessions import LoopRunner
-from holdfast.stores.postgres import ledger, schema, search_index, survey
+from holdfast.stores.postgres import ledger, schema, search_index
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Connect, Database, Db, Result, SyncWire
 from holdfast.stores.postgres.machines import Heard
-from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
-from holdfast.stores.postgres.rows import SPELLED as _SPELLED
+from holdfast.stores.postgres.rows import COLUMNS
+from holdfast.stores.postgres.session_reader import ONE, PostgresSessionReader
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions import messages as pure
 from holdfast.stores.sessions.content import storable
 from holdfast.stores.sessions.ledger import used_by
-from holdfast.stores.sessions.session_rows import (
-    LARGEST,
-    holder_columns,
-    order,
-    session,
-    within_64_bits,
-)
+from holdfast.stores.sessions.session_rows import holder_columns, session, within_64_bits
 from holdfast.value import replace
 
 #: What a session that was just stored is, without what is joined to it: it has none of that yet.
 _NEW = re.sub(r"\b[prg]\.\w+", "NULL", COLUMNS)
-_ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = %s"  # noqa: S608 - our own names
-#: Delegates of sessions, and theirs. UNION drops what was found before, so a cycle ends.
-_DELEGATES = """
-    WITH RECURSIVE masters (number) AS (
-        SELECT number FROM sessions WHERE id = ANY(%(ids)s::text[])
-        UNION
-        SELECT s.number FROM sessions s JOIN masters m ON s.parent = m.number
-        WHERE s.relation = %(relation)s
-    )
-    SELECT s.id FROM sessions s JOIN masters USING (number)
-    WHERE s.id <> ALL(%(ids)s::text[]) ORDER BY s.number
-"""
 
 
-class PostgresSessionStore:
+class PostgresSessionStore(PostgresSessionReader):
     """The session store in one PostgreSQL database. Safe for many threads, processes and
     machines."""
 
@@ -86,7 +53,7 @@ class PostgresSessionStore:
     keeps_usage = True
 
     def __init__(self, url: str, *, connect: Connect = SyncWire) -> None:
-        self.database = Database(url, connect=connect)
+        super().__init__(Database(url, connect=connect))
         self._heard = Heard(self.database)
         self._written = 0
         try:
@@ -359,152 +326,6 @@ class PostgresSessionStore:
             )
         )
 
-    # --- Reading ----------------------------------------------------------------------------------
-
-    def get(self, session_id: str) -> Session:
-        if self.database.is_writing:
-            with self.database.write() as db:
-                return self._numbered(db, session_id)[1]
-        row = self.database.query(_ONE, [storable(session_id)]).first
-        if row is None:
-            raise self._unknown(session_id)
-        return session(row[1:])
-
-    def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
-        wanted = SessionFilter(id_prefix=check_id(prefix))
-        condition, values = where(wanted)
-        rows = self.database.query(
-            f"""
-            SELECT s.id, count(*) OVER () FROM {tables(wanted)} WHERE {condition}
-            ORDER BY s.id = %s DESC, {LAST_ACTIVE} DESC, s.id LIMIT %s
-            """,  # noqa: S608 - no user text
-            (*values, prefix, MOST_NAMED),
-        ).rows
-        total = rows[0][1] if rows else 0
-        return named(prefix, [found for found, _ in rows], self._unknown(prefix), total=total)
-
-    def find(
-        self,
-        wanted: SessionFilter,
-        *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
-        limit: int | None = None,
-        offset: int = 0,
-        prices: Prices | None = None,
-    ) -> Sequence[Session]:
-        condition, values = where(wanted)
-        cost = None
-        if prices is not None and order_by is SessionOrder.COST:
-            with self.database.read() as db:
-                cost = priced(db, prices)
-        by = order(order_by, cost, _SPELLED)
-        # The numbers first: what is joined to a session is looked up for its page only.
-        rows = self.database.query(
-            f"""
-            SELECT {COLUMNS}
-            FROM unnest(ARRAY(
-                SELECT s.number FROM {tables(wanted)} WHERE {condition} ORDER BY {by}
-                LIMIT %s OFFSET %s
-            )) WITH ORDINALITY AS chosen (number, place)
-            JOIN ({TABLES}) ON s.number = chosen.number ORDER BY chosen.place
-            """,  # noqa: S608 - no user text
-            [*values, *page(limit, offset)],
-        )
-        return [session(row) for row in rows]
-
-    def routed(self, key: str) -> Session | None:
-        """The session that a routing key points to now. Within a transaction nobody else can give
-        the key to another one before its end."""
-        if self.database.is_writing:
-            with self.database.write() as db:
-                self._lock_key(db, key)
-        found = self.find(SessionFilter(routing_key=key), limit=1)
-        return found[0] if found else None
-
-    def count(self, wanted: SessionFilter) -> int:
-        condition, values = where(wanted)
-        [[number]] = self.database.query(
-            f"SELECT count(*) FROM {tables(wanted)} WHERE {condition}",  # noqa: S608 - no user text
-            values,
-        ).rows
-        return int(number)
-
-    def sources(self) -> Sequence[str]:
-        rows = self.database.query("SELECT DISTINCT source FROM sessions ORDER BY source")
-        return [source for (source,) in rows]
-
-    def folders(self) -> Mapping[str, str]:
-        return dict(self.database.query("SELECT id, cwd FROM sessions WHERE cwd <> ''").rows)
-
-    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
-        with self.database.read() as db:
-            rows = db.execute(
-                _DELEGATES,
-                {"ids": [storable(each) for each in ids], "relation": Relation.DELEGATE.value},
-            )
-            return [name for (name,) in rows]
-
-    def messages(
-        self,
-        session_id: str,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-    ) -> Iterator[Message]:
-        number, _, _ = self._row_of(session_id)
-
-        def read(after: int, before: int, most: int) -> Sequence[Sequence[Any]]:
-            return message_rows.page(
-                self.database, number, after, before, most, newest_first=newest_first
-            )
-
-        rows = pure.paged(
-            read,
-            after=within_64_bits(after),
-            before=within_64_bits(LARGEST if before is None else before),
-            limit=limit,
-            newest_first=newest_first,
-        )
-        return (content.decode(*row) for row in rows)
-
-    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
-        return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
-
-    def search(self, asked: Search) -> Sequence[Hit]:
-        # Here, because most commands never search.
-        from holdfast.stores.postgres.search import search  # noqa: PLC0415
-
-        return search(self.database, asked)
-
-    def close_words(self, text: str) -> Sequence[str]:
-        from holdfast.stores.postgres.search import suggestion  # noqa: PLC0415 - as above
-
-        return suggestion(self.database, text)
-
-    def unlisted(self) -> Sequence[Problem]:
-        return ()
-
-    def unsearched(self) -> Sequence[Problem]:
-        return ()
-
-    def weigh(self, wanted: SessionFilter) -> Share:
-        """How many sessions these are, and their share of the tables."""
-        return survey.weigh(self.database, wanted)
-
-    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return survey.statistics(self.database, now=now, ages=ages)
-
-    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
-        with self.database.read() as db:
-            return ledger.entries(db, on)
-
-    def count_messages(self) -> None: ...
-
-    def refresh(self) -> None: ...
-
     # --- Rows -------------------------------------------------------------------------------------
 
     def _count(self, messages: int) -> None:
@@ -530,58 +351,16 @@ class PostgresSessionStore:
                 [*values.values(), number],
             )
 
-    def _lock_key(self, db: Db, key: str) -> None:
-        db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (key,))
-
-    def _row(self, db: Db, session_id: str) -> tuple[int, float | None, float]:
-        lock = " FOR UPDATE" if db.writing else ""
-        row = db.execute(
-            f"SELECT number, ended_at, last_active_at FROM sessions WHERE id = %s{lock}",  # noqa: S608
-            (storable(session_id),),
-        ).first
-        if row is None:
-            raise self._unknown(session_id)
-        return row[0], row[1], row[2]
-
-    def _row_of(self, session_id: str) -> tuple[int, float | None, float]:
-        if self.database.is_writing:
-            with self.database.write() as db:
-                return self._row(db, session_id)
-        with self.database.read() as db:
-            return self._row(db, session_id)
-
-    def _numbered(self, db: Db, session_id: str) -> tuple[int, Session]:
-        if db.writing:
-            # First: a statement that waits for a lock sees that row as it is then, and what is
-            # joined to it as it was before.
-            self._row(db, session_id)
-        row = db.execute(_ONE, (storable(session_id),)).first
-        if row is None:
-            raise self._unknown(session_id)
-        return row[0], session(row[1:])
-
     def _open(self, db: Db, session_id: str) -> tuple[int, Session]:
         """The row of an open session, locked. In one step, because an append needs no more: its
         totals and its end are right, its routing key may be a moment old."""
-        row = db.execute(f"{_ONE} FOR UPDATE OF s", (storable(session_id),)).first
+        row = db.execute(f"{ONE} FOR UPDATE OF s", (storable(session_id),)).first
         if row is None:
             raise self._unknown(session_id)
         number, found = row[0], session(row[1:])
         if found.ended:
             raise _ended(session_id)
         return number, found
-
-    def _unknown(self, session_id: str) -> UnknownSessionError:
-        beginning = storable(session_id[: max(8, len(session_id) - 4)]) or ""
-        near = self.database.query(
-            "SELECT id FROM sessions WHERE lower(substr(id, 1, %s)) = lower(%s) "
-            "ORDER BY id LIMIT 1",
-            (len(beginning), beginning),
-        ).first
-        hint = (
-            "`holdfast sessions list` shows them." if near is None else f"Did you mean {near[0]}?"
-        )
-        return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
 
 
 def _ended(session_id: str) -> SessionEndedError:

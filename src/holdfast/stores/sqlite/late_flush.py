@@ -6,7 +6,6 @@ meanwhile for a reason of their own: most turns of an agent's loop do, and pay f
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.stores.sqlite.log_flush import LogFlush
 
-_log = logging.getLogger("holdfast")
 _SECONDS = 0.005
 
 
@@ -55,6 +53,7 @@ class LateFlush:
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
+        self._catch_up()  # what was asked for after its last look
         self._log.close()
 
     def _run(self) -> None:
@@ -62,14 +61,17 @@ class LateFlush:
             self._wanted.wait()
             self._closing.wait(_SECONDS)
             self._wanted.clear()
-            asked = self.asked
-            if asked > self._covered:
-                self._flush(asked)
+            self._catch_up()
 
-    def _flush(self, asked: int) -> None:
+    def _catch_up(self) -> None:
+        asked = self.asked
+        if asked <= self._covered:
+            return
         try:
             self._log.flush()
         except StorageError as error:
             # Nobody waits for this one. The next call that flushes meets the same error.
-            _log.error("%s", error.message)
+            import logging  # noqa: PLC0415 - a list of sessions loads as little as it can
+
+            logging.getLogger("holdfast").log(logging.ERROR, "%s", error.message)
         self.cover(asked)

@@ -8,15 +8,16 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from holdfast.api.cleanup import plan_trial
+from holdfast.api.cleanup import TrashUse, plan_trial
 from holdfast.api.configure import plan_several, text_of
+from holdfast.api.disks import most_room_first
 from holdfast.api.home import Home
 from holdfast.api.plan import expect_same
-from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
+from holdfast.errors import EmptyPolicyError, FullDiskError, HoldfastError, UsageError
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
 from holdfast.model.plan_words import for_good
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 from holdfast.web.controls import (
     Asked,
     Control,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.api.plan import HomePlan
+    from holdfast.model.figures import DiskRoom
     from holdfast.web.jobs import Run
 
 _AGREE = "agree:"
@@ -60,6 +62,8 @@ class Planned:
     unread: Sequence[tuple[str, str]]
     #: The fingerprint of config.toml, when something else was tried in one home.
     config: str = ""
+    #: The fullest disk with a home on it, if it is nearly full.
+    full: DiskRoom | None = None
 
     @property
     def count(self) -> int:
@@ -80,6 +84,11 @@ class Planned:
     @property
     def for_good_count(self) -> int:
         return sum(plan.for_good_count for _, _, plan in self.plans)
+
+    @property
+    def frees_nothing(self) -> bool:
+        """Whether room is wanted, and the trash would keep it."""
+        return self.full is not None and self.to_trash > 0
 
     @property
     def steps(self) -> int:
@@ -171,19 +180,31 @@ async def apply(site: Site, request: Request) -> Response:
                     hint="Tick the box that says so. Nothing was done.",
                 )
             with one_run(joint=len(plans) > 1):
-                return [
+                done = [
                     _applied(home, planned, job)
-                    for home, planned in plans
+                    for home, planned in most_room_first(plans)
                     if planned.plan.steps and not job.stopping
                 ]
+            return [replace(each, full=bool(_full(machine, [each.home]))) for each in done]
 
-    job = site.jobs.start(f"Clean up: {asked.title.lower()}", run, back=f"/cleanup?{asked.query()}")
+    uses_trash = asked.trash is not TrashUse.NEVER
+    job = site.jobs.start(
+        f"Clean up: {asked.title.lower()}",
+        run,
+        back=f"/cleanup?{asked.query()}",
+        for_good=f"/cleanup?{asked.query(trash=TrashUse.NEVER.value)}" if uses_trash else "",
+    )
     return await started(site, job)
 
 
 def _applied(home: AgentHome, planned: HomePlan, job: Run) -> Done:
     """A home that fails keeps nobody from hearing what was done in the others."""
+    room = planned.frees_nothing
     try:
+        if room is not None and room.is_full:
+            raise FullDiskError(
+                "Nothing was removed: the disk is full, and what goes to the trash stays on it."
+            )
         return Done(home=home, report=planned.apply(progress=job))
     except HoldfastError as error:
         return Done(home=home, error=error)
@@ -271,8 +292,16 @@ def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
         plans, unread = _looked(site, machine, asked)
     views = [(site.slug(home), home.label, view_plan(each)) for home, each in plans]
     return Planned(
-        plans=sorted(views, key=lambda each: -each[2].bytes), unread=unread, config=config
+        plans=sorted(views, key=lambda each: -each[2].bytes),
+        unread=unread,
+        config=config,
+        full=_full(machine, [home for home, _ in plans]),
     )
+
+
+def _full(machine: Machine, homes: Sequence[AgentHome]) -> DiskRoom | None:
+    rooms = [each.room for each in machine.disks(homes)]
+    return next((each for each in rooms if each.is_nearly_full), None)
 
 
 SCREEN = Screen(

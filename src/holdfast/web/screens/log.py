@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -13,7 +14,7 @@ from holdfast.model.operation import Operation, OperationAction, in_words, one_r
 from holdfast.model.operation_words import did
 from holdfast.model.plan import EDITS
 from holdfast.model.plan_words import amount, kind_name, shown_name
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
 from holdfast.web.running import started
@@ -45,6 +46,8 @@ class Entry:
     did: str
     can_undo: bool
     can_redo: bool
+    #: How many homes it was one run over, if there were several.
+    over: int = 0
 
     @property
     def path(self) -> str:
@@ -66,7 +69,12 @@ async def show(site: Site, request: Request) -> Response:
                 continue
             damage += [f"{home.label}: {each.reason}" for each in view.problems]
             waiting = {each.operation for each in view.undone}
-            entries += [_entry(home.label, slug, each, waiting) for each in view.operations]
+            entries += [entry_of(home.label, slug, each, waiting) for each in view.operations]
+        runs = Counter(operation.run for _, view in looked.seen for operation in view.operations)
+        entries = [
+            replace(each, over=runs[each.operation.run]) if each.operation.run else each
+            for each in entries
+        ]
         entries.sort(key=lambda each: -each.operation.started_at)
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return entries, damage, homes
@@ -91,7 +99,8 @@ async def show(site: Site, request: Request) -> Response:
     )
 
 
-def _entry(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
+def entry_of(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
+    """One operation as it is listed; those that are `waiting` can be done again."""
     return Entry(
         label=label,
         slug=slug,
@@ -141,8 +150,8 @@ async def one(site: Site, request: Request) -> Response:
         home, entry = _named(site, machine, request)
         try:
             if entry.can_redo:
-                return entry, _redo(home.plan_redo(entry.operation.id), entry), None
-            return entry, _undo(home.plan_undo(entry.operation.id), entry), None
+                return entry, redo_of(home.plan_redo(entry.operation.id), entry), None
+            return entry, undo_of(home.plan_undo(entry.operation.id), entry), None
         except HoldfastError as error:
             return entry, None, error
 
@@ -166,8 +175,8 @@ async def _again(site: Site, request: Request, verb: str) -> Again:
     def look(machine: Machine) -> Again:
         home, entry = _named(site, machine, request)
         if verb == "redo":
-            return _redo(home.plan_redo(entry.operation.id), entry)
-        return _undo(home.plan_undo(entry.operation.id), entry)
+            return redo_of(home.plan_redo(entry.operation.id), entry)
+        return undo_of(home.plan_undo(entry.operation.id), entry)
 
     return await site.work(look)
 
@@ -245,10 +254,11 @@ def _named(site: Site, machine: Machine, request: Request) -> tuple[Home, Entry]
     view = opened.log.read()
     waiting = {each.operation for each in view.undone}
     operation = opened.log.get(request.path_params["operation"])
-    return opened, _entry(home.label, slug, operation, waiting)
+    return opened, entry_of(home.label, slug, operation, waiting)
 
 
-def _undo(planned: UndoPlan, entry: Entry) -> Again:
+def undo_of(planned: UndoPlan, entry: Entry) -> Again:
+    """What an undo would do, as it is shown."""
     target = planned.operation
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     facts = []
@@ -279,7 +289,8 @@ def _undo(planned: UndoPlan, entry: Entry) -> Again:
     )
 
 
-def _redo(planned: RedoPlan, entry: Entry) -> Again:
+def redo_of(planned: RedoPlan, entry: Entry) -> Again:
+    """What a redo would do, as it is shown."""
     plan = planned.planned
     view = view_plan(plan)
     items = plan.plan.steps

@@ -18,6 +18,7 @@ from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
 from holdfast.model.growth_words import growth_words
+from holdfast.model.plan_words import frees_when
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
 from holdfast.web.treemap import Tile, treemap
@@ -119,6 +120,7 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
         "tiles": _tiles(site, seen.homes),
         "chart": _chart(seen.growth.points),
         "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
+        "frees": frees_when(seen.frees, seen.later, seen.trash_days),
         "slug": site.slug,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import unified_diff
 from itertools import groupby
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,10 +18,18 @@ from holdfast.config.edit import toml
 from holdfast.config.kinds import Choice, Flag, dotted
 from holdfast.config.settings import KEYS
 from holdfast.config.template import template
-from holdfast.errors import ConfigError, HoldfastError, UsageError
+from holdfast.errors import (
+    BusyError,
+    ConfigError,
+    HoldfastError,
+    StalePlanError,
+    StorageError,
+    UsageError,
+)
 from holdfast.model.plan import fingerprint
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get, post
+from holdfast.web.status import status_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -113,7 +122,7 @@ async def _show(
     return site.page(
         request,
         "settings/show.html",
-        status=200 if wrong is None else 400,
+        status=200 if wrong is None else status_of(wrong),
         title="Configuration",
         config=config,
         homes=homes,
@@ -192,7 +201,7 @@ async def set_key(site: Site, request: Request) -> Response:
 
     try:
         done = await site.change("config set", run)
-    except UsageError as error:
+    except (UsageError, StalePlanError, StorageError, BusyError) as error:
         return await _show(site, request, edited=key, typed=typed, wrong=error)
     slug = quote(request.path_params["home"], safe="")
     return site.see_other(f"/configuration/{slug}?set={quote(done)}#{quote(done, safe='')}")
@@ -220,16 +229,19 @@ def _editor(
     said: str,
     before: str | None,
     wrong: HoldfastError | None = None,
+    opened: str | None = None,
 ) -> Response:
+    """`said` is what stands in the field, `before` the file as it is, `opened` as it was when
+    somebody began to type."""
     why = ""
-    if _PASSWORD.search(said):
+    if wrong is None and _PASSWORD.search(said):  # otherwise it is what somebody typed here
         why = "The file seems to hold a password, which this page does not show."
     elif "\r" in said:
         why = "The lines of the file end as on Windows; a browser would change them all."
     return site.page(
         request,
         "settings/text.html",
-        status=200 if wrong is None else 400,
+        status=200 if wrong is None else status_of(wrong),
         title="config.toml",
         home=home,
         slug=request.path_params["home"],
@@ -237,34 +249,61 @@ def _editor(
         # As it is, to the byte: what is sent back replaces the file.
         said=Markup("\n") + escape(said),
         agree=fingerprint(before),
+        opened=escape("" if _PASSWORD.search(before or "") else before or ""),
         is_new=before is None,
         why=why,
         wrong=wrong,
+        changed="" if opened is None else _changed(opened, before or ""),
     )
+
+
+def _changed(opened: str, now: str) -> str:
+    """What somebody else did to the file meanwhile, as a difference."""
+    if _PASSWORD.search(opened + now):
+        return "The file seems to hold a password, so what changed in it is not shown."
+    lines = unified_diff(opened.splitlines(), now.splitlines(), lineterm="", n=1)
+    return "\n".join(list(lines)[2:])  # without the names: it is one file
 
 
 async def save(site: Site, request: Request) -> Response:
     """Replace the whole file, if everything in it is right."""
     form = await site.form(request)
-    after = form.one("text").replace("\r\n", "\n")  # as forms send lines
+    after = _as_sent(form.one("text"))
+    opened = _as_sent(form.one("opened"))
 
-    def run(machine: Machine) -> tuple[AgentHome, str, str | None, ConfigError | None]:
+    def run(machine: Machine) -> tuple[AgentHome, str, str | None, HoldfastError | None]:
+        """What is wrong is no reason to lose what somebody typed."""
         place = _place(site, machine, request)
         home = site.home_of(machine, request.path_params["home"])
-        before = text_of(place.config_file)
-        expect_same(form.one("agree"), fingerprint(before))
+        before, error = text_of(place.config_file), None
         try:
+            expect_same(form.one("agree"), fingerprint(before))
             plan_text(place, after, before=before).apply()
-        except ConfigError as error:
-            return home, str(place.config_file), before, error
-        return home, str(place.config_file), before, None
+        except HoldfastError as wrong:
+            error = wrong
+        return home, str(place.config_file), before, error
 
     home, file, before, error = await site.change("config edit", run)
     if error is not None:
-        return _editor(site, request, home=home, file=file, said=after, before=before, wrong=error)
+        stale = isinstance(error, StalePlanError)
+        return _editor(
+            site,
+            request,
+            home=home,
+            file=file,
+            said=after,
+            before=before,
+            wrong=error,
+            opened=opened if stale else None,
+        )
     return site.see_other(
         f"/configuration/{quote(request.path_params['home'], safe='')}?set=config.toml"
     )
+
+
+def _as_sent(text: str) -> str:
+    """Forms send lines with ends of their own."""
+    return text.replace("\r\n", "\n")
 
 
 def _place(site: Site, machine: Machine, request: Request) -> Place:

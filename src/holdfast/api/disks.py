@@ -1,0 +1,53 @@
+"""The disks that homes are on, and what to do first where one has hardly any room left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.stores.disk import disk_room
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.plan import HomePlan
+    from holdfast.model.figures import DiskRoom
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A disk with homes on it, which have these labels."""
+
+    room: DiskRoom
+    labels: Sequence[str]
+
+
+def disks_of(homes: Iterable[AgentHome]) -> Sequence[Disk]:
+    """As they are at this moment, the one with the least room first. Asking takes no time."""
+    labels: dict[int, list[str]] = {}
+    rooms: dict[int, DiskRoom] = {}
+    for home in homes:
+        with suppress(OSError):
+            number = home.path.stat().st_dev
+            room = disk_room(home.path)
+            if room is not None:
+                rooms[number] = room
+                labels.setdefault(number, []).append(home.label)
+    disks = [Disk(room=room, labels=labels[number]) for number, room in rooms.items()]
+    return sorted(disks, key=lambda each: each.room.free)
+
+
+def most_room_first(plans: Iterable[tuple[_T, HomePlan]]) -> Sequence[tuple[_T, HomePlan]]:
+    """Plans for several homes in the order in which they fit on a full disk: what frees most for
+    the shortest log comes first, and makes room for the logs of the others. Plans that free nothing
+    at once stay as they were, behind them."""
+    return sorted(plans, key=lambda each: -_freed_by_step(each[1]))
+
+
+def _freed_by_step(planned: HomePlan) -> float:
+    steps = planned.plan.steps
+    freed = sum(each.bytes for each in steps if not each.undoable)
+    return freed / len(steps) if steps else 0.0

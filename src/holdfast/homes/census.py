@@ -1,0 +1,290 @@
+"""Which sessions of a home may leave. Those stay that are alive, that were written lately, or whose
+parts lie outside the home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.homes import life
+from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.pins import Pins
+from holdfast.model.part import (
+    FilePart,
+    FolderPart,
+    LinePart,
+    Part,
+    RefPart,
+    Role,
+    Sight,
+    Signs,
+    Unit,
+    digest,
+)
+from holdfast.model.plan import PlanItem
+from holdfast.model.text import format_duration
+from holdfast.parts.trees import measure
+from holdfast.parts.units import PINNED
+from holdfast.ports.formats import Format
+from holdfast.ports.runs import Clock
+from holdfast.stores.files import Inode
+from holdfast.value import replace
+
+
+class Census:
+    """Which sessions a home has, or which leftovers, and which of them are alive."""
+
+    def __init__(
+        self,
+        form: Format,
+        root: Path,
+        clock: Clock,
+        notes: Notes,
+        pins: Pins,
+        *,
+        of_leftovers: bool = False,
+    ) -> None:
+        self._of_leftovers = of_leftovers
+        self._pins = pins
+        self._format = form
+        self._root = root
+        self._clock = clock
+        self._notes = notes
+        self._signs = Signs()
+        self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
+        self._asked: dict[str, Path] = {}
+        self._named: set[str] = set()
+
+    def units(self) -> Iterable[Unit]:
+        """Each id once: the first that the format names."""
+        if self._of_leftovers:
+            return [*self._leftovers()]
+        found: dict[str, Unit] = {}
+        asked: list[Path] = []
+
+        def known(path: Path) -> Unit | None:
+            asked.append(path)
+            return self._notes.known(path)
+
+        self._asked = {}
+        for unit in self._format.units(self._root, known):
+            if not unit.parts and asked:
+                self._asked.setdefault(unit.id, asked[-1])
+            asked.clear()
+            found.setdefault(unit.id, unit)
+        return found.values()
+
+    def inside(self, unit: Unit) -> Seen:
+        """A unit that lies in its parent. Its file is the one that the format asked about: that one
+        tells whether it changed."""
+        path = self._asked.get(unit.id)
+        sight, changed = NOT_THERE if path is None else tree_sight(path)
+        return Seen(
+            unit=unit,
+            version=digest([unit.parent, sight.stamp]),
+            bytes=0,
+            changed=changed,
+            inside=True,
+            stamps={str(path): sight.stamp} if sight.here else {},
+        )
+
+    def _leftovers(self) -> Iterable[Unit]:
+        """Leftovers as units: they leave and come back the same way."""
+        for each in self._format.leftovers(self._root):
+            yield Unit(id=f"{each.kind}/{each.id}", active=each.active, parts=each.parts)
+
+    def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
+        wanted = {item.id for item in items}
+        self._named = {item.id for item in items if item.version.endswith(PINNED)}
+        return {unit.id: unit for unit in self.units() if unit.id in wanted}
+
+    def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
+        """Why units must stay, for whoever is about to move them."""
+        now = self._clock()
+        self._folders = {}  # what was a folder may be a link now
+        self._signs = self._look(now)
+        # A plan knows what is pinned; between plan and removal somebody may pin one more. A pinned
+        # session that a plan names all the same is one that a person named.
+        found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
+        for unit in units:
+            outside = self.outside(unit)
+            why = f"{outside} lies outside the home" if outside else None
+            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
+            if why:
+                found[unit.id] = why
+        return found
+
+    def _alive(self, unit: Unit, signs: Signs) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if unit.unread:
+            return unit.unread
+        if signs.folders and unit.cwd:
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
+        return signs.protect(unit)
+
+    def judged(self, seen: Sequence[Seen]) -> list[Seen]:
+        """What a look found, or noted, with who is alive now."""
+        now = self._clock()
+        signs = self._look(now)
+
+        def alive(each: Seen) -> str | None:
+            return (
+                self._alive(each.unit, signs)
+                or (signs.rewrites if each.shared else None)
+                or self._recent(max(each.unit.active, each.changed), now)
+                or each.alive
+            )
+
+        return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
+
+    def held(self, seen: Sequence[Seen]) -> Iterable[Seen]:
+        """With those in use whose files a process has open."""
+        opened = life.opened_below(self._format.roots(self._root))
+        if not opened:
+            return seen
+        return [
+            replace(each, alive=why)
+            if each.alive is None and (why := _open_part(each.unit, opened))
+            else each
+            for each in seen
+        ]
+
+    def _look(self, now: float) -> Signs:
+        """The signs of the format, and the processes of its agent. A failed check protects."""
+        facts = self._format.facts
+        try:
+            signs = self._format.signs(self._root, now)
+        except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
+            return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
+        processes = life.running(facts.processes)
+        if not processes:
+            return signs
+        return Signs(
+            units={**processes.named, **signs.units},
+            folders={**processes.folders, **signs.folders},
+            home=signs.home or processes.unreadable,
+            rewrites=signs.rewrites
+            or f"{facts.agent} is running, and may write it back from memory",
+        )
+
+    def _written_lately(self, unit: Unit, now: float) -> str | None:
+        try:
+            return self._recent(max(unit.active, _written(unit)), now)
+        except OSError as error:
+            return f"its files cannot be read ({error.strerror})"
+
+    def _recent(self, latest: float, now: float) -> str | None:
+        """A session is idle by what its agent recorded and by the times of its files."""
+        age = now - latest
+        if age < 0:
+            return "its time is in the future"
+        if age < self._format.facts.idle_after:
+            return f"used {format_duration(age)} ago"
+        return None
+
+    def outside(self, unit: Unit) -> str | None:
+        """The first part that is not below the roots of the home."""
+        for part in unit.parts:
+            place = str(part.place)
+            if isinstance(part, RefPart) and self._is_reference(part):
+                within = True
+            elif isinstance(part, LinePart):
+                within = self._is_within(place)
+            else:  # of a link it is the link that leaves, not what it leads to
+                within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
+            if not within:
+                return place
+        return None
+
+    def _is_reference(self, part: RefPart) -> bool:
+        """Whether these references are the agent's own, by their name: one word below its prefix,
+        which git does not take for a pattern."""
+        prefix = self._format.facts.references
+        word = part.prefix.removeprefix(prefix).removesuffix("/")
+        return (
+            bool(prefix)
+            and part.prefix == f"{prefix}{word}/"
+            and word.replace("-", "").replace("_", "").isalnum()
+        )
+
+    def _is_within(self, path: str) -> bool:
+        """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
+        system for every step of its path."""
+        if path not in self._folders:
+            real = os.path.realpath(path)
+            self._folders[path] = any(_is_below(real, root) for root in self._roots)
+        return self._folders[path]
+
+    def _is_root(self, place: str) -> bool:
+        folder, _, name = place.rpartition(os.sep)
+        return f"{os.path.realpath(folder)}{os.sep}{name}" in self._roots
+
+    @cached_property
+    def _roots(self) -> Sequence[str]:
+        return [os.path.realpath(each) for each in self._format.roots(self._root)]
+
+    def keeps(self, part: Part) -> str | None:
+        return self._signs.rewrites if self._signs.keeps(part) else None
+
+
+def seen_outside(unit: Unit, place: str) -> Seen:
+    """Nothing but its transcript is looked at."""
+    path = unit.transcript
+    sight, changed = NOT_THERE if path is None else tree_sight(path)
+    return Seen(
+        unit=unit,
+        version=digest([place, sight.stamp]),
+        bytes=sight.bytes,
+        changed=changed,
+        outside=True,
+        alive=f"{place} lies outside the home",
+    )
+
+
+def _open_part(unit: Unit, opened: Mapping[str, str]) -> str | None:
+    parts = (each.path for each in unit.parts if isinstance(each, FilePart | FolderPart))
+    return next((why for each in parts if (why := opened.get(os.path.realpath(each)))), None)
+
+
+def _written(unit: Unit) -> float:
+    trees = (measure(p.path) for p in unit.parts if isinstance(p, FilePart | FolderPart))
+    return max((tree.changed for tree in trees if tree is not None), default=0.0)
+
+
+#: A part that nobody saw, and when it was written.
+NOT_THERE = Sight(here=False), 0.0
+
+
+def tree_sight(path: Path, doubled: Collection[Inode] = ()) -> tuple[Sight, float]:
+    """What a scan wants to know of a file or folder, without what the trash may hold of it."""
+    try:
+        tree = measure(path, doubled)
+    except OSError:
+        return Sight(here=None), 0.0
+    if tree is None:
+        return NOT_THERE
+    return Sight(here=True, stamp=tree.stamp, bytes=tree.bytes), tree.changed
+
+
+def may_be_rewritten(part: Part) -> bool:
+    """An entry of a document that a running agent writes from memory."""
+    return isinstance(part, LinePart) and not part.lines and part.role is not Role.TRACE
+
+
+def may_be_known(part: Part) -> bool:
+    """What a format may ask about before it reads: a file, or the folder that is the session."""
+    is_session = isinstance(part, FolderPart) and part.role is Role.REFERENCE
+    return is_session or isinstance(part, FilePart)
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)

@@ -1,0 +1,154 @@
+"""Takes a session into a folder of the vault: the parts that bring it back, by second names or as
+copies, with the record that an undo needs. What the vault had of them before is not lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, StorageError
+from holdfast.homes.carried_over import carry_over, place_beside
+from holdfast.homes.second_names import is_passing, name_again
+from holdfast.homes.vault_names import Entry
+from holdfast.model.part import FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
+from holdfast.parts.trees import tree_stamp
+from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
+from holdfast.parts.units import Movers, by_container
+from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, give_to, make_private_dir, write_all
+from holdfast.value import replace
+
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
+_VANISHED = "it vanished while it was taken in"
+
+
+def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> str:
+    """Second names and copies of all parts, with their record: what a restore puts back from.
+    What the vault has from `earlier` and the agent deleted since, or replaced by less, goes along.
+    No link is taken in: what it leads to is not the session's. Returns where the transcript is in
+    there, "" if it has none of its own."""
+    number = int(folder.name.rpartition("-")[2])
+    record = UnitRecord.of(number, unit, folder)
+    make_folder(folder)
+    stamps: dict[int, str] = {}
+    others, less = [], []
+    for slot in record.slots:
+        if not isinstance(slot.part, FilePart | FolderPart):
+            others.append(slot)
+        elif os.path.lexists(slot.part.path) and not slot.part.path.is_symlink():
+            name_again(slot.part.path, slot.copy, links=False)
+            but = _below(unit.transcript, slot)
+            for each in earlier:
+                if each.part.place == slot.part.place and os.path.lexists(each.copy):
+                    less += [] if carry_over(each.copy, slot.copy, but=but) else [each]
+            stamps[slot.index] = tree_stamp(slot.copy)
+    for mover, group in by_container(movers, others):
+        sights = mover.look(group)
+        if any(sight.here is None for sight in sights):
+            raise StorageError(f"{group[0].part.place} cannot be read")
+        here = [slot for slot, sight in zip(group, sights, strict=True) if sight.here]
+        stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
+        if here:
+            mover.copy(here)
+    slots = [
+        replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
+    ]
+    slots += _carried(_vanished(earlier, slots), folder, first=len(record.slots))
+    slots += _carried(_beside(less, slots), folder, first=len(record.slots) + len(slots))
+    kept = replace(record, slots=tuple(slots))
+    record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
+    write_plainly(folder / RECORD, record_of_it.to_bytes())
+    return _transcript(unit, kept, folder)
+
+
+def trees_of(entry: Entry) -> Sequence[Slot]:
+    """The files and folders that the vault holds of a session by names."""
+    slots: tuple[Slot, ...] = ()
+    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
+        record = None if entry.bundle else BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
+
+
+def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
+    """Parts that a session had and has no more."""
+    here = [slot.part.place for slot in slots]
+    for each in earlier:
+        is_file = os.path.lexists(each.copy) and not each.copy.is_symlink()
+        covered = any(each.part.place.is_relative_to(place) for place in here)
+        if is_file and not covered and not is_passing(each.part.place):
+            yield each
+
+
+def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
+    """Parts that were more than what has their place now, with a place beside that."""
+    held = {slot.part.place: slot.copy for slot in slots}
+    for each in less:
+        place = place_beside(each.part.place, each.copy, held.get)
+        if place is not None and isinstance(each.part, FilePart | FolderPart):
+            yield replace(each, part=replace(each.part, path=place))
+
+
+def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
+    """Second names of what the vault has of parts, in the next folder of their session."""
+    number = int(folder.name.rpartition("-")[2])
+    for index, each in enumerate(gone, first):
+        slot = replace(each, number=number, index=index, folder=folder)
+        name_again(each.copy, slot.copy, links=False)
+        yield replace(slot, stamp=tree_stamp(slot.copy))
+
+
+def _below(path: Path | None, slot: Slot) -> Path | None:
+    """Where a file of a part lies in the vault. The transcript is judged by what is said in it."""
+    if path is None or not path.is_relative_to(slot.part.place):
+        return None
+    return slot.copy / path.relative_to(slot.part.place)
+
+
+def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
+    path = unit.transcript
+    if path is None:
+        return ""
+    trees = [slot for slot in record.slots if isinstance(slot.part, FilePart | FolderPart)]
+    for slot in trees:
+        if path == slot.part.place:
+            return str(slot.copy.relative_to(folder))
+        if path.is_relative_to(slot.part.place):
+            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
+    if any(path.is_relative_to(part.place) for part in unit.parts):
+        raise StorageError("its transcript is a link" if path.is_symlink() else _VANISHED)
+    return ""
+
+
+def make_folder(folder: Path) -> None:
+    """The private folder of a session in the vault, without the flush of each."""
+    make_private_dir(folder.parent.parent)
+    for each in (folder.parent, folder):
+        with suppress(FileExistsError):
+            each.mkdir(mode=PRIVATE_DIR)
+            if os.geteuid() == 0:  # below somebody's folder it is theirs
+                above = each.parent.stat()
+                give_to(each, above.st_uid, above.st_gid)
+
+
+def write_plainly(path: Path, data: bytes) -> None:
+    """A private file in a folder that nobody reads yet. Not flushed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
+def kept_parts(unit: Unit, root: Path) -> Iterator[Part]:
+    """Parts that bring a session back: no traces, which agents leave when they delete one; no
+    references of a repository, whose objects the vault does not have; nothing outside the home but
+    what makes the agent list the session."""
+    for part in unit.parts:
+        if part.role is Role.TRACE or isinstance(part, RefPart):
+            continue
+        is_tree = isinstance(part, FilePart | FolderPart)
+        if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
+            continue
+        yield part

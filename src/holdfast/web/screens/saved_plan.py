@@ -1,0 +1,117 @@
+"""A saved plan: opened on the page, looked at, and applied as `holdfast apply` does it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.api.plan import expect_same, planned_home
+from holdfast.errors import PlanFileError, UsageError
+from holdfast.model.plan_words import for_good
+from holdfast.value import dataclass
+from holdfast.web.jobs import Done
+from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.running import started
+from holdfast.web.site import Screen, Site, UnknownPageError, get, post
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from holdfast.api.agent_home import AgentHome
+    from holdfast.api.machine import Machine
+    from holdfast.api.plan import HomePlan
+    from holdfast.web.jobs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A plan from a file, as it is shown."""
+
+    label: str
+    made_at: float
+    plan: PlanView
+
+
+async def receive(site: Site, request: Request) -> Response:
+    """Take the file, if it is a plan for one of these homes."""
+    path = site.upload(request)
+    await site.work(lambda machine: _plan(machine, path)[0].label)
+    name = secrets.token_urlsafe(8)
+    site.uploads.keep(name, path)
+    return site.see_other(f"/cleanup/saved/{name}")
+
+
+async def show(site: Site, request: Request) -> Response:
+    """What the plan does, before anybody agrees to it."""
+    path = _path(site, request)
+
+    def look(machine: Machine) -> Opened:
+        home, planned = _plan(machine, path)
+        return Opened(label=home.label, made_at=planned.plan.made_at, plan=view_plan(planned))
+
+    return site.page(
+        request,
+        "cleanup/saved.html",
+        title="A saved plan",
+        name=path.name,
+        opened=await site.work(look),
+        id=request.path_params["plan"],
+    )
+
+
+async def apply(site: Site, request: Request) -> Response:
+    """Apply it. What changed since it was made is skipped and reported."""
+    form = await site.form(request)
+    path = _path(site, request)
+    agreed, knows = form.one("agree"), form.flag("for_good")
+
+    def run(job: Run) -> Sequence[Done]:
+        with site.machine("apply") as machine:
+            home, planned = _plan(machine, path)
+            expect_same(agreed, planned.fingerprint)
+            if not knows and for_good(planned.removals):
+                raise UsageError(
+                    "Some of this cannot be undone, and you did not say that you know.",
+                    hint="Tick the box that says so. Nothing was done.",
+                )
+            return [Done(home=home, report=planned.apply(progress=job))]
+
+    back = f"/cleanup/saved/{request.path_params['plan']}"
+    return await started(site, site.jobs.start("Apply a saved plan", run, back=back))
+
+
+def _path(site: Site, request: Request) -> Path:
+    found = site.uploads.get(request.path_params["plan"])
+    if found is None:
+        raise UnknownPageError(
+            "This plan is no longer open here.", hint="Open its file again on Clean up."
+        )
+    return found
+
+
+def _plan(machine: Machine, path: Path) -> tuple[AgentHome, HomePlan]:
+    """The plan and its home. A person knows the file by its name, not by where it lies here."""
+    try:
+        root = planned_home(path)
+        for home in machine.homes:
+            if home.path.resolve() == root:
+                return home, machine.open(home).load_plan(path)
+    except PlanFileError as error:
+        raise PlanFileError(error.message.replace(str(path), path.name), hint=error.hint) from error
+    raise PlanFileError(
+        f"{path.name} was made for {root}, which is no home of this machine.",
+        hint="Make a new plan.",
+    )
+
+
+SCREEN = Screen(
+    routes=(
+        post("/cleanup/saved", receive),
+        get("/cleanup/saved/{plan}", show),
+        post("/cleanup/saved/{plan}/apply", apply),
+    ),
+)

@@ -1,0 +1,79 @@
+"""One run over several homes in the log: undone and done again as a whole, or not at all."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.machine import Machine
+from tests.web.client import Web
+from tests.web.forms import hidden
+
+
+@pytest.fixture
+def other(used: Machine) -> Path:
+    found = used.user / "other"
+    shutil.copytree(used.home, found)
+    used.configure(f'homes = ["{found}"]')
+    return found
+
+
+@pytest.fixture
+def page(used: Machine, other: Path) -> Iterator[Web]:
+    """The page, after a clean-up of both homes."""
+    with Web(used) as web:
+        done = web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm")))
+        assert done.status == 303, done
+        assert other.is_dir()
+        yield web
+
+
+def _run(web: Web) -> str:
+    """The address of the whole run."""
+    found = re.search(r'href="(/log/runs/[^"]+)"', web.ok("/log").text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_run_is_undone_and_done_again_as_a_whole(used: Machine, other: Path, page: Web) -> None:
+    gone = used.names()
+    log = page.ok("/log")
+    assert log.words.count("one run over 2 homes") == 2
+    [address] = set(re.findall(r'href="(/log/runs/[^"]+)"', log.text))
+    asked = page.ok(address)
+    assert "Undo the whole run" in asked.words
+    assert asked.words.count("brings back 5 items") == 2
+    undone = page.post(f"{address}/undo", hidden(asked))
+    assert undone.status == 303, undone
+    assert page.ok(undone.place).words.count("5 brought back") == 2
+    back = used.names()
+    assert back != gone
+    assert back == {each.name for each in (other / "sessions").iterdir()}
+    again = page.ok(address)
+    assert "Redo the whole run" in again.words
+    redone = page.post(f"{address}/redo", hidden(again))
+    assert redone.status == 303, redone
+    assert used.names() == gone == {each.name for each in (other / "sessions").iterdir()}
+
+
+def test_what_changed_meanwhile_in_one_home_keeps_the_whole_run(
+    used: Machine, other: Path, page: Web
+) -> None:
+    gone = used.names()
+    address = _run(page)
+    agreed = hidden(page.ok(address))
+    first = next(each for each in agreed if each.startswith("agree:"))
+    slug, _, number = first.removeprefix("agree:").rpartition(":")
+    assert page.post(f"/log/{slug}/{number}/undo").status == 303
+    refused = page.post(f"{address}/undo", agreed)
+    assert refused.status == 409, refused
+    assert used.names() == gone or {each.name for each in (other / "sessions").iterdir()} == gone
+
+
+def test_a_run_that_no_log_has_is_no_page(page: Web) -> None:
+    assert page.get("/log/runs/0123456789abcdef").status == 404
+    assert page.post("/log/runs/0123456789abcdef/undo", {}).status == 404
