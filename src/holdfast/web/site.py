@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -14,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import UsageError
+from holdfast.errors import COMMAND_FLAG, UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
@@ -28,6 +29,8 @@ _T = TypeVar("_T")
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
 _MOST_FIELDS = 100_000
+#: So long a person waits for a name or a setting, in seconds, when another process is writing.
+_PATIENCE = 3.0
 
 
 class UnknownPageError(UsageError):
@@ -164,11 +167,18 @@ class Site:
         return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
-        """The home that a segment of an address means."""
+        """The home that a segment of an address means. Hints name it from now on, as far as this
+        question goes: a command that somebody copies works on the same home."""
         for home in machine.homes:
             if self.slug(home) == slug:
+                self.speak_of(home)
                 return home
         raise _no_home(slug)
+
+    @staticmethod
+    def speak_of(home: AgentHome) -> None:
+        """What is asked next is about this home."""
+        COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -268,6 +278,7 @@ def _no_home(slug: str) -> UnknownPageError:
 
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
     with homes as machine:
+        machine.wait_at_most(_PATIENCE)
         return what(machine)
 
 
