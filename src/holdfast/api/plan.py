@@ -21,6 +21,7 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived, archived_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
+from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
@@ -93,15 +94,16 @@ class HomePlan:
     @property
     def frees_nothing(self) -> DiskRoom | None:
         """The room on a disk that is nearly full, if everything would go to the trash, which is on
-        the same disk: that frees nothing, and uses up the reserve in which something could be
-        removed for good. None otherwise."""
+        the same disk: that frees nothing, and uses up what is set aside, or what Holdfast remembers
+        of the home, for nothing. None otherwise."""
         going = self.plan.removals
         if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
             return None
-        if not is_held(self.home.state):
-            return None
         room = self.home.disk_room()
-        return room if room is not None and room.free < NEEDED else None
+        if room is None:
+            return None
+        is_nearly_full = room.free < NEEDED if is_held(self.home.state) else room.is_used_up
+        return room if is_nearly_full else None
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
@@ -194,6 +196,12 @@ class HomeReport:
         if self.operation is None:
             return NOTHING
         return f"{did or 'Nothing had to be done'} (operation {self.operation})."
+
+
+def why_stays(item: PlanItem, home_flag: str) -> tuple[str, str]:
+    """Why an item stays, with what is known of it; and the command that helps, "" for none."""
+    why = item.reason.removeprefix("in use: ")
+    return why, f"holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
 
 
 def expect_same(agreed: str, now: str) -> None:
