@@ -223,7 +223,7 @@ def test_the_first_search_says_how_far_its_index_is_and_can_be_left(
     with Web(machine) as web:
         assert "By title" in web.ok("/sessions/results?q=disk").words
         answer = web.ok("/sessions/results?q=the")
-        assert "Indexing claude code: 3 of 70 sessions" in answer.words
+        assert "Indexing Claude Code: 3 of 70 sessions" in answer.words
         assert 'value="3"' in answer.text
         assert "so far" in answer.words
         assert "3 of 70" in web.ok("/sessions/indexing").words
