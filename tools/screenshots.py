@@ -88,7 +88,7 @@ def _in_scheme(
 
 def _settle(page: Page) -> None:
     page.wait_for_load_state("networkidle")
-    page.wait_for_selector("[aria-busy=true]", state="detached")
+    page.wait_for_selector("[aria-busy=true], [data-indexing]", state="detached")
 
 
 def _address(page: Page, root: str, path: str) -> str:

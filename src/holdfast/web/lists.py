@@ -12,8 +12,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,16 +57,15 @@ class Lists:
         self._renewal = Renewal(desk, self._look)
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
-        self._folders = _folders()
-        self._numbers = count()
+        #: Folders in which a file still is: of a look that runs, or where an open file cannot go.
+        self._folders: list[Path] = []
 
     def close(self) -> None:
         with undisturbed():
             if self._catalogue is not None:
                 self._catalogue.close()
             self._catalogue = None
-        for each in self._folders:
-            shutil.rmtree(each, ignore_errors=True)
+        self._tidy(self._folders)
 
     def prepare(self) -> None:
         """Somebody may ask soon."""
@@ -153,12 +150,13 @@ class Lists:
         self._all_counted = self._catalogue
 
     def _look(self, shown: Callable[[], None]) -> None:
-        name = f"{next(self._numbers)}.db"
+        folders = _folders()
+        self._folders += folders
         made: Catalogue | None = None
 
         def look(link: Link) -> None:
             with self._desk.machine("web") as machine, machine.one_look():
-                path, listing = _written(machine, [each / name for each in self._folders])
+                path, listing = _written(machine, [each / "list.db" for each in folders])
                 link.say((path, listing))
                 for some in count_more(machine, listing, link.wants_end):
                     link.say(some)
@@ -169,8 +167,7 @@ class Lists:
                 if isinstance(said, tuple):
                     path, listing = said
                     made = Catalogue(path, listing)
-                    with suppress(OSError):  # where an open file cannot go, it goes at the end
-                        path.unlink()
+                    self._tidy(folders)
                     old, self._catalogue = self._catalogue, made
                     if old is not None:
                         old.close()
@@ -178,7 +175,16 @@ class Lists:
                     made.learn(said)
             shown()
 
-        self._desk.children.read(look, heard=heard)
+        try:
+            self._desk.children.read(look, heard=heard)
+        finally:
+            self._tidy(folders)
+
+    def _tidy(self, folders: Sequence[Path]) -> None:
+        for each in [*folders]:
+            shutil.rmtree(each, ignore_errors=True)
+            if each in self._folders and not each.exists():
+                self._folders.remove(each)
 
 
 def _folders() -> Sequence[Path]:
