@@ -105,3 +105,19 @@ def test_what_differs_in_a_changed_line_is_known() -> None:
         ("", "", t) for t in ("one two", "three", "one 2")
     ]
     assert _parts("-same", "+same") == [("same", "", ""), ("same", "", "")]
+
+
+def test_a_mode_is_said_in_words() -> None:
+    def facts(*lines: bytes) -> tuple[str, ...]:
+        [found] = read_patch([b"diff --git a/x b/x", *lines])
+        return found.facts
+
+    assert facts(b"old mode 100644", b"new mode 100755") == ("became executable",)
+    assert facts(b"old mode 100755", b"new mode 100644") == ("is no longer executable",)
+    assert facts(b"new file mode 100755") == ("new file, executable",)
+    assert facts(b"new file mode 120000") == ("new link",)
+    assert facts(b"deleted file mode 100644") == ("deleted file",)
+    assert facts(b"similarity index 90%", b"rename from a b") == (
+        "similarity index 90%",
+        "rename from a b",
+    )

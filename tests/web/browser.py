@@ -27,7 +27,15 @@ def browser() -> str | None:
 @contextmanager
 def serving(machine: Machine, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of a server over these homes, with its token."""
-    command = [sys.executable, "-m", "holdfast", "web", "--no-open", "--port", "0", *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast",
+        "web",
+        "--no-open",
+        *(() if "--port" in flags else ("--port", "0")),
+        *flags,
+    ]
     with subprocess.Popen(
         command,
         env=environment(machine.user, **(env or {})),

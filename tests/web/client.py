@@ -109,6 +109,9 @@ class Web:
         return Answer(found.status_code, found.text, found.headers)
 
     def ok(self, path: str) -> Answer:
+        """A page that is there; of a run, its report."""
+        if (job := self.site.jobs.get(path.removeprefix("/jobs/"))) is not None:
+            assert job.wait(60)
         answer = self.get(path)
         assert answer.status == 200, answer
         return answer

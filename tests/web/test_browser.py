@@ -288,3 +288,41 @@ def test_the_scheme_is_chosen_and_kept(visit: Visit) -> None:
     assert page.evaluate(ground) != light
     visit.go("/sessions")
     assert page.evaluate(ground) != light
+
+
+@pytest.mark.deep
+def test_a_tab_from_an_earlier_start_says_so(chromium: Browser, machine: Machine) -> None:
+    settled(machine, sessions=5)
+    with serving(machine) as link:
+        port = link.partition("127.0.0.1:")[2].partition("/")[0]
+        visit = Visit(chromium.new_page(), link).go("/sessions")
+        page = visit.page
+    with serving(machine, "--port", port):
+        for word in ("back", "backoff"):
+            page.fill("#q", word)
+            page.wait_for_selector("[data-lost]")
+        assert page.locator("[data-lost]").count() == 1
+        assert "from an earlier start" in page.inner_text("[data-lost]")
+    page.fill("#q", "again")
+    page.wait_for_selector("text=The page has lost its server")
+    page.close()
+
+
+@pytest.mark.deep
+def test_who_decides_goes_on_from_the_heading(visit: Visit) -> None:
+    page = visit.page
+    visit.go("/cleanup/confirm?home=claude-code&sessions.retention_days=30")
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.keyboard.press("Tab")
+    assert "Remove" in page.evaluate("document.activeElement.textContent")
+
+
+@pytest.mark.deep
+def test_the_screens_take_one_row_on_a_phone(visit: Visit) -> None:
+    page = visit.page
+    page.set_viewport_size({"width": 360, "height": 740})
+    visit.go("/configuration")
+    assert page.locator("header.side").bounding_box()["height"] < 130  # type: ignore[index]
+    current = page.locator(".side [aria-current]").bounding_box()
+    assert current is not None
+    assert 0 <= current["x"] <= 360 - current["width"]

@@ -172,3 +172,14 @@ def test_addresses_that_nobody_would_type(machine: Machine, shown: Web) -> None:
     assert shown.get("/jobs/none").status == 404
     assert shown.get("/log/holdfast/999/undo").status in (400, 409)
     assert shown.post("/log/undo", {"operation": "x"}).status == 400
+
+
+def test_a_page_that_is_read_only_shows_a_restore_and_offers_none(
+    machine: Machine, project: Path
+) -> None:
+    _, listed = _addresses(machine)
+    with Web(machine, read_only=True) as web:
+        page = web.ok(f"{listed[0]}/restore")
+    assert "one.txt" in page.words
+    assert 'method="post"' not in page.text
+    assert "<button" not in page.text.partition("<main")[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -167,3 +169,19 @@ def _with_a_form(machine: Machine, done: list[str], *, read_only: bool = False) 
     screen = Screen(routes=(post("/try", change), get("/else", read)))
     with mock.patch("holdfast.web.server.SCREENS", (screen,)):
         return Web(machine, read_only=read_only)
+
+
+def test_a_refusal_leads_back_to_where_one_was(used: Machine, web: Web) -> None:
+    def back(path: str, referer: str) -> str:
+        answer = web.post(path, {"home": "holdfast"}, headers={"referer": referer})
+        assert answer.status >= 400
+        found = re.search(r'href="([^"]*)">Back to where you were', answer.text)
+        return html.unescape(found[1]) if found else ""
+
+    asks = "/cleanup/confirm?home=holdfast&trash=never"
+    assert back("/cleanup/apply", f"{ORIGIN}{asks}") == asks
+    # A page that was the answer to a form, one of somebody else, and none: the screen itself.
+    assert back("/sessions/delete", f"{ORIGIN}/sessions/delete") == "/sessions"
+    assert back("/cleanup/apply", "http://elsewhere.example/cleanup") == "/cleanup"
+    assert back("/trash/holdfast/empty", f"{ORIGIN}//elsewhere.example/") == "/trash"
+    assert back("/sessions/pin", "") == "/sessions"

@@ -144,6 +144,22 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
     looks.release(5)
 
 
+def test_a_look_that_took_minutes_is_shown() -> None:
+    """Counted from its beginning it would be too old at once, and everybody would wait forever."""
+
+    def look(shown: Callable[[], None]) -> None:
+        desk.now += 10 * renewal._KEPT
+        shown()
+
+    desk, made = _renewal(look)
+    first = made.wanted()
+    assert first is not None
+    first.result(30)
+    assert desk.now > 1000.0 + renewal._KEPT
+    assert made.wanted() is None
+    assert not made.is_busy()
+
+
 def test_a_look_that_fails_is_told_and_tried_again() -> None:
     failing = True
 

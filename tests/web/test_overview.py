@@ -14,6 +14,7 @@ import holdfast
 from holdfast.model.alarm import Alarm, Writer
 from holdfast.model.figures import DiskRoom, HomeFigures
 from holdfast.model.plan_words import frees_when
+from holdfast.model.session import Message, Tokens
 from holdfast.model.text import format_bytes
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.value import replace
@@ -94,6 +95,19 @@ def test_the_room_on_the_disk_is_there_and_alarms(machine: Machine, free: int, s
     assert f"Free on the disk {format_bytes(free)} of 1.0 TB" in seen.words
     assert ("The disk is " in seen.words) == ("alarming" in seen.text) == bool(said)
     assert said in seen.words
+
+
+def test_a_budget_that_is_used_up_is_an_alarm(machine: Machine) -> None:
+    machine.configure("[guard]\ndaily_cost = 0.25\ndaily_tokens = 900000\n")
+    with holdfast.open(machine.home, create=True) as home:
+        one = home.sessions.create(source="cli", model="m")
+        tokens = Tokens(input=1_200, output=34)
+        home.sessions.append(one, Message(role="assistant", content="hi", tokens=tokens, cost=0.5))
+    with Web(machine) as web:
+        seen, usage = web.ok("/overview/figures"), web.ok("/usage")
+    assert "A budget is used up holdfast, today: cost: $0.50 of $0.25" in seen.words
+    assert "$0.25 $0.50 over" in usage.words
+    assert "900,000 1,234" in usage.words
 
 
 def test_what_grows_too_fast_is_at_the_top(machine: Machine, web: Web) -> None:

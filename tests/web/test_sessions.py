@@ -5,6 +5,9 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
@@ -181,15 +184,25 @@ def test_it_is_planned_agreed_to_done_and_undone(machine: Machine, web: Web, wha
     plan = web.post(f"/sessions/{what}", chosen)
     assert plan.status == 200
     assert "Disk clean-up" in plan.words
+    assert ("until the trash is emptied" in plan.words) == (what == "delete")
+    assert ("or a restore from the archive can bring it all back" in plan.words) == (
+        what == "archive"
+    )
     assert _content(machine) == state
     done = web.post(f"/sessions/{what}", {**_form(plan), **chosen})
     assert done.status == 303, done
     report = web.ok(done.place)
     assert "2 " in report.words
+    assert bool(re.search(r"[\d.]+ k?B of messages in [\d.]+ k?B\.", report.words)) == (
+        what == "archive"
+    )
     assert not {DISK, CRON} & {*_ids(web.ok("/sessions"))}
     assert web.post(f"/sessions/{what}", {**_form(plan), **chosen}).status in (404, 409)
     undo = re.findall(r'action="(/log/[^"]*/undo)"', report.text)[0]
-    assert web.post(undo).status == 303
+    undone = web.ok(web.post(undo).place)
+    again = re.search(r'href="(/log/[^"]*)">Redo…', undone.text)
+    assert again is not None
+    assert "Redo operation" in web.ok(again[1]).words
     assert {DISK, CRON} <= {*_ids(web.ok("/sessions"))}
     assert _content(machine) == state
 
@@ -274,3 +287,28 @@ def test_a_search_that_fails_ends_no_thread(machine: Machine) -> None:
         with mock.patch.object(sessions, "search_indexes", side_effect=RuntimeError("no")):
             assert web.get("/sessions/results?q=w").status == 500
         web.ok("/sessions/results?q=w")
+
+
+def test_a_store_that_somebody_writes_to_is_told_soon(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = next(machine.home.rglob("sessions.db"))
+    monkeypatch.setattr("holdfast.web.site._PATIENCE", 0.2)
+    with Web(machine) as web, closing(sqlite3.connect(store)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        answer = web.post("/sessions/pin", {"s": f"holdfast:{DISK}"})
+        assert time.monotonic() - began < 5
+        assert answer.status == 503
+        assert "is being written by another process. Try again in a moment." in answer.words
+        db.rollback()
+        assert web.post("/sessions/pin", {"s": f"holdfast:{DISK}"}).status == 303
+
+
+def test_a_session_that_stays_says_why_and_what_to_do(machine: Machine, web: Web) -> None:
+    with open_sessions(machine.home) as sessions:
+        one = sessions.create(source="cli", title="still open")
+        sessions.append(one.id, Message(role="user", content="hello"))
+    plan = web.post("/sessions/archive", {"s": f"holdfast:{one.id}"})
+    assert f"{one.id} stays: " in plan.words
+    assert f"sessions end {one.id}</code>" in plan.text

@@ -30,11 +30,23 @@ def test_a_machine_without_agents_is_told_what_to_do(web: Web) -> None:
 
 
 def test_a_page_that_is_read_only_has_no_form_that_changes(pruned: Machine) -> None:
-    of_home = ("/configuration/holdfast", "/configuration/holdfast/text", "/log/holdfast/1")
+    of_home = (
+        "/configuration/holdfast",
+        "/configuration/holdfast/text",
+        "/log/holdfast/1",
+        "/log/holdfast/1/undo",
+        "/trash/holdfast/empty",
+        "/cleanup/confirm?sessions.retention_days=1",
+        "/cleanup/confirm?trash=never&sessions.retention_days=1",
+        "/doctor/holdfast",
+        "/sessions",
+    )
     with Web(pruned) as web, Web(pruned, read_only=True) as shown:
         for path in (*_SCREENS, *of_home):
             web.ok(path)
-            assert 'method="post"' not in shown.ok(path).text, path
+            page = shown.ok(path).text
+            assert 'method="post"' not in page, path
+            assert 'class="button danger"' not in page, path
 
 
 def test_the_trash_is_emptied_for_good_after_a_word(pruned: Machine) -> None:
@@ -189,6 +201,16 @@ def test_an_archived_session_comes_back(machine: Machine) -> None:
         assert "The archive is empty" in web.ok("/archive").words
 
 
+def test_what_a_repair_mends_needs_no_command(pruned: Machine) -> None:
+    (pruned.home / "operations" / "1.jsonl").chmod(0o644)
+    with Web(pruned) as web, Web(pruned, read_only=True) as shown:
+        page, only = web.ok("/doctor/holdfast"), shown.ok("/doctor/holdfast")
+    assert "Repair below mends it" in page.words
+    assert "doctor --repair" not in page.words
+    assert re.search(r"<code>holdfast .*doctor --repair</code> removes their access", only.text)
+    assert "`" not in page.words
+
+
 def test_a_check_up_says_what_the_command_says(pruned: Machine) -> None:
     with Web(pruned) as web:
         page = web.ok("/doctor/holdfast")
@@ -208,7 +230,20 @@ def test_a_vault_keeps_what_its_agent_deletes(machine: Machine) -> None:
         gone.unlink()
         with open_home(machine.user / ".claude") as home:
             home.refresh_vault()
-        assert name in web.ok("/vault").words
-        back = web.post("/archive/restore", {"session": f"claude-code:{name}"})
+        read = f"/sessions/claude-code/read?id={name}"
+        assert f'href="{read}"' in web.ok("/vault").text
+        assert "vaulted" in web.ok("/sessions/results").words
+        only = web.ok("/sessions/results?state=vaulted")
+        assert only.text.count('class="title"') == 1
+        assert name in only.words
+        page = web.ok(read)
+        assert "deleted this session; the vault has it" in page.words
+        assert "Archive…" not in page.words
+        # The hint is for the home that was asked.
+        refused = web.post("/archive/restore", {"session": "claude-code:nobody-1"})
+        assert "holdfast --home claude-code sessions" in refused.words
+        back = web.post("/archive/restore", hidden(page))
         assert back.status == 303, back
+        assert "Restore from the vault" in web.ok(back.place).words
         assert gone.read_bytes() == content
+        assert "vaulted" not in web.ok(read).words

@@ -209,6 +209,13 @@ class Machine:
 
         return Home(self.place(home))
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Homes that are opened from now on, here and in what this calls, wait no longer than this
+        for others who write to their stores: then they raise `BusyError`."""
+        from holdfast.stores.sqlite.database import PATIENCE  # noqa: PLC0415 - no list needs it
+
+        PATIENCE.set(seconds)
+
     def one_look(self) -> AbstractContextManager[None]:
         """Inside, what is in a home is looked at once, however often it is asked for. Only for code
         that changes nothing."""

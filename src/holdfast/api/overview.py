@@ -13,6 +13,7 @@ from holdfast.model.operation import Operation
 from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import Share
+from holdfast.policy.budgets import Budget
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from holdfast.api.disks import Disk
     from holdfast.api.machine import FoundSession, Machine, MachineStatus
     from holdfast.api.values import HomeStatus
+    from holdfast.model.guard import Near
 
+_BUDGETS = frozenset(each.value for each in Budget)
 _MOST_ALIVE = 20
 _MOST_PROJECTS = 12
 _MOST_OPERATIONS = 8
@@ -59,7 +62,8 @@ class MachineOverview:
     """All homes, the largest first. `disks` are those that they are on, the one with the least room
     first. `alive` are sessions in use, `operations` what was done last, the latest first.
     `projects` are the directories that sessions worked in, with what those take, the largest first;
-    without a name, those that worked in none. `at` is when this was seen."""
+    without a name, those that worked in none. `over` are budgets that are used up. `at` is when
+    this was seen."""
 
     at: float
     homes: Sequence[HomeOverview]
@@ -70,6 +74,7 @@ class MachineOverview:
     alive: Sequence[tuple[FoundSession, str]]
     operations: Sequence[tuple[AgentHome, Operation]]
     disks: Sequence[Disk] = ()
+    over: Sequence[tuple[AgentHome, Near]] = ()
 
     @property
     def bytes(self) -> int:
@@ -119,6 +124,12 @@ def overview(machine: Machine, status: MachineStatus, *, now: float) -> MachineO
         alive=_alive(machine, status),
         operations=_operations(machine),
         disks=machine.disks(home for home, _ in status.seen),
+        over=[
+            (home, near)
+            for home, seen in status.seen
+            for near in seen.nearness.near
+            if near.share >= 1 and near.what in _BUDGETS
+        ],
     )
 
 

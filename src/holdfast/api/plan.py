@@ -21,6 +21,7 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, archived, archived_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
+from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.spine import undo as undoing
@@ -195,6 +196,12 @@ class HomeReport:
         if self.operation is None:
             return NOTHING
         return f"{did or 'Nothing had to be done'} (operation {self.operation})."
+
+
+def why_stays(item: PlanItem, home_flag: str) -> tuple[str, str]:
+    """Why an item stays, with what is known of it; and the command that helps, "" for none."""
+    why = item.reason.removeprefix("in use: ")
+    return why, f"holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
 
 
 def expect_same(agreed: str, now: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from holdfast.model.guard import guarded_from_json
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item, Problem
 from holdfast.model.json_value import Reader, fields_to_json
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
+from holdfast.model.text import format_bytes
 from holdfast.value import dataclass
 
 
@@ -167,3 +168,9 @@ class ArchiveWeight:
     bytes: int
     trash_bytes: int = 0
     problems: tuple[Problem, ...] = ()
+
+
+def size_words(archived: Sequence[ArchivedSession]) -> str:
+    """`22.2 MB of messages in 269.9 kB`."""
+    were = format_bytes(sum(each.session.bytes for each in archived))
+    return f"{were} of messages in {format_bytes(sum(each.archive_bytes for each in archived))}"

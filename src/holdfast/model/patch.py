@@ -20,6 +20,7 @@ LONGEST_LINE = 1_000
 _ALIKE = 0.3
 _TAB = 4
 _HUNK = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_EXECUTABLE, _LINK = "100755", "120000"
 _FACTS = (
     b"old mode",
     b"new mode",
@@ -107,6 +108,22 @@ def read_patch(lines: Iterable[bytes], *, most_lines: int = MOST_LINES) -> Seque
     return [each.done() for each in files]
 
 
+def _in_words(facts: Sequence[str]) -> tuple[str, ...]:
+    """What git says of modes and names, as people say it. Git knows whether a file can be executed,
+    and nothing else of its mode."""
+    said: list[str] = []
+    for fact in facts:
+        what, _, value = fact.rpartition(" ")
+        if what == "new mode":
+            said.append(f"{'became' if value == _EXECUTABLE else 'is no longer'} executable")
+        elif what.endswith(" file mode"):
+            kind = {_EXECUTABLE: "file, executable", _LINK: "link"}.get(value, "file")
+            said.append(f"{what.partition(' ')[0]} {kind}")
+        elif what != "old mode":
+            said.append(fact)
+    return tuple(said)
+
+
 class _Reading:
     """One file while its lines come in."""
 
@@ -145,7 +162,7 @@ class _Reading:
     def done(self) -> FilePatch:
         hunks = [Hunk(heading=heading, lines=_compared(lines)) for heading, lines in self._hunks]
         return FilePatch(
-            facts=tuple(self._facts),
+            facts=_in_words(self._facts),
             hunks=tuple(hunk for hunk in hunks if hunk.lines),
             binary=self._binary,
             hidden=self._hidden,

@@ -84,6 +84,8 @@ def what_undo_can(items: Sequence[PlanItem], undo: str) -> str:
     """What can be undone and what cannot, as a sentence: for a question. `undo` is what brings it
     back: a command, or a button."""
     warning = for_good(items)
+    if not warning and all(i.action is Action.ARCHIVE or not i.undoable for i in items):
+        return f"{undo} or a restore from the archive can bring it all back."
     if not warning:
         return f"{undo} can bring it all back until the trash is emptied."
     if any(each.gone_by_cap for each in items):

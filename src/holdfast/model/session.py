@@ -217,6 +217,11 @@ class Session:
         return self.ended_at is not None
 
     @property
+    def is_in_parent(self) -> bool:
+        """Whether its messages are in the file of its parent: then it has no bytes of its own."""
+        return self.relation is Relation.DELEGATE and bool(self.message_count) and not self.bytes
+
+    @property
     def version(self) -> str:
         return session_version(
             self.message_count,

@@ -97,7 +97,7 @@ class Children:
     ) -> _T:
         if not self._forks:
             COMMAND_FLAG.set("")  # hints name commands
-            return what(Link(heard or _nobody, wants_end))
+            return _in_its_words(what, Link(heard or _nobody, wants_end))
         here, there = socket.socketpair()
         with here, there:
             pid = _copied()
@@ -212,10 +212,19 @@ def _work(
         os._exit(code)
 
 
+def _in_its_words(what: Callable[[Link], _T], link: Link) -> _T:
+    """Who asked does not know the home that a hint is about."""
+    try:
+        return what(link)
+    except HoldfastError as error:
+        error.hint = error.hint
+        raise
+
+
 def _done(what: Callable[[Link], Any], there: socket.socket) -> tuple[bytes, Any]:
     link = Link(lambda step: _send(there, _STEP, step), lambda: _is_over(there))
     try:
-        return _RESULT, what(link)
+        return _RESULT, _in_its_words(what, link)
     except HoldfastError as error:
         return _ERROR, error
     except Exception as error:  # noqa: BLE001 - whoever asked is told

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp
 
-from holdfast.errors import HoldfastError, whose_bug
+from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
 from holdfast.web.rendering import STATIC_FOLDER
 from holdfast.web.site import Address, Site
 from holdfast.web.status import SERVER_ERROR, status_of
@@ -61,6 +62,7 @@ def _route(site: Site, address: Address) -> Route:
             site.uploads.let_go(request)
 
     async def safely(request: Request) -> Response:
+        COMMAND_FLAG.set("")  # hints name commands
         return await _safely(site, request, answer)
 
     return Route(address.path, safely, methods=[address.method])
@@ -101,4 +103,25 @@ def _error_page(site: Site, request: Request, status: int, message: str, hint: s
         message=message,
         hint=hint,
         is_stranger=status in _STRANGERS,
+        back=_way_back(site, request),
     )
+
+
+def _way_back(site: Site, request: Request) -> str:
+    """The page of ours that somebody came from, "" when it cannot be shown again; after a form that
+    came from nowhere, the screen that it belongs to."""
+    came = urlsplit(request.headers.get("referer", ""))
+    shown = [
+        compile_path(each.path)[0]
+        for screen in site.screens
+        for each in screen.routes
+        if each.method == "GET"
+    ]
+    path = unquote(came.path, errors="surrogateescape")
+    from_here = came.scheme == "http" and came.netloc == request.headers.get("host")
+    if from_here and path != request.url.path and any(each.match(path) for each in shown):
+        return f"{came.path}?{came.query}" if came.query else came.path
+    here = [
+        each.path for each in site.screens if f"{request.url.path}/".startswith(f"{each.path}/")
+    ]
+    return max(here, key=len, default="") if request.method == "POST" else ""

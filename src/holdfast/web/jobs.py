@@ -36,12 +36,14 @@ _SEEN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a job did in one home. `full` says that the disk of that is, or nearly."""
+    """What a job did in one home. `note` says more of it. `full` says that the disk of that is, or
+    nearly."""
 
     home: AgentHome
     report: HomeReport | RestoreReport | Repair | VaultRefresh | None = None
     error: HoldfastError | None = None
     full: bool = False
+    note: str = ""
 
 
 class Run(Protocol):

@@ -195,8 +195,9 @@ class Index:
             return False
         return True
 
-    def is_ready(self) -> bool:
-        return self._renewal.is_usable()
+    def is_made(self) -> bool:
+        """Whether nobody has to wait for it any more."""
+        return not self._renewal.is_busy()
 
     def _make(self, shown: Callable[[], None]) -> None:
         self._began = time.monotonic()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.api.plan import why_stays
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.plan_words import (
@@ -90,6 +92,8 @@ class PlanView:
     problems: Sequence[str]
     sources: Sequence[str]
     read_only: bool
+    #: Sessions that stay, and why; a few of them.
+    refused: Sequence[tuple[str, str]] = ()
 
     @property
     def does_nothing(self) -> bool:
@@ -132,7 +136,14 @@ def view_plan(planned: HomePlan) -> PlanView:
         problems=[f"{each.path}: {each.reason}" for each in planned.problems],
         sources=sorted({each.source for each in plan.items if each.kind in _OF_SESSIONS}),
         read_only=planned.read_only and not plan.steps,
+        refused=[(i.id, _why(i, plan.home)) for i in kept if i.kind == SESSION][:_FEW],
     )
+
+
+def _why(item: PlanItem, home: str) -> str:
+    """Why a session stays, with what is known of it, and what to do where that is known too."""
+    why, command = why_stays(item, f"--home {shlex.quote(home)} ")
+    return f"{why}. End it: `{command}`" if command else f"{why}."
 
 
 def _groups(

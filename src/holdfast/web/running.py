@@ -50,6 +50,9 @@ class Result:
     vault: VaultRefresh | None = None
     error: HoldfastError | None = None
     full: bool = False
+    note: str = ""
+    #: The operation that it undid.
+    undone: str = ""
 
     @property
     def operation(self) -> str | None:
@@ -107,7 +110,14 @@ def result_of(done: Done) -> Result:
     slug, label, what = Site.slug(done.home), done.home.label, done.report
     if isinstance(what, HomeReport):
         seen = view_report(what.report, what.plan)
-        return Result(slug=slug, label=label, report=seen, full=done.full)
+        return Result(
+            slug=slug,
+            label=label,
+            report=seen,
+            full=done.full,
+            note=done.note,
+            undone=what.undone.id if what.undone is not None and what.report.brought_back else "",
+        )
     if isinstance(what, RestoreReport):
         found = Restored(
             operation=what.operation,
@@ -119,6 +129,8 @@ def result_of(done: Done) -> Result:
         return Result(slug=slug, label=label, restored=found)
     if isinstance(what, VaultRefresh):
         return Result(slug=slug, label=label, vault=what)
+    if done.error is not None:
+        done.error.hint = done.error.hint  # in the words of the process that met it
     return Result(slug=slug, label=label, repair=what, error=done.error, full=done.full)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shlex
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, BinaryIO, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import UsageError
+from holdfast.errors import COMMAND_FLAG, UsageError
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
@@ -27,7 +29,10 @@ _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
+_PIECE = 64 * 1024
 _MOST_FIELDS = 100_000
+#: So long a person waits for a name or a setting, in seconds, when another process is writing.
+_PATIENCE = 3.0
 
 
 class UnknownPageError(UsageError):
@@ -164,11 +169,18 @@ class Site:
         return slug_of(home)
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
-        """The home that a segment of an address means."""
+        """The home that a segment of an address means. Hints name it from now on, as far as this
+        question goes: a command that somebody copies works on the same home."""
         for home in machine.homes:
             if self.slug(home) == slug:
+                self.speak_of(home)
                 return home
         raise _no_home(slug)
+
+    @staticmethod
+    def speak_of(home: AgentHome) -> None:
+        """What is asked next is about this home."""
+        COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -245,6 +257,28 @@ class Site:
             status_code=status,
         )
 
+    async def download(
+        self, write: Callable[[Machine, BinaryIO], object], name: str, media_type: str
+    ) -> Response:
+        """A file of any size. It is written to the disk, has no name there, and goes by itself."""
+        made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
+
+        def written(machine: Machine) -> None:
+            with open(made.fileno(), "wb", closefd=False) as file:
+                write(machine, file)
+
+        try:
+            await self.desk.apart(written, keeps=made.fileno())
+            made.seek(0)
+        except BaseException:
+            made.close()
+            raise
+        return StreamingResponse(
+            _pieces(made),
+            media_type=media_type,
+            headers={"content-disposition": f'attachment; filename="{name}"'},
+        )
+
     def see_other(self, path: str) -> Response:
         """After something was done: a page that can be loaded again."""
         return RedirectResponse(path, 303)
@@ -266,8 +300,15 @@ def _no_home(slug: str) -> UnknownPageError:
     )
 
 
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:
     with homes as machine:
+        machine.wait_at_most(_PATIENCE)
         return what(machine)
 
 

@@ -19,6 +19,7 @@ from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remov
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.archive import size_words
 from holdfast.model.item import SESSION
 from holdfast.model.path_map import mapped
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -116,9 +117,7 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
         return
 
     sessions = format_count(len(archived), "session")
-    size = format_bytes(sum(each.archive_bytes for each in archived))
-    were = format_bytes(sum(each.session.bytes for each in archived))
-    say(f"Archived {sessions}: {were} of messages in {size}. Restore one with:")
+    say(f"Archived {sessions}: {size_words(archived)}. Restore one with:")
     suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")
 
 

@@ -27,7 +27,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.sorting import limit_option, offset_option, sort_option
 from holdfast.model.archive import Holds
-from holdfast.model.session import Relation, SessionFilter, SessionOrder
+from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
@@ -344,9 +344,7 @@ def _ids(found: Sequence[_Row]) -> list[str]:
 
 
 def size_text(session: Session) -> str:
-    """Its size. A delegate whose messages are in the file of its parent has no bytes of its own."""
-    inside = session.relation is Relation.DELEGATE and session.message_count and not session.bytes
-    return "in parent" if inside else format_bytes(session.bytes)
+    return "in parent" if session.is_in_parent else format_bytes(session.bytes)
 
 
 def _cost_digits(found: Sequence[_Row]) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.arguments import size
+from holdfast.api.plan import why_stays
 from holdfast.cli.completing import session_ids
 from holdfast.cli.completing import sources as known_sources
 from holdfast.cli.frame import Choice, Command
@@ -27,7 +28,6 @@ from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.text import format_duration
-from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
@@ -298,6 +298,5 @@ def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
     """The plan only counts what stays; users want to know which of the named sessions stay, and
     why."""
     for item in refused:
-        why = item.reason.removeprefix("in use: ")
-        hint = f" End it: holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
-        note(f"note: {item.id} stays: {why}.{hint}")
+        why, command = why_stays(item, home_flag)
+        note(f"note: {item.id} stays: {why}.{f' End it: {command}' if command else ''}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.budget_words import amount_of, day_of, unit_of
 from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus, Remedy
 from holdfast.cli.frame import Command
@@ -42,9 +43,8 @@ from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
 from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.plan_words import kind_name
-from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.model.usage import Share
-from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
@@ -60,16 +60,6 @@ _CLOSED = ("cannot be read", "Permission denied")
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
-_UNITS: dict[str, str] = {
-    Budget.TOKENS: "tokens",
-    Budget.TOKENS_IN: "tokens in",
-    Budget.TOKENS_OUT: "tokens out",
-    Budget.COST: "cost",
-    Budget.ITERATIONS: "iterations",
-    Budget.WALL_SECONDS: "at work",
-    Budget.DAILY_TOKENS: "tokens",
-    Budget.DAILY_COST: "cost",
-}
 
 
 @click.command(cls=Command, example="holdfast status\nholdfast --home ~/agents/one status --json")
@@ -348,9 +338,9 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         for near in nearness.near[:_MOST]:
             rows.add_row(
                 _who(near),
-                _UNITS.get(near.what, near.what),
-                _amount(near, near.used),
-                _amount(near, near.limit),
+                unit_of(near.what),
+                amount_of(near.what, near.used),
+                amount_of(near.what, near.limit),
                 styled(f"{int(near.share * 100)} %", style="red" if near.share >= 1 else "yellow"),
                 bar(min(1.0, near.share), _WIDTH),
             )
@@ -371,18 +361,4 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
 
 
 def _who(near: Near) -> Line:
-    if near.session is not None:
-        return name(near.session)
-    return name("today (UTC), all" if near.source is None else f"today (UTC), {near.source}")
-
-
-def _amount(near: Near, amount: float) -> str:
-    match near.what:
-        case Budget.COST | Budget.DAILY_COST:
-            return format_cost(amount)
-        case Budget.WALL_SECONDS:
-            return format_duration(amount)
-        case "bytes":
-            return format_bytes(int(amount))
-        case _:
-            return f"{int(amount):,}"
+    return name(near.session if near.session is not None else day_of(near))

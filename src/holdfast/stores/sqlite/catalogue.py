@@ -154,6 +154,8 @@ def _conditions(wanted: SessionFilter, homes: Sequence[int] | None) -> tuple[str
         found.append(("ended IS NOT NULL" if wanted.ended else "ended IS NULL", []))
     if wanted.pinned is not None:
         found.append(("pinned = ?", [int(wanted.pinned)]))
+    if wanted.vaulted is not None:
+        found.append(("vaulted = ?", [int(wanted.vaulted)]))
     if wanted.active_after is not None:
         found.append(("active > ?", [wanted.active_after]))
     if wanted.active_before is not None:

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 
@@ -44,6 +45,8 @@ from holdfast.stores.sqlite.write_queue import Gate
 
 #: Long enough for any transaction of ours behind which another process may wait.
 BUSY_SECONDS = 60.0
+#: The most seconds that stores wait which are opened in this context: somebody may be looking.
+PATIENCE: ContextVar[float] = ContextVar("holdfast_patience", default=BUSY_SECONDS)
 _WAL_LIMIT = 16 * 1024 * 1024
 _LOOK_AT_WAL_EVERY = 200
 _SHORT_PAUSE = 0.0002
@@ -65,7 +68,7 @@ class Database:
         self._is_read_only = False
         self.path = path
         self._name = str(path)
-        self._busy_seconds = busy_seconds
+        self._busy_seconds = min(busy_seconds, PATIENCE.get())
         self._local = threading.local()
         self._all: list[tuple[int, _Closed]] = []
         self._guard = threading.Lock()

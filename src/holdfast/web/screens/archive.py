@@ -124,14 +124,18 @@ async def restore(site: Site, request: Request) -> Response:
         chosen.setdefault(slug, []).append(name)
     if not chosen:
         raise UsageError("No session was chosen.", hint="Tick those that are to come back.")
+    place = "vault" if form.one("from") == "vault" else "archive"
 
     def run(job: Run) -> Sequence[Done]:
         with site.machine("sessions restore") as machine:
-            homes = [(site.home_of(machine, slug), ids) for slug, ids in chosen.items()]
-            planned = [(home, machine.open(home).archive.plan_restore(ids)) for home, ids in homes]
+            planned = []
+            for slug, ids in chosen.items():
+                home = site.home_of(machine, slug)
+                planned.append((home, machine.open(home).archive.plan_restore(ids)))
             return [Done(home=home, report=each.apply(progress=job)) for home, each in planned]
 
-    return await started(site, site.jobs.start("Restore from the archive", run, back="/archive"))
+    job = site.jobs.start(f"Restore from the {place}", run, back=f"/{place}")
+    return await started(site, job)
 
 
 SCREEN = Screen(

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.api.budget_words import over_words
 from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
 from holdfast.model.figures import Point
@@ -30,6 +31,7 @@ _MOST_TILES = 12
 _ASPECT = 3.2
 _HEIGHT = 40
 _FEWEST_POINTS = 2
+_MOST_OVER = 5
 _COLOURS = ("one", "two", "three", "four", "five", "six", "seven")
 #: A tile that is smaller, in percent of the width and of the height, has no room for words.
 _ROOM = (9.0, 14.0)
@@ -118,9 +120,11 @@ def _values(site: Site, seen: MachineOverview | None) -> dict[str, Any]:
     return {
         "seen": seen,
         "tiles": _tiles(site, seen.homes),
+        "colours": _COLOURS,
         "chart": _chart(seen.growth.points),
         "grows": growth_words(seen.growth) if seen.growth.bytes_per_day is not None else "",
         "frees": frees_when(seen.frees, seen.later, seen.trash_days),
+        "over": [(home, near, over_words(near)) for home, near in seen.over[:_MOST_OVER]],
         "slug": site.slug,
     }
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from holdfast.api.plan import expect_same
 from holdfast.errors import UsageError
+from holdfast.model.archive import size_words
 from holdfast.model.operation import one_run
 from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
@@ -155,7 +156,7 @@ async def _leave(
                 expect_same(agreed.get(site.slug(home), ""), each.fingerprint)
             with one_run(joint=len(made) > 1):
                 done = [
-                    Done(home=home, report=each.apply(progress=job))
+                    _left(machine, home, each, job)
                     for home, each in made
                     if each.plan.steps and not job.stopping
                 ]
@@ -164,6 +165,17 @@ async def _leave(
 
     job = site.jobs.start(f"{what.capitalize()} sessions", run, back="/sessions")
     return await started(site, job)
+
+
+def _left(machine: Machine, home: AgentHome, planned: HomePlan, job: Run) -> Done:
+    report = planned.apply(progress=job)
+    archived = (
+        machine.open(home).archive.of_operation(report.operation)
+        if report.archived and report.operation
+        else ()
+    )
+    note = f"{size_words(archived)}." if archived else ""
+    return Done(home=home, report=report, note=note)
 
 
 def _named(

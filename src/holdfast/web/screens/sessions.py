@@ -31,7 +31,13 @@ _TITLES = 5
 _DAY = 86_400.0
 #: Past this no store is asked to skip.
 _MOST_OFFSET = 10**9
-STATES = {"": "All", "open": "Alive or open", "ended": "Ended", "pinned": "Pinned"}
+STATES = {
+    "": "All",
+    "open": "Alive or open",
+    "ended": "Ended",
+    "pinned": "Pinned",
+    "vaulted": "Vaulted",
+}
 PERIODS = {
     "": "Any time",
     "1d": "Last 24 hours",
@@ -105,6 +111,7 @@ class Asked:
         return SessionFilter(
             ended={"open": False, "ended": True}.get(self.state),
             pinned=True if self.state == "pinned" else None,
+            vaulted=True if self.state == "vaulted" else None,
             cwd=self.project or None,
             active_after=None if days is None else now - days * _DAY,
             active_before=now - _DAYS["90d"] * _DAY if self.period == "old" else None,
@@ -160,8 +167,8 @@ async def results(site: Site, request: Request) -> Response:
 
 async def indexing(site: Site, request: Request) -> Response:
     """How far the index is, for a page that waits for it."""
-    if site.index.is_ready():
-        return Response(status_code=204)  # the search finds everything now
+    if site.index.is_made():
+        return Response(status_code=204)  # a search finds everything now, or says why not
     label, done, total = site.index.step
     return site.fragment("sessions/_indexing.html", label=label, done=done, total=total)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from holdfast.api.budget_words import amount_of
 from holdfast.api.home import Home
 from holdfast.api.usage import BudgetUse, added, home_usage, together
 from holdfast.model.session import Tokens
@@ -79,6 +80,7 @@ async def show(site: Site, request: Request) -> Response:
         request,
         "usage/show.html",
         title="Usage",
+        amount_of=amount_of,
         shown=shown,
         chosen=chosen,
         days=days,

@@ -26,6 +26,21 @@ export function tell(text) {
   if (live) live.textContent = text;
 }
 
+/** Say why no answer came, once: the server has ended, or was started again and has another link. */
+export function complain(element, error) {
+  const text =
+    error.message === "401"
+      ? "This tab is from an earlier start of `holdfast web`. Open the link that the new start printed."
+      : "The page has lost its server. Is `holdfast web` still running?";
+  element.querySelector(":scope > [data-lost]")?.remove();
+  const said = document.createElement("p");
+  said.className = "notice error";
+  said.dataset.lost = "";
+  said.setAttribute("role", "alert");
+  said.textContent = text;
+  element.prepend(said);
+}
+
 /** Put the answer of an address in the place of an element. True when that worked. */
 export async function put(element, address, options = {}) {
   element.setAttribute("aria-busy", "true");
@@ -37,17 +52,16 @@ export async function put(element, address, options = {}) {
     element.replaceChildren(box.content);
     return true;
   } catch (error) {
-    if (error.name === "AbortError") return false;
-    const said = document.createElement("p");
-    said.className = "notice error";
-    said.setAttribute("role", "alert");
-    said.textContent = "The page has lost its server. Is `holdfast web` still running?";
-    element.prepend(said);
+    if (error.name !== "AbortError") complain(element, error);
     return false;
   } finally {
     element.removeAttribute("aria-busy");
   }
 }
+
+// Whoever came here to decide something goes on from the heading, not from the top of the page.
+document.querySelector("[data-focus]")?.focus({ preventScroll: true });
+document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 function isTyping(target) {
   return target.closest("input, textarea, select, [contenteditable]") !== null;

@@ -1,5 +1,5 @@
 // A long conversation comes in windows: the next one is put below when its end comes into sight.
-import { tell } from "./page.js";
+import { complain, tell } from "./page.js";
 
 const conversation = document.querySelector("[data-conversation]");
 
@@ -21,10 +21,10 @@ async function more(link) {
     if (before) scrollBy(0, document.documentElement.scrollHeight - height);
     watch();
     tell(before ? "Earlier messages." : "Later messages.");
-  } catch {
+  } catch (error) {
     delete link.dataset.asked;
     link.removeAttribute("aria-busy");
-    tell("The page has lost its server.");
+    complain(link.parentElement, error);
   }
 }
 
