@@ -143,6 +143,32 @@ def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
     assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
 
 
+@pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_ended_while_a_session_leaves_the_vault_it_is_not_listed_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dropped: bool
+) -> None:
+    def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
+        if dropped:
+            archive.drop(files, operation)
+        raise KeyboardInterrupt
+
+    bench.home.refresh_vault()
+    [going, *_] = bench.going()
+    before = said(bench.home, going)
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
+        with pytest.raises(KeyboardInterrupt):
+            bench.home.delete([going])
+    home = bench.again()
+    assert not home.sessions.find(vaulted=True)
+    assert not home.refresh_vault().problems
+    assert not home.sessions.find(vaulted=True)
+    assert not (home.path / bench.sample.state / "vault" / "going").exists()
+    home.undo_latest()
+    assert said(home, going) == before
+
+
 def files_below(folder: Path) -> int:
     """What the disk says: each file once, however many names it has."""
     found = {}

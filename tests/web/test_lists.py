@@ -20,6 +20,7 @@ from holdfast.api.catalogue import (
 )
 from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
+from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.web import lists, renewal
 from holdfast.web.desk import Desk
@@ -97,6 +98,28 @@ def test_what_nobody_read_is_read_for_the_page_that_shows_it(
             assert each.session.message_count == same.session.message_count
             assert (each.opening or "") == same.opening or each.session.title
         listed.close()
+
+
+def test_on_a_full_disk_there_is_a_list(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is when somebody looks."""
+    settle(machine, "holdfast")
+    tried: list[Path] = []
+
+    def full(homes: Homes, path: Path) -> object:
+        tried.append(path)
+        if len(tried) == 1:
+            path.write_bytes(b"half")
+            raise FullDiskError("No space left.")
+        return write_catalogue(homes, path)
+
+    monkeypatch.setattr(lists, "write_catalogue", full)
+    with Web(machine) as web:
+        if len(web.site.lists._folders) == 1:
+            pytest.skip("there is no folder in memory here")
+        assert "Disk clean-up" in web.ok("/sessions").words
+        assert not tried[0].exists()
+        assert tried[0].parent != tried[1].parent
+    assert not any(each.parent.exists() for each in tried)
 
 
 class _Clock:

@@ -23,7 +23,7 @@ from holdfast.model.arguments import file_stem
 from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
 from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
 from holdfast.model.session import Message, Session
-from holdfast.parts.trees import remove_tree, tree_stamp
+from holdfast.parts.trees import is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import BatchRecord, UnitRecord
 from holdfast.stores.files import Inode, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
@@ -267,20 +267,23 @@ class Vault:
         return transcript_makes_up(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
-        """Remove all that the vault has of a session. The reference before the data, and at once:
-        half removed, it would pass for whole, or for damaged. A bundle that a killed run left gets
-        its reference back, or goes, at the next look after the vault."""
-        entry = self.names.at(stem)
+        """Remove all that the vault has of a session. It goes out of sight at once: half removed,
+        it would pass for whole, or for damaged."""
         self.clear()
         with contextlib.suppress(FileNotFoundError):
             (self.names.root / stem).rename(self._going)
             sync_dir(self.names.root)
-        if entry is not None and entry.bundle:
-            self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
         self.clear()
 
     def clear(self) -> None:
-        """Remove what a killed run did not remove to the end."""
+        """Remove what goes, or what a killed run did not remove to the end. It names its bundles
+        until they are gone: one that nothing names is taken for a session of the vault."""
+        bundles = []
+        for each in self._going.iterdir() if is_folder(self._going) else ():
+            with contextlib.suppress(HoldfastError, OSError):
+                bundles.append(Entry.read(each).bundle)
+        if any(bundles):
+            self.cold.drop_in_time(filter(None, bundles), BY_THE_VAULT)
         remove_tree(self._going)
 
 
