@@ -82,6 +82,13 @@ def test_a_home_without_sessions_says_so(inside: Inside) -> None:
     assert inside.ok("sessions", "stats").out == _NONE_YET
 
 
+def test_where_all_is_in_the_trash_that_is_named(inside: Inside) -> None:
+    bring_in(inside.machine.home, [a_line(ONE, at=_ago(400))], now=time.time())
+    inside.ok("sessions", "delete", ONE, "--yes")
+    said = inside.ok("sessions", "list").out
+    assert said.endswith("What was removed is in the trash:\n  holdfast trash list\n"), said
+
+
 def test_in_the_home_directory_another_one_is_asked_for(inside: Inside) -> None:
     inside.ok("config", "init")
     for words in ("checkpoints", "checkpoints list"):

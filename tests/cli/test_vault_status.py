@@ -22,7 +22,7 @@ def test_one_command_keeps_the_sessions_of_all_agents_and_no_session_counts_twic
     said = inside.ok("vault").out
     assert "holdfast vault on --all-homes" in said
     assert said.count("vault on") == 1
-    inside.ok("--home", "claude-code", "vault", "on")
+    assert inside.ok("--home", "claude-code", "vault", "on", "-q").out == ""
     transcripts = [*machine.user.glob(".claude/projects/*/*.jsonl")]
     transcripts[0].unlink()
     said = inside.ok("--home", "claude-code", "vault").out

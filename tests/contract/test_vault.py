@@ -277,7 +277,13 @@ def test_bad_days_of_the_vault(bench: Bench, monkeypatch: pytest.MonkeyPatch) ->
     link in place of the vault is not followed."""
     home, going = bench.home, bench.going()
     monkeypatch.setattr(os, "link", _no_links)
-    home.refresh_vault()
+    (bench.root / "projects" / "-work").mkdir()
+    (bench.root / "projects" / "-work" / "00000000-0000-4000-8000-000000000000.jsonl").touch()
+    done = bench.again().refresh_vault()
+    home = bench.home
+    here = home.sessions.find(roots=True)
+    assert (done.named, done.copied) == (0, len(here) - 1)  # an empty file is not worth a copy
+    assert "as copies" in done.describe()
     monkeypatch.undo()
     assert not home.path.joinpath(".holdfast/vault").is_symlink()
     state = bench.root / bench.sample.state

@@ -39,6 +39,8 @@ CHANGING = frozenset(
         "undo",
         "redo",
         "trash empty",
+        "vault on",
+        "vault off",
         "config init",
         "config set",
         "config edit",
@@ -50,6 +52,8 @@ CHANGING = frozenset(
 _ASK_NOTHING = frozenset(
     {
         "sessions import",
+        "vault on",
+        "vault off",
         "sessions rename",
         "sessions pin",
         "sessions unpin",

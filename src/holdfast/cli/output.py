@@ -204,7 +204,11 @@ def when(moment: float) -> str:
         return "at an unknown time"
 
 
-def show_no_sessions() -> None:
-    """For whoever looks into a home before there is something in it."""
+def show_no_sessions(*, in_trash: bool = False, home_flag: str = "") -> None:
+    """For whoever looks into a home before there is something in it, or after it went."""
+    if in_trash:
+        say("There are no sessions here. What was removed is in the trash:")
+        suggest(f"holdfast {home_flag}trash list")
+        return
     say("There are no sessions here yet. To see how Holdfast works:")
     suggest("holdfast demo")

@@ -23,7 +23,7 @@ from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import name_again
+from holdfast.homes.second_names import is_document, name_again
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry, Inner
@@ -217,7 +217,7 @@ class HomeVault:
                 continue
             try:
                 entry = self._keep(each, inside, done)
-                done["copied" if entry.bundle else "named"] += 1
+                done["copied" if entry.bundle or _is_copy(entry) else "named"] += 1
                 kept.append(entry)
             except BusyError:
                 raise
@@ -238,7 +238,9 @@ class HomeVault:
         if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
             return False
         entry = self._vault.names.find(seen.unit.id)
-        return entry is None or entry.version != seen.version or entry.alone_since is not None
+        if entry is None:
+            return not _is_empty(seen)
+        return entry.version != seen.version or entry.alone_since is not None
 
     def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
         """Take a session in as it is, with those that lie `inside`, by their parents. What the
@@ -433,6 +435,12 @@ def _by_parent(seen: Iterable[Seen]) -> Mapping[str, Sequence[Seen]]:
     return inside
 
 
+def _is_empty(seen: Seen) -> bool:
+    """Whether nothing was ever written to its transcript: there is nothing to lose."""
+    path = seen.unit.transcript
+    return path is not None and seen.stamps.get(str(path), "").startswith("8:0:")
+
+
 def _written(seen: Seen) -> float:
     """The time of the transcript of a session, or of all its files where it has none."""
     path = seen.unit.transcript
@@ -464,6 +472,12 @@ def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
             ):
                 unpack(folder, members)
     return folder
+
+
+def _is_copy(entry: Entry) -> bool:
+    """Whether a second name was impossible. A document is copied anyway."""
+    path = entry.folder / entry.transcript
+    return not is_document(path) and path.lstat().st_nlink == 1
 
 
 def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:

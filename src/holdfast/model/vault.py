@@ -13,10 +13,11 @@ from holdfast.value import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VaultRefresh:
     """What one look after the vault did, in sessions. `named` have got second names, `copied` were
-    copied because they are rows of a database, `found_alone` were deleted by their agent since the
-    last look, `compressed` of those went into bundles, `let_go` left the vault because it is off.
-    `set_aside` got another transcript from their agent, and the earlier one is kept as a session of
-    its own. `problems` are sessions that could not be taken in, and why."""
+    copied, because they are rows of a database or on another file system, `found_alone` were
+    deleted by their agent since the last look, `compressed` of those went into bundles, `let_go`
+    left the vault because it is off. `set_aside` got another transcript from their agent, and the
+    earlier one is kept as a session of its own. `problems` are sessions that could not be taken in,
+    and why."""
 
     named: int = 0
     copied: int = 0

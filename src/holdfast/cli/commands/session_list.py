@@ -108,7 +108,8 @@ def command(
         if rows:
             _show(rows, found.total, order, offset, invocation.now)
         else:
-            _show_none(wanted, found.total)
+            in_trash = wanted == SessionFilter() and bool(place.home.log.read().trash)
+            _show_none(wanted, found.total, in_trash=in_trash, home_flag=invocation.home_flag)
     return 0
 
 
@@ -217,7 +218,14 @@ def _print_json(page: SessionPage, documents: list[dict[str, Any]]) -> None:
     print_json({"sessions": documents, "total": page.total})
 
 
-def _show_none(wanted: SessionFilter, total: int, *, archived: bool = False) -> None:
+def _show_none(
+    wanted: SessionFilter,
+    total: int,
+    *,
+    archived: bool = False,
+    in_trash: bool = False,
+    home_flag: str = "",
+) -> None:
     if total:
         say("The offset is past the last session.")
     elif wanted != SessionFilter():
@@ -225,7 +233,7 @@ def _show_none(wanted: SessionFilter, total: int, *, archived: bool = False) -> 
     elif archived:
         say("The archive is empty.")
     else:
-        show_no_sessions()
+        show_no_sessions(in_trash=in_trash, home_flag=home_flag)
 
 
 def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, now: float) -> None:
