@@ -66,9 +66,10 @@ test-pythons:  ## Run `make test` on every supported Python that is installed he
 # pytest exits 5 when it selected no test: nothing deep yet is no failure.
 .PHONY: test-deep
 test-deep: dev  ## Run the long tests that `make test` leaves out
-	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m deep \
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m deep \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property tests/cli \
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal \
+	  -m "not deep" tests/property tests/cli \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 # Each command in an interpreter of its own, as people run it.

@@ -30,7 +30,7 @@ from plotting import common_options, save
 
 _HOLDFAST = (sys.executable, "-m", "holdfast")
 _KEYS = ("AKIDBENCHMARK000", "not-a-secret-0123456789")
-_SESSIONS, _QUICK, _EACH, _ROUNDS = 500, 12, 20, 3
+_SESSIONS, _QUICK, _EACH, _ROUNDS = 500, 12, 20, 2
 _TEXT = """\
 ## Archives on an object store
 

@@ -13,7 +13,7 @@ from contenders import BareGit, Holdfast
 from prune import WORKERS, holdfast, on_disk, run
 from trees import Tree
 
-WORKTREES, PER_WORKTREE, EDITS = 5, 20, 3
+WORKTREES, PER_WORKTREE, EDITS = 4, 20, 3
 PER_PROJECT = 2
 _FILES_OF_A_PROJECT = 5
 _STATUS_ROUNDS = 5

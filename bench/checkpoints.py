@@ -47,12 +47,12 @@ from trees import Tree
 _SIZES = (1_000, 10_000, 200_000)
 _QUICK_SIZES = (200,)
 _QUICK = Effort(rounds=1, first_rounds=1, series=1, last=22, restores=1, programs=False)
-#: Other trees than this have only a turn and a first checkpoint; larger ones in fewer rounds, and
-#: the largest without backup programs in a turn.
+#: Other trees than this have only a turn and a first checkpoint, in fewer rounds; the largest only
+#: those whose figures are wanted.
 _FOR_ALL = 10_000
 _FEWER = Effort(rounds=5, first_rounds=1)
 _MOST_FOR_PROGRAMS = 50_000
-_LEAST = Effort(rounds=3, first_rounds=1, programs=False)
+_LEAST = Effort(rounds=3, first_rounds=1, hermes=False, programs=False, few=True)
 _PROJECTS, _QUICK_PROJECTS, _QUICK_WORKTREES = 1_000, 20, 2
 _SESSIONS, _QUICK_SESSIONS = 50_000, 100
 _POSITIONS = (1, 2, 20, 21, 50, 100)
@@ -80,11 +80,11 @@ after. Medians of {rounds} rounds, of 3 for what takes more than half a second, 
 first.
 """
 _REFUSES = f"""
-Where Hermes {HERMES} has no figure, it took no checkpoint: it refuses more than 50,000 files and
-folders together, and gives up when git takes 30 seconds.
+Hermes {HERMES} refuses more than 50,000 files and folders together, and gives up when git takes 30
+seconds. In the largest tree only those take part whose figures are wanted.
 """
 _IN_A_ROW = """
-One file changed each time; medians of 3 series, and one series of Hermes, until it has pruned once.
+One file changed each time; medians of 2 series, and one series of Hermes, until it has pruned once.
 """
 _DISK = f"""
 Worktrees of one project, {PER_WORKTREE} checkpoints each, {EDITS} files changed in every one, and
@@ -148,8 +148,7 @@ def efforts(files: int, parts: Sequence[str], quick: bool) -> tuple[Effort, Sequ
         return _QUICK, parts
     if files == _FOR_ALL:
         return Effort(), parts
-    fewer = _FEWER if files <= _MOST_FOR_PROGRAMS else _LEAST
-    effort = Effort() if files < _FOR_ALL else fewer
+    effort = _FEWER if files <= _MOST_FOR_PROGRAMS else _LEAST
     return effort, [part for part in parts if part in ("turn", "first")]
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from plotting import common_options, save
+from plotting import common_options
 from trees import Tree
 
 ROOT = Path(__file__).parents[1]
@@ -39,8 +39,6 @@ not in it.
 
 {agent}"""
 _CALLS = 30
-_BARE = "bare interpreter, `python -I -S -c pass`"
-_BY_HELPER = "checkpoint, helper"
 _STEPBACK = (
     "from pathlib import Path; from stepback.engine import Engine; Engine(Path()).checkpoint()"
 )
@@ -87,14 +85,16 @@ class Bench:
         edit, end = self.tree.edit, self.end_helper
         found = [
             Contender("`true`", ["true"]),
-            Contender(_BARE, [self.python, "-I", "-S", "-c", "pass"]),
+            Contender(
+                "bare interpreter, `python -I -S -c pass`", [self.python, "-I", "-S", "-c", "pass"]
+            ),
             Contender("nothing to capture, no helper", cold, "Read", "25 ms", "cold", after=end),
             Contender("nothing to capture, helper", warm, limit="5 ms"),
             Contender("the same, without Perl", self.plain("home")),
             Contender("`git status`", ["git", "status", "--short"], before=edit),
             Contender("`git add --all`", ["git", "add", "--all"], before=edit),
             Contender("checkpoint, no helper", cold, "Bash", "80 ms", "cold", edit, end),
-            Contender(_BY_HELPER, warm, "Bash", "40 ms", before=edit),
+            Contender("checkpoint, helper", warm, "Bash", "40 ms", before=edit),
         ]
         if stepback:  # it writes into the project
             other = self.tree.copy(self.place / "other", 1)
@@ -267,8 +267,6 @@ def main() -> None:
         bench.end_helper("run")
     said = "" if arguments.no_agent or arguments.quick else agent(3)
     print(_TEXT.format(runs=runs, files=files, table=table(entries), agent=said))
-    medians = {each.name: each.median for each in entries}
-    save(arguments.json, (), {"take path helper": medians[_BY_HELPER] / medians[_BARE]})
 
 
 if __name__ == "__main__":

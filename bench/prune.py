@@ -40,7 +40,7 @@ _LARGE_AGE = "100d"
 _ALONE_SECONDS = 5
 _QUICK, _QUICK_LARGE = 100, 1_000
 #: Which parts of all sessions are pruned as well, to see how it grows.
-_SHARES = (10, 3)
+_SHARES = (5,)
 _TEXT = """\
 ## Getting rid of sessions
 

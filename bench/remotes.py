@@ -3,7 +3,7 @@ takes, beside plain `git push` of the same commits.
 
 Whole processes are measured, the start of the interpreter included.
 
-    .venv/bin/python bench/remotes.py                   10,000 files, 200 checkpoints: a minute
+    .venv/bin/python bench/remotes.py                   10,000 files, 100 checkpoints: a minute
     .venv/bin/python bench/remotes.py --quick           whether it works
 """
 
@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))  # the tests have the wire that counts
 
 from tests.git_remotes import Wire, bare, daemon, git, refs, wire  # noqa: E402
 
-_FILES, _CHECKPOINTS, _ROUNDS = 10_000, 200, 5
+_FILES, _CHECKPOINTS, _ROUNDS = 10_000, 100, 3
 _QUICK_FILES, _QUICK_CHECKPOINTS = 100, 5
 _KB = 1000
 _MOST_BYTES, _MOST_SECONDS = 10_000, 1.0

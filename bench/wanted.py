@@ -63,7 +63,7 @@ ROWS: Mapping[str, Wanted] = {
     "list": _most("`sessions list`, whole process", 0.09, "s"),
     "list start": _most("the same, to a bare interpreter", 8),
     "take path": _most("`checkpoints take --path`, whole process, to a bare interpreter", 5),
-    "take path helper": _most("the same with the helper, as a hook takes it", 2),
+    "take path helper": _most("the same with the helper", 2),
     "take process": _least("`checkpoints take`, 10,000 files, whole process, to Hermes", 10),
     "take": _least("a checkpoint in process, 1 file of 10,000 changed, to Hermes", 15),
     "take git": _most("the same, to a warm `git add -A`", 1.5),

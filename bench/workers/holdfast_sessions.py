@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import corpus
 
+import holdfast
 from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
@@ -44,13 +45,13 @@ def append(home: str, count: str, seed: str) -> dict[str, float]:
 
 
 def fill(home: str, count: str) -> dict[str, float]:
-    """Messages that are there before anything is measured."""
-    with opened(home) as sessions:
-        for each in corpus.sessions(int(count) // PER_SESSION, PER_SESSION, time.time()):
-            session = sessions.create(source="cli", id=each["id"])
-            for said in each["messages"]:
-                sessions.append(session.id, Message(role=said["role"], content=said["content"]))
-            sessions.end(session.id)
+    """Messages that are there before anything is measured: imported, because that is quicker."""
+    lines = Path(f"{home}.jsonl")
+    made = corpus.sessions(int(count) // PER_SESSION, PER_SESSION, time.time())
+    lines.write_text("".join(f"{json.dumps(each)}\n" for each in made))
+    with holdfast.open(home, create=True) as opened_home:
+        opened_home.import_(lines)
+    lines.unlink()
     return {}
 
 

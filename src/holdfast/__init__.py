@@ -8,7 +8,9 @@ so importing the package costs next to nothing. Everything else is in the submod
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # as in `typing`, which is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -203,7 +203,7 @@ def _loaded(machine: Machine, cwd: Path, *args: str) -> set[str]:
         check=True,
         capture_output=True,
         text=True,
-        env=machine.env(),
+        env={**machine.env(), "XDG_RUNTIME_DIR": str(cwd)},  # where nobody answers for it
         cwd=cwd,
         timeout=PATIENCE,
     )

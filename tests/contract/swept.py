@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast import Home
 from holdfast.homes.vault import Vault
 from holdfast.model.report import Result
+from holdfast.model.session import Session
 from tests.contract.factory import Sample
 
 
@@ -40,3 +41,12 @@ def sweep(home: Home, ids: Sequence[str]) -> None:
 def idle(sample: Sample, home: Home) -> list[str]:
     """Sessions that nobody uses."""
     return [each.id for each in sample.plan(home).removals if each.kind == sample.kind]
+
+
+def vaulted(home: Home) -> list[Session]:
+    """Sessions that only the vault has, without those that lie in their files."""
+    vault = home._place.home.vault
+    held = set() if vault is None else {each.session for each in vault.items()}
+    found = home.sessions.find(vaulted=True)
+    assert held <= {each.id for each in found}
+    return [each for each in found if each.id in held]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,6 +28,7 @@ from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
+from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
@@ -132,6 +134,21 @@ def test_a_run_of_several_transactions_is_undone_as_one(
 ) -> None:
     monkeypatch.setattr(session_mover, "AT_ONCE", 1)
     check_undo(home, "leaf", "root")
+
+
+@pytest.mark.parametrize(("many", "page"), [(1, 32 * 1024), (1_000, 4096)])
+def test_a_bundle_of_many_messages_has_large_pages_and_comes_back_like_any(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, many: int, page: int
+) -> None:
+    """Quicker to write. One of a few messages would take a quarter of a megabyte by them."""
+    monkeypatch.setattr(bundle, "_MANY_MESSAGES", many)
+    before = everything(home)
+    remove(home, "leaf", "root")
+    [copy] = home.root.rglob("*.sessions.db")
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("PRAGMA page_size").fetchone() == (page,)
+    undo_latest(home, clock=clock)
+    assert everything(home) == before
 
 
 @pytest.mark.parametrize("error", [StorageError("The disk is full."), BusyError("It is busy.")])

@@ -21,6 +21,7 @@ from holdfast.parts.trees import remove_tree
 from holdfast.stores.archive.archive import SessionArchive
 from tests.contract import factory, swept
 from tests.contract.factory import AGENTS, Sample, Templates
+from tests.contract.swept import vaulted
 from tests.contract.turns import Turns, marks
 from tests.object_servers import CREDENTIALS, an_address, names_at, rclone
 
@@ -93,7 +94,7 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     agent_deletes(bench, going)
     for _ in range(2):  # before the vault has noticed, and after
         home = bench.home
-        listed = {each.id for each in home.sessions.find(vaulted=True)}
+        listed = {each.id for each in vaulted(home)}
         assert listed >= set(going)
         for each in going:
             assert said(home, each) == before[each][1]
@@ -113,7 +114,7 @@ def test_what_an_agent_deletes_is_listed_read_found_and_comes_back(bench: Bench)
     bench.again()
     agent_deletes(bench, going)
     home = bench.home
-    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    assert {each.id for each in vaulted(home)} == set(going)
     for each in going:
         assert said(home, each) == before[each][1]
     assert bench.again().restore_sessions(going).brought_back == len(going)
@@ -140,6 +141,32 @@ def test_ended_while_a_session_leaves_the_vault_its_agent_may_delete_it_again(
     agent_deletes(bench, going)
     report = bench.home.restore_sessions(going)
     assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
+
+
+@pytest.mark.parametrize("bench", ["opencode"], indirect=True)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_ended_while_a_session_leaves_the_vault_it_is_not_listed_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dropped: bool
+) -> None:
+    def dropped_and_ended(archive: SessionArchive, files: Iterable[str], operation: str) -> None:
+        if dropped:
+            archive.drop(files, operation)
+        raise KeyboardInterrupt
+
+    bench.home.refresh_vault()
+    [going, *_] = bench.going()
+    before = said(bench.home, going)
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionArchive, "drop_in_time", dropped_and_ended)
+        with pytest.raises(KeyboardInterrupt):
+            bench.home.delete([going])
+    home = bench.again()
+    assert not home.sessions.find(vaulted=True)
+    assert not home.refresh_vault().problems
+    assert not home.sessions.find(vaulted=True)
+    assert not (home.path / bench.sample.state / "vault" / "going").exists()
+    home.undo_latest()
+    assert said(home, going) == before
 
 
 def files_below(folder: Path) -> int:
@@ -186,12 +213,12 @@ def test_the_vault_has_its_own_age_and_cap_through_plan_trash_and_undo(bench: Be
     bench.now += 5 * day
     home = bench.again()
     home.maintain(force=True)
-    assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)
+    assert {each.id for each in vaulted(home)} >= set(going)
     bench.now += 6 * day
     home = bench.again()
     home.pin_sessions(going)
     home.maintain(force=True)
-    assert {each.id for each in home.sessions.find(vaulted=True)} >= set(going)  # a pin protects
+    assert {each.id for each in vaulted(home)} >= set(going)  # a pin protects
     home.pin_sessions(going, pinned=False)
     result = home.maintain(force=True)
     assert not result.errors
@@ -200,7 +227,7 @@ def test_the_vault_has_its_own_age_and_cap_through_plan_trash_and_undo(bench: Be
     assert operation.command == "maintain"
     assert home.undo(operation).brought_back == len(going)
     home = bench.again()
-    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    assert {each.id for each in vaulted(home)} == set(going)
     swept.turn_on(bench.sample, bench.root, "cold_days = 0\nmax_total_size_mb = 1\n")
     home = bench.again()
     kept = home.plan_maintain()
@@ -223,7 +250,7 @@ def test_a_vaulted_session_is_deleted_exported_and_not_archived(bench: Bench) ->
     assert gone.removed == len(going)
     assert not bench.again().sessions.find(vaulted=True)
     assert bench.home.undo(gone.operation).brought_back == len(going)
-    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == set(going)
+    assert {each.id for each in vaulted(bench.again())} == set(going)
     assert bench.home.delete(going, use_trash=False).removed == len(going)
     assert not list((bench.root / bench.sample.state / "vault" / "names").iterdir())[4:]
     with pytest.raises(UnknownSessionError):
@@ -238,7 +265,7 @@ def test_the_vault_that_is_off_lets_go_of_what_the_agent_has(bench: Bench) -> No
     done = bench.home.turn_vault(False)
     home = bench.again()
     assert done.let_go == len(home.sessions.find(vaulted=False, roots=True))
-    assert [each.id for each in home.sessions.find(vaulted=True)] == going[:1]
+    assert [each.id for each in vaulted(home)] == going[:1]
     assert home.vault is not None
     assert (home.vault.enabled, home.vault.sessions, home.vault.alone) == (False, 1, 1)
     assert home.restore_sessions(going[:1]).brought_back == 1
@@ -297,7 +324,7 @@ def test_what_is_cold_can_lie_in_an_object_store(
     agent_deletes(bench, going)
     bench.home.refresh_vault()
     home = bench.again()
-    assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+    assert {each.id for each in vaulted(home)} == set(going)
     assert not home.archive.count()  # what the vault has is not archived
     stored = [each for each in names_at(place.url, place.endpoint) if each.endswith(".tar.zst")]
     assert len(stored) >= len(going)
@@ -327,7 +354,7 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
         path.unlink()
     for turn in range(3):
         home = bench.again()
-        assert {each.id for each in home.sessions.find(vaulted=True)} == set(going)
+        assert {each.id for each in vaulted(home)} == set(going)
         assert {each: said(home, each) for each in going} == before
         assert not [each for each in home.scan().items if each.id in going and each.in_use]
         if turn == 0:
@@ -376,6 +403,33 @@ def test_what_an_agent_deletes_of_a_session_that_it_has_is_kept(bench: Bench, wh
     assert bench.again().restore_sessions(session).brought_back == 1
     assert {each: each.read_bytes() for each in others} == {each: before[each] for each in others}
     assert transcript.read_bytes() == before[transcript] + b"\n\n"
+
+
+@pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
+def test_sessions_inside_another_one_are_read_as_long_as_that(bench: Bench) -> None:
+    """Listed, shown, found and restored, as before their agent deleted the session they lie in."""
+    swept.turn_on(bench.sample, bench.root, "cold_days = 1\n")
+    home, going = bench.again(), {*bench.going()}
+    inner = [each.id for each in home.sessions.find() if each.parent_id in going]
+    assert inner
+    before = {each: (home.sessions.get(each).parent_id, said(home, each)) for each in inner}
+    home.refresh_vault()
+    agent_deletes(bench, [*going])
+    for _ in range(3):  # before the vault has noticed, and after, and compressed
+        home = bench.home
+        assert {each.id for each in home.sessions.find(vaulted=True)} == {*going, *inner}
+        for each in inner:
+            assert (home.sessions.get(each).parent_id, said(home, each)) == before[each]
+        hits = home.sessions.search("the", limit=1_000)
+        assert {hit.session.id for hit in hits} & {*inner}
+        bench.now += 86_400
+        home.refresh_vault()
+        bench.again()
+    report = bench.home.restore_sessions(inner)
+    assert report.brought_back == len({before[each][0] for each in inner}), report.outcomes
+    assert {each: said(bench.again(), each) for each in inner} == {
+        k: v[1] for k, v in before.items()
+    }
 
 
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
@@ -442,7 +496,7 @@ def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) 
         home.turn_vault(False)
         home.turn_vault(True)
         assert said(home, session) == before
-        assert [each.id for each in home.sessions.find(vaulted=True)] == [session]
+        assert [each.id for each in vaulted(home)] == [session]
     [outcome] = home.restore_sessions(session).outcomes
     assert (outcome.result, str(transcript) in outcome.reason) == (Result.FAILED, True)
     # Another one of the same id is taken in, and what the vault held is a session of its own.
@@ -451,7 +505,7 @@ def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) 
     done = bench.again().turn_vault(True)
     assert (done.set_aside, done.problems) == (1, ())
     home = bench.again()
-    [kept] = home.sessions.find(vaulted=True)
+    [kept] = vaulted(home)
     assert kept.id == f"earlier-1-{session}"
     assert len(said(home, kept.id)) == len(before) > len(said(home, session))
     assert home.refresh_vault().set_aside == 0
@@ -469,7 +523,7 @@ def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) 
         assert not home.refresh_vault().changed
         transcript.unlink()
         home = bench.again()
-        [kept] = home.sessions.find(vaulted=True)
+        [kept] = vaulted(home)
         assert (kept.id, said(home, kept.id)) == (session, before)
 
 
@@ -483,7 +537,7 @@ def test_a_living_transcript_that_a_shorter_one_replaces_is_kept(bench: Bench) -
         new.write_bytes(text)
         new.replace(transcript)
         assert bench.again().refresh_vault().set_aside == aside
-    [kept] = bench.again().sessions.find(vaulted=True)
+    [kept] = vaulted(bench.again())
     assert kept.id == f"earlier-1-{session}"
     transcript.unlink()
     shutil.rmtree(transcript.with_suffix(""))
@@ -521,7 +575,7 @@ def test_a_file_in_which_nobody_said_anything_displaces_no_transcript(
         assert bench.again().refresh_vault().set_aside == 1
         assert not bench.again().refresh_vault().changed
         kept.append(f"earlier-{number}-{session}")
-        assert {each.id for each in bench.home.sessions.find(vaulted=True)} == {*kept}
+        assert {each.id for each in vaulted(bench.home)} == {*kept}
         assert said(bench.home, kept[-1]) == before
         becomes(whole)
         assert bench.again().refresh_vault().set_aside == 0
@@ -529,7 +583,7 @@ def test_a_file_in_which_nobody_said_anything_displaces_no_transcript(
     becomes(bytes(2 * len(whole)))
     bench.now += 2 * 86_400
     bench.again().delete([session], use_trash=False)
-    assert {each.id for each in bench.again().sessions.find(vaulted=True)} == {*kept, session}
+    assert {each.id for each in vaulted(bench.again())} == {*kept, session}
     assert said(bench.home, session) == before
 
 

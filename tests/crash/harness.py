@@ -79,7 +79,9 @@ def settle_only(root: Path) -> None:
 @contextlib.contextmanager
 def in_memory() -> Iterator[Path]:
     """A folder for homes; in memory where that can be, since to flush is most of the time. What a
-    killed process leaves in its temporary folder is in there too."""
+    killed process leaves in its temporary folder is in there too. It goes also when somebody ends
+    the tests."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     memory = Path("/dev/shm")  # noqa: S108 - the folder in it is ours alone
     roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > _ROOM
     place = memory if roomy else None

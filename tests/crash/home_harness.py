@@ -104,11 +104,11 @@ def swept(sample: Sample, home: Home) -> None:
 
 
 def restore_vaulted(sample: Sample, home: Home) -> None:
-    home.restore_sessions([each.id for each in home.sessions.find(vaulted=True)])
+    home.restore_sessions([each.id for each in vaults.vaulted(home)])
 
 
 def delete_vaulted(sample: Sample, home: Home) -> None:
-    home.delete([each.id for each in home.sessions.find(vaulted=True)])
+    home.delete([each.id for each in vaults.vaulted(home)])
 
 
 def settle_only(sample: Sample, home: Home) -> None:
@@ -179,7 +179,7 @@ def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None
     if idle:
         vaults.sweep(home, idle)
     if home.sessions.find(vaulted=True):
-        report = home.restore_sessions([each.id for each in home.sessions.find(vaulted=True)])
+        report = home.restore_sessions([each.id for each in vaults.vaulted(home)])
         assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
     home.close()
     assert _said(sample, home) == _SAID

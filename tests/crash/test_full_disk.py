@@ -210,3 +210,71 @@ def test_with_nothing_free_it_still_shows_plans_and_prunes(tmp_path: Path) -> No
     assert "set aside" in said["prune"][1]
     assert "200" in said["log"][1]
     assert again >= 4_000_000
+
+
+EMPTYING = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+
+disk = Path(sys.argv[1])
+home = disk / ".claude"
+home.mkdir()
+(home / "settings.json").write_text("{}")
+for number in range(60):
+    name = f"{number:08}-0000-4000-8000-000000000000"
+    path = home / "projects" / "-work" / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    at = time.time() - (300 if number < 30 else 100) * 86_400
+    said = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(at))
+    line = {"type": "user", "sessionId": name, "cwd": "/work", "version": "2.1.325", "uuid": "1",
+            "timestamp": said, "message": {"role": "user", "content": "hello " * 2_000}}
+    path.write_text(json.dumps(line) + "\\n")
+    os.utime(path, (at, at))
+
+def holdfast(*words):
+    command = [sys.executable, "-m", "holdfast", "--home", str(home), *words]
+    env = {**os.environ, "HOME": str(disk), "HOLDFAST_HOME": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+def fill():
+    with (disk / "filler").open("ab", buffering=0) as filler:
+        for piece in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    filler.write(bytes(piece))
+            except OSError:
+                pass
+
+first = holdfast("sessions", "prune", "--older-than", "200d", "--yes")
+assert first[0] == 0, first
+holdfast("sessions", "list")
+index = home / ".holdfast" / "index" / "units.json"
+fill()
+refused = holdfast("sessions", "prune", "--older-than", "1d", "--yes")
+kept = index.exists()
+shown = holdfast("status")
+index.unlink()
+fill()
+emptied = holdfast("trash", "empty", "--yes", "--json")
+left = [str(each) for each in (home / ".holdfast" / "trash").rglob("*") if each.is_file()]
+again = holdfast("trash", "list")
+print(json.dumps([refused, kept, shown, emptied, left, again]))
+"""
+
+
+def test_the_trash_can_be_emptied_with_nothing_free(tmp_path: Path) -> None:
+    """What goes makes the room for the log of it. What would only go to the trash is refused, and
+    costs Holdfast nothing that it remembers."""
+    printed = with_a_disk(tmp_path, EMPTYING, megabytes=12)
+    refused, kept, shown, emptied, left, again = json.loads(printed)
+    assert refused[0] == 1
+    assert "--now" in refused[1]
+    assert kept
+    assert shown[0] == 0
+    assert "The disk is full: 0 B free." in shown[1]
+    assert emptied[0] == 0, emptied
+    report = json.loads(emptied[1].partition("{")[1] + emptied[1].partition("{")[2])["report"]
+    assert report["bytes_freed"] > 300_000
+    assert not left
+    assert "empty" in again[1]

@@ -20,6 +20,7 @@ from holdfast.api.catalogue import (
 )
 from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
+from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.web import lists, renewal
 from holdfast.web.desk import Desk
@@ -99,6 +100,28 @@ def test_what_nobody_read_is_read_for_the_page_that_shows_it(
         listed.close()
 
 
+def test_on_a_full_disk_there_is_a_list(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is when somebody looks."""
+    settle(machine, "holdfast")
+    tried: list[Path] = []
+
+    def full(homes: Homes, path: Path) -> object:
+        tried.append(path)
+        if len(tried) == 1:
+            path.write_bytes(b"half")
+            raise FullDiskError("No space left.")
+        return write_catalogue(homes, path)
+
+    monkeypatch.setattr(lists, "write_catalogue", full)
+    with Web(machine) as web:
+        if len(web.site.lists._folders) == 1:
+            pytest.skip("there is no folder in memory here")
+        assert "Disk clean-up" in web.ok("/sessions").words
+        assert not tried[0].exists()
+        assert tried[0].parent != tried[1].parent
+    assert not any(each.parent.exists() for each in tried)
+
+
 class _Clock:
     def __init__(self) -> None:
         self.now, self.changes = 1000.0, 0
@@ -142,6 +165,22 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
     desk.now -= 10_000.0
     assert made.wanted() is not None  # a clock that was set back proves nothing
     looks.release(5)
+
+
+def test_a_look_that_took_minutes_is_shown() -> None:
+    """Counted from its beginning it would be too old at once, and everybody would wait forever."""
+
+    def look(shown: Callable[[], None]) -> None:
+        desk.now += 10 * renewal._KEPT
+        shown()
+
+    desk, made = _renewal(look)
+    first = made.wanted()
+    assert first is not None
+    first.result(30)
+    assert desk.now > 1000.0 + renewal._KEPT
+    assert made.wanted() is None
+    assert not made.is_busy()
 
 
 def test_a_look_that_fails_is_told_and_tried_again() -> None:

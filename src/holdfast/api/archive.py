@@ -223,12 +223,13 @@ class ArchivedSessions:
         archive = self._place.home.archive
         problems = archive.problems()
         named = () if ids is None else session_ids(ids)
-        vaulted = [found for each in named if (found := self._vaulted(each)) is not None]
-        rest = [each for each in named if not any(v.id.startswith(each) for v in vaulted)]
+        meant = {each: self._vaulted(each) for each in named}
+        vaulted = {found.id: found for found in meant.values() if found is not None}
+        rest = [each for each, found in meant.items() if found is None]
         return RestorePlan(
             place=self._place,
             sessions=self._archived(rest) if rest or ids is None else (),
-            vaulted=vaulted,
+            vaulted=[*vaulted.values()],
             problems=problems,
             maps=path_maps(maps),
         )
@@ -249,13 +250,17 @@ class ArchivedSessions:
     def _vaulted(self, prefix: str) -> Session | None:
         """The session of the vault that an id means. The archive has an older one of the same id if
         it has one at all: what the vault holds was in the home after that."""
-        store = self._place.home.session_store()
-        if store is None or self._place.home.vault is None:
+        store, vault = self._place.home.session_store(), self._place.home.vault
+        if store is None or vault is None:
             return None
         try:
             found = store.get(store.resolve(prefix))
         except (UnknownSessionError, UsageError):
             return None  # the archive says what is wrong with it
+        held = {each.session for each in vault.items()} if found.vaulted else {found.id}
+        # One that lies in another comes with that.
+        while found.vaulted and found.id not in held and found.parent_id:
+            found = store.get(found.parent_id)
         return found if found.vaulted else None
 
     def restore(

@@ -445,6 +445,24 @@ class Loop:
                 return watched.take(reason=reason, now=now, session=session, turn=turn)
             return writer.take(place, reason=reason, now=now, session=session, turn=turn)
 
+    def take(
+        self, workdir: str, *, reason: str, session: str, turn: str, paths: Sequence[str]
+    ) -> Taking:
+        """A checkpoint that nobody's hook asked for. With `paths`, only these are looked at."""
+        place = Path(workdir)
+        watched = None if paths else self._watched.get(place)
+        if watched is None:
+            return Capture(self._place).take(
+                place, reason=reason, session=session or None, turn=turn or None, paths=paths
+            )
+        with self._writers[place][0]:
+            return watched.take(
+                reason=reason.strip(),
+                now=self._place.clock(),
+                session=session.strip() or None,
+                turn=turn.strip() or None,
+            )
+
     def _remember(self, place: Path, writer: CheckpointWriter) -> None:
         # Imported here: only the helper needs it.
         from holdfast.stores.checkpoints.watched_takes import WatchedTakes  # noqa: PLC0415

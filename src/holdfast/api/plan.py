@@ -94,15 +94,16 @@ class HomePlan:
     @property
     def frees_nothing(self) -> DiskRoom | None:
         """The room on a disk that is nearly full, if everything would go to the trash, which is on
-        the same disk: that frees nothing, and uses up the reserve in which something could be
-        removed for good. None otherwise."""
+        the same disk: that frees nothing, and uses up what is set aside, or what Holdfast remembers
+        of the home, for nothing. None otherwise."""
         going = self.plan.removals
         if not going or any(not i.undoable or i.action is Action.ARCHIVE for i in going):
             return None
-        if not is_held(self.home.state):
-            return None
         room = self.home.disk_room()
-        return room if room is not None and room.free < NEEDED else None
+        if room is None:
+            return None
+        is_nearly_full = room.free < NEEDED if is_held(self.home.state) else room.is_used_up
+        return room if is_nearly_full else None
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""

@@ -16,6 +16,7 @@ from holdfast.cli.streams import (
     discard_output,
     interrupted_words,
     is_unanswered,
+    may_change,
     output_errors,
     prepare,
     write,
@@ -92,6 +93,11 @@ def _quick_take(args: list[str]) -> int | None:
     """The exit code of a plain `checkpoints take`; None where click has to look at the line."""
     if _COMPLETION in os.environ:
         return None
+    from holdfast.cli import helper_take
+
+    with output_errors():
+        if (code := helper_take.take(args, may_change)) is not None:
+            return code
     from holdfast.cli.errors import exit_code
     from holdfast.cli.take import quick
 

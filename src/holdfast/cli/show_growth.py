@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, say, width
 from holdfast.cli.plain import Line, is_piped
 from holdfast.model.growth_words import growth_words
+from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:
     from holdfast.model.figures import Growth, Point
@@ -19,23 +20,39 @@ _WIDEST = 28
 _NARROWEST = 7
 _SOON_DAYS = 30.0
 _VERY_SOON_DAYS = 7.0
+#: With less free than this, a disk is full.
+_FULL = 1024 * 1024
 
 
 def show_growth(growth: Growth) -> None:
-    """Nothing while too little is known for a pace."""
-    if line := _line(growth):
+    """No curve while too little is known for a pace."""
+    for line in _lines(growth):
         say(line)
 
 
 def lines_of(growth: Growth) -> int:
     """How many lines `show_growth` takes."""
-    line = _line(growth)
-    return sum(1 for _ in line.folded(width())) if line else 0
+    return sum(1 for line in _lines(growth) for _ in line.folded(width()))
 
 
 def is_urgent(growth: Growth) -> bool:
-    """Whether the disk is full before long."""
-    return growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS
+    """Whether the disk is full, or before long."""
+    return _is_full(growth) or (
+        growth.full_in_days is not None and growth.full_in_days <= _SOON_DAYS
+    )
+
+
+def _is_full(growth: Growth) -> bool:
+    return growth.disk_free is not None and growth.disk_free < _FULL
+
+
+def _lines(growth: Growth) -> Iterator[Line]:
+    if line := _line(growth):
+        yield line
+    if _is_full(growth):
+        free = format_bytes(growth.disk_free or 0)
+        text = f"The disk is full: {free} free. To make room, remove for good, with --now."
+        yield joined((text, "bold red"))
 
 
 def _line(growth: Growth) -> Line | None:

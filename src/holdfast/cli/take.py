@@ -6,6 +6,7 @@ command line is a plain one; for all others click parses the same flags, and com
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,7 +18,8 @@ from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.streams import be_quiet, may_change, outlive_reader
 from holdfast.errors import HoldfastError
-from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.checkpoint import NotCaptured, TakeOutcome, Taking
+from holdfast.model.json_value import NO_RECORD, fields_from_json
 from holdfast.model.text import format_count, one_line
 
 if TYPE_CHECKING:
@@ -88,6 +90,23 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
         return take(invocation, arguments[0] if arguments else None, **given)
 
     return invocation, run
+
+
+def tell_answer(args: Sequence[str], document: bytes) -> int | None:
+    """Tell what the helper did, as `take` would; None for what is not its answer."""
+    line = read(args, COMMAND, FLAGS, most=1)
+    try:
+        data = json.loads(document)
+        left = tuple(NotCaptured(path=path, reason=why) for path, why in data["left"])
+        outcome = TakeOutcome(data["outcome"])
+        taking = fields_from_json(Taking, data, outcome=outcome, not_captured=left)
+    except NO_RECORD:
+        return None
+    if line is None:
+        return None
+    invocation = Invocation(args=tuple(args), home=line[0]["home"])
+    _tell(invocation, resolved(line[1][0] if line[1] else None), taking, all_items=False)
+    return 0
 
 
 def take(  # noqa: PLR0913 - one for each flag

@@ -42,6 +42,7 @@ from holdfast.value import dataclass, replace
 #: Longer than any call. Only for processes on another machine or in another container, where we
 #: cannot tell whether they are alive.
 _FOREIGN_SECONDS = 60 * MINUTE
+_UNKNOWN = Estimate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +115,9 @@ class Guard:
         session has ended then. `tokens` and `cost` are the most that the call may use, if you know
         that: they count against the budgets until the call is over.
         """
-        estimate = Estimate(tokens=checked_tokens(tokens), cost=checked_cost(cost))
-        return Call(self, estimate)
+        if tokens is None and type(cost) is float and not cost:
+            return Call(self, _UNKNOWN)
+        return Call(self, Estimate(tokens=checked_tokens(tokens), cost=checked_cost(cost)))
 
     def measures(self) -> Sequence[Measure]:
         """How much of each of its budgets the session has used. Changes nothing."""
@@ -199,7 +201,7 @@ class Guard:
             return _Decided(refusal=_already_ended(standing, found), ended=True)
         passed = spending.refusal(found, estimate)
         if passed is not None:
-            alerts = self._warned(standing, found, now, was=seen.work, passed=passed)
+            alerts = self._warned(standing.work, found, now, was=seen.work, passed=passed)
             self._book.end(self.session_id, spending.end_reason(passed.budget), at=now)
             return _Decided(refusal=_over_budget(standing, passed), ended=True, alerts=alerts)
         unknown = spending.unknown_cost(found)
@@ -207,7 +209,7 @@ class Guard:
             return _Decided(refusal=_cost_unknown(standing, unknown))
         holder = self._processes.this_process()
         reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
-        begun = replace(standing, work=standing.work.with_iteration())
+        begun = standing.work.with_iteration()
         alerts = self._warned(begun, spending.with_iteration(found), now, was=seen.work)
         return _Decided(reservation=reservation, alerts=alerts)
 
@@ -227,7 +229,7 @@ class Guard:
             standing = replace(standing, in_flight=left)
         if used:
             standing = self._booked(standing, used, now)
-        return self._warned(standing, self._measured(standing), now, was=seen.work)
+        return self._warned(standing.work, self._measured(standing), now, was=seen.work)
 
     def _booked(
         self, standing: Standing, used: Sequence[tuple[Usage, str | None]], now: float
@@ -283,7 +285,7 @@ class Guard:
 
     def _warned(
         self,
-        standing: Standing,
+        work: Work,
         found: Sequence[Measure],
         now: float,
         *,
@@ -291,10 +293,9 @@ class Guard:
         passed: Measure | None = None,
     ) -> Sequence[Alert]:
         """The alerts to send now. Records that they were sent, and the work of the session."""
-        daily = [each for each in found if each.is_daily]
-        own = [each for each in found if not each.is_daily]
-        of_session = warnings(self.session_id, own, standing.work.warned, passed=passed)
-        work = standing.work
+        daily = [each for each in found if each.is_daily] if self._bounds_days else []
+        own = [each for each in found if not each.is_daily] if daily else found
+        of_session = warnings(self.session_id, own, work.warned, passed=passed)
         if of_session.told != work.warned:
             work = replace(work, warned=of_session.told)
         self._book.keep(self.session_id, work, was=was)

@@ -303,9 +303,9 @@ class FormatContents(Contents):
     def finish(self) -> None:
         """What left the home leaves the index with it."""
         if self._mirror.database.exists():
-            ids = self._ids()
-            vaulted = {each.session.id for each in self.vault.alone(self._whole())}
-            self._mirror.forget_all_but(ids | vaulted)
+            here = self._now()[0]
+            vaulted = {each.unit.id for each in self.vault.seen(here)}
+            self._mirror.forget_all_but({each.unit.id for each in here} | vaulted)
 
     @cached_property
     def _units(self) -> UnitMover:

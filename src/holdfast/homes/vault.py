@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from holdfast.homes.options import VAULT
 from holdfast.homes.vault_names import COLD, Entry, Names
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
-from holdfast.model.part import FolderPart, Role, Unit, version_of_parts
-from holdfast.model.session import Message
-from holdfast.parts.trees import remove_tree, tree_stamp
+from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
+from holdfast.model.session import Message, Session
+from holdfast.parts.trees import is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import BatchRecord, UnitRecord
 from holdfast.stores.files import Inode, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
@@ -79,7 +79,10 @@ class Vault:
 
     def seen(self, here: Iterable[Seen]) -> Sequence[Seen]:
         """The same as a look at the home would see them, given what that saw."""
-        return self.seen_as(self.alone(self.whole(here)))
+        known = {each.unit.id for each in here}
+        alone = self.alone(self.whole(here))
+        inner = [each for entry in alone for each in self._seen_inside(entry)]
+        return [*map(self._seen, alone), *(each for each in inner if each.unit.id not in known)]
 
     def whole(self, here: Iterable[Seen]) -> set[str]:
         """Of the sessions that a look saw, those that their agent really has. One that has lost its
@@ -107,34 +110,61 @@ class Vault:
             return True
         return _says_something(tree_stamp(entry.folder / entry.transcript))
 
-    def seen_as(self, entries: Iterable[Entry]) -> Sequence[Seen]:
-        return [self._seen(entry) for entry in entries]
-
     def _seen(self, entry: Entry) -> Seen:
         session = entry.session
         linked = entry.transcript and not entry.bundle
         path = entry.folder / entry.transcript if linked else None
         told = partial(self._told, entry) if entry.bundle else None
+        return self._held(session, path, entry.version, self.bytes_of(entry), told)
+
+    def _seen_inside(self, entry: Entry) -> Iterator[Seen]:
+        for each in entry.inner:
+            path = entry.folder / each.transcript
+            version = digest([entry.version, each.session.id])
+            seen = self._held(each.session, path, version, 0, None)
+            if entry.bundle:
+                told = partial(self._told_inside, entry, each.transcript, seen.unit)
+                seen = self._held(each.session, None, version, 0, told)
+            yield seen
+
+    def _told_inside(self, entry: Entry, transcript: str, unit: Unit) -> Iterator[Message]:
+        """A bundle has the messages of its session at hand, and those of others in its files."""
+        import tempfile  # noqa: PLC0415 - as above
+
+        from holdfast.homes.vault_refresh import unpacked  # noqa: PLC0415 - as above
+
+        with tempfile.TemporaryDirectory(prefix="holdfast-vault-") as scratch:
+            path = unpacked(self, entry, Path(scratch)) / transcript
+            yield from self._format.messages(self._ground.root, replace(unit, transcript=path))
+
+    def _held(
+        self,
+        session: Session,
+        path: Path | None,
+        version: str,
+        size: int,
+        told: Callable[[], Iterator[Message]] | None,
+    ) -> Seen:
         # Its agent cannot write to it any more.
         ended = session.last_active_at if session.ended_at is None else session.ended_at
         reason = session.end_reason or IDLE
-        held = replace(
-            session, vaulted=True, ended_at=ended, end_reason=reason, bytes=self.bytes_of(entry)
-        )
+        held = replace(session, vaulted=True, ended_at=ended, end_reason=reason, bytes=size)
         return Seen(
             unit=Unit(
                 id=session.id,
                 active=session.last_active_at,
                 parts=(),
                 started=session.started_at,
+                parent=session.parent_id or "",
+                relation=session.relation,
                 source=session.source,
                 cwd=session.cwd or "",
                 title=session.title or "",
                 model=session.model or "",
                 transcript=path,
             ),
-            version=entry.version,
-            bytes=held.bytes,
+            version=version,
+            bytes=size,
             changed=session.last_active_at,
             vaulted=Vaulted(session=held, told=told),
         )
@@ -237,20 +267,23 @@ class Vault:
         return transcript_makes_up(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
-        """Remove all that the vault has of a session. The reference before the data, and at once:
-        half removed, it would pass for whole, or for damaged. A bundle that a killed run left gets
-        its reference back, or goes, at the next look after the vault."""
-        entry = self.names.at(stem)
+        """Remove all that the vault has of a session. It goes out of sight at once: half removed,
+        it would pass for whole, or for damaged."""
         self.clear()
         with contextlib.suppress(FileNotFoundError):
             (self.names.root / stem).rename(self._going)
             sync_dir(self.names.root)
-        if entry is not None and entry.bundle:
-            self.cold.drop_in_time([entry.bundle], BY_THE_VAULT)
         self.clear()
 
     def clear(self) -> None:
-        """Remove what a killed run did not remove to the end."""
+        """Remove what goes, or what a killed run did not remove to the end. It names its bundles
+        until they are gone: one that nothing names is taken for a session of the vault."""
+        bundles = []
+        for each in self._going.iterdir() if is_folder(self._going) else ():
+            with contextlib.suppress(HoldfastError, OSError):
+                bundles.append(Entry.read(each).bundle)
+        if any(bundles):
+            self.cold.drop_in_time(filter(None, bundles), BY_THE_VAULT)
         remove_tree(self._going)
 
 

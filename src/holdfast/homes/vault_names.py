@@ -37,13 +37,37 @@ _LARGEST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """A session that lies in the files of another one, as that of a subagent. `transcript` is the
+    path of its transcript in the folder, `place` where that was in the home."""
+
+    session: Session
+    transcript: str
+    place: str
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"session": self.session.to_json(), "counted": self.session.counted}
+        return {**said, "transcript": self.transcript, "place": self.place}
+
+    @classmethod
+    def from_json(cls, value: object) -> Inner:
+        read = Reader(value, "session inside another one", DamageError)
+        session = session_from_json(read.value("session"))
+        return cls(
+            session=replace(session, counted=read.flag("counted")),
+            transcript=_within(read),
+            place=read.text("place"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One session in the vault. `version` is the one that was seen last, at `seen_at`.
 
     `transcript` is the path of its transcript in the folder, "" where it has none of its own. Since
     `alone_since`, its agent does not have it any more; from then on `sums` are the checksums of its
     files. `bundle` is the name of the bundle that it is in, if it is in one, with its checksum and
-    its size.
+    its size. `inner` are the sessions that lie in it.
     """
 
     folder: Path
@@ -56,6 +80,7 @@ class Entry:
     bundle: str = ""
     bundle_sha256: str = ""
     bundle_bytes: int = 0
+    inner: tuple[Inner, ...] = ()
 
     @property
     def number(self) -> int:
@@ -83,6 +108,7 @@ class Entry:
             "bundle": self.bundle,
             "bundle_sha256": self.bundle_sha256,
             "bundle_bytes": self.bundle_bytes,
+            "inner": [each.to_json() for each in self.inner],
         }
         return json.dumps(said).encode("ascii")
 
@@ -99,21 +125,27 @@ class Entry:
         session = session_from_json(read.value("session"))
         sums = read.value("sums")
         since = read.value("alone_since")
-        transcript = read.text("transcript")
-        if Path(transcript).is_absolute() or ".." in Path(transcript).parts:
-            raise DamageError(f"{folder / ABOUT} names a transcript outside its folder")
+        inner = read.array("inner") if "inner" in read else ()  # older ones left that out
         return cls(
             folder=folder,
             session=replace(session, counted=read.flag("counted")),
             version=read.text("version"),
             seen_at=read.number("seen_at"),
-            transcript=transcript,
+            transcript=_within(read),
             alone_since=None if since is None else read.number("alone_since"),
             sums={str(k): str(v) for k, v in sums.items()} if isinstance(sums, dict) else {},
             bundle=read.text("bundle"),
             bundle_sha256=read.text("bundle_sha256"),
             bundle_bytes=read.whole("bundle_bytes"),
+            inner=tuple(map(Inner.from_json, inner)),
         )
+
+
+def _within(read: Reader) -> str:
+    transcript = read.text("transcript")
+    if Path(transcript).is_absolute() or ".." in Path(transcript).parts:
+        raise DamageError("a session in the vault names a transcript outside its folder")
+    return transcript
 
 
 class Names:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,16 @@ from holdfast.homes.packed_folder import packed, unpack
 from holdfast.homes.second_names import name_again
 from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import BY_THE_VAULT, Vault
-from holdfast.homes.vault_names import ABOUT, Entry
-from holdfast.homes.vault_stage import kept_parts, make_folder, stage, trees_of, write_plainly
+from holdfast.homes.vault_names import ABOUT, Entry, Inner
+from holdfast.homes.vault_stage import (
+    kept_parts,
+    make_folder,
+    place_in,
+    stage,
+    transcript_in,
+    trees_of,
+    write_plainly,
+)
 from holdfast.homes.vault_sums import OURS, check_sums, sums_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
@@ -38,7 +46,7 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import remove_tree
-from holdfast.parts.unit_record import RECORD
+from holdfast.parts.unit_record import RECORD, UnitRecord
 from holdfast.parts.units import Movers
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
@@ -143,7 +151,7 @@ class HomeVault:
         """Take in sessions that have just come back. Returns those that could be taken in."""
         whole = self._look()
         self._sessions.show(whole)
-        self._take_in([each for each in whole if each.unit.id in ids], Counter(), None)
+        self._take_in(whole, Counter(), None, only=ids)
         entries = {each: self._vault.names.find(each) for each in ids}
         return {each for each, entry in entries.items() if entry and entry.alone_since is None}
 
@@ -188,20 +196,27 @@ class HomeVault:
         return VaultRefresh(let_go=len(going))
 
     def _take_in(
-        self, whole: Sequence[Seen], done: Counter[str], progress: Progress | None
+        self,
+        whole: Sequence[Seen],
+        done: Counter[str],
+        progress: Progress | None,
+        *,
+        only: Collection[str] = (),
     ) -> list[Problem]:
-        """Take in what changed of what a look saw, with the parts of each."""
+        """Take in what changed of what a look saw, with the parts of each; or some of it `only`."""
+        inside = _by_parent(whole)
         problems: list[Problem] = []
         kept: list[Entry] = []
-        for number, each in enumerate(whole):
+        chosen = [each for each in whole if not only or each.unit.id in only]
+        for number, each in enumerate(chosen):
             if progress is not None:
-                progress.step("keeping second names", number, len(whole))
+                progress.step("keeping second names", number, len(chosen))
                 if progress.stop_requested():
                     break
             if not each.unit.parts or not self._is_stale(each):
                 continue
             try:
-                entry = self._keep(each, done)
+                entry = self._keep(each, inside, done)
                 done["copied" if entry.bundle else "named"] += 1
                 kept.append(entry)
             except BusyError:
@@ -225,17 +240,21 @@ class HomeVault:
         entry = self._vault.names.find(seen.unit.id)
         return entry is None or entry.version != seen.version or entry.alone_since is not None
 
-    def _keep(self, seen: Seen, done: Counter[str]) -> Entry:
-        """Take a session in as it is. What the vault had of it before is for the caller to drop."""
+    def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
+        """Take a session in as it is, with those that lie `inside`, by their parents. What the
+        vault had of it before is for the caller to drop."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
+        before = names.at(stem)
         earlier = self._earlier(seen, done)
         folder = names.next_folder(stem)
         unit = replace(seen.unit, parts=tuple(kept_parts(seen.unit, self._ground.root)))
         try:
-            transcript = stage(unit, folder, earlier, self._movers)
+            record = stage(unit, folder, earlier, self._movers)
+            transcript = transcript_in(record, unit, folder)
             if transcript:
                 entry = self._entry(seen, folder, self._sessions.described(seen))
-                entry = replace(entry, transcript=transcript)
+                inner = self._inner(seen.unit.id, inside, before, record, folder)
+                entry = replace(entry, transcript=transcript, inner=tuple(inner))
                 write_plainly(folder / ABOUT, entry.to_bytes())
                 return entry
             session, said = self._sessions.taken_out(unit.id)
@@ -247,6 +266,30 @@ class HomeVault:
             remove_tree(folder)
             raise
         return entry
+
+    def _inner(
+        self,
+        session_id: str,
+        inside: Mapping[str, Sequence[Seen]],
+        before: Entry | None,
+        record: UnitRecord,
+        folder: Path,
+    ) -> Iterator[Inner]:
+        """Sessions in the files of another one, and those that the agent deleted of them since."""
+        found: dict[str, tuple[Session, str]] = {}
+        for each in () if before is None else before.inner:
+            found[each.session.id] = each.session, each.place
+        waiting = [*inside.get(session_id, ())]
+        while waiting:
+            seen = waiting.pop()
+            waiting += inside.get(seen.unit.id, ())
+            if seen.unit.transcript is not None:
+                session = self._sessions.described(seen)
+                found[seen.unit.id] = session, str(seen.unit.transcript)
+        for session, place in found.values():
+            where = place_in(record, Path(place), folder)
+            if where and (folder / where).is_file():
+                yield Inner(session=session, transcript=where, place=place)
 
     def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:
         """What the vault has of a session that changed. Where its transcript is another one now, so
@@ -278,7 +321,8 @@ class HomeVault:
         for each in sorted(entry.folder.iterdir()):
             if each.name != ABOUT:
                 name_again(each, folder / each.name, alone=each.name not in OURS)
-        aside = replace(entry, folder=folder, session=replace(entry.session, id=called))
+        session = replace(entry.session, id=called)
+        aside = replace(entry, folder=folder, session=session, inner=())
         if entry.alone_since is None:
             self._seal(aside, self._ground.clock())
         else:
@@ -378,6 +422,15 @@ class HomeVault:
                 self._vault.note(each)
             elif entry.bundle != each.file:
                 self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _by_parent(seen: Iterable[Seen]) -> Mapping[str, Sequence[Seen]]:
+    """Sessions that lie in the files of others, by the ids of those."""
+    inside: dict[str, list[Seen]] = defaultdict(list)
+    for each in seen:
+        if each.inside:
+            inside[each.unit.parent].append(each)
+    return inside
 
 
 def _written(seen: Seen) -> float:

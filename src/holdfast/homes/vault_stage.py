@@ -23,11 +23,10 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 _VANISHED = "it vanished while it was taken in"
 
 
-def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> str:
+def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> UnitRecord:
     """Second names and copies of all parts, with their record: what a restore puts back from.
     What the vault has from `earlier` and the agent deleted since, or replaced by less, goes along.
-    No link is taken in: what it leads to is not the session's. Returns where the transcript is in
-    there, "" if it has none of its own."""
+    No link is taken in: what it leads to is not the session's."""
     number = int(folder.name.rpartition("-")[2])
     record = UnitRecord.of(number, unit, folder)
     make_folder(folder)
@@ -59,7 +58,7 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
     kept = replace(record, slots=tuple(slots))
     record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
     write_plainly(folder / RECORD, record_of_it.to_bytes())
-    return _transcript(unit, kept, folder)
+    return kept
 
 
 def trees_of(entry: Entry) -> Sequence[Slot]:
@@ -106,18 +105,23 @@ def _below(path: Path | None, slot: Slot) -> Path | None:
     return slot.copy / path.relative_to(slot.part.place)
 
 
-def _transcript(unit: Unit, record: UnitRecord, folder: Path) -> str:
+def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
+    """Where the transcript of a session is in its folder, "" if it has none of its own."""
     path = unit.transcript
-    if path is None:
-        return ""
-    trees = [slot for slot in record.slots if isinstance(slot.part, FilePart | FolderPart)]
-    for slot in trees:
-        if path == slot.part.place:
-            return str(slot.copy.relative_to(folder))
-        if path.is_relative_to(slot.part.place):
-            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
+    found = "" if path is None else place_in(record, path, folder)
+    if path is None or found:
+        return found
     if any(path.is_relative_to(part.place) for part in unit.parts):
         raise StorageError("its transcript is a link" if path.is_symlink() else _VANISHED)
+    return ""
+
+
+def place_in(record: UnitRecord, path: Path, folder: Path) -> str:
+    """Where a file of a session is in its folder, "" if it is not there."""
+    for slot in record.slots:
+        is_tree = isinstance(slot.part, FilePart | FolderPart)
+        if is_tree and path.is_relative_to(slot.part.place):
+            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
     return ""
 
 

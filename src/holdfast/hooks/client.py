@@ -23,6 +23,8 @@ _READING = {
     "codex": (b"view_image", b"update_plan"),
     "opencode": (),
 }
+#: In the place of an agent: a command that takes a checkpoint.
+TAKE = "take"
 _TEMPORARY = "/tmp"  # noqa: S108 - a folder in it is used only if it is private
 _NEEDED = (b"HOME", b"LANG", b"LC_ALL", b"PATH", b"TMPDIR", b"USER", b"XDG_RUNTIME_DIR")
 _TYPE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000

@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast.hooks.client import encoded, identity, is_private, name_for
+from holdfast.hooks.client import TAKE, encoded, identity, is_private, name_for
 from holdfast.hooks.reply import Reply
 from holdfast.hooks.serve import Answerer
 
@@ -189,6 +189,8 @@ class Helper:
             raise ValueError("it has done the work itself")
         if not self._answerer.may_help(home):
             raise ValueError("its home goes without a helper")
+        if agent == TAKE:
+            return self._answerer.take(home, raw)
         return self._answerer.serve(agent, home, raw, fails_closed=closed)
 
 

@@ -5,6 +5,7 @@ The helper and the client both come here.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from holdfast.api.place import Place
 from holdfast.errors import COMMAND_FLAG, HoldfastError
 from holdfast.hooks.agents import AGENTS, parsed
 from holdfast.hooks.reply import BLOCKED, SILENT, Reply
+from holdfast.model.json_value import fields_to_json
 from holdfast.model.loop import Moment
 
 
@@ -38,6 +40,24 @@ class Answerer:
     def serve(self, agent: str, home: Path, raw: bytes, *, fails_closed: bool = False) -> Reply:
         with _shell_hints(home):
             return _serve(agent, raw, lambda: self._loop(home), fails_closed=fails_closed)
+
+    def take(self, home: Path, raw: bytes) -> Reply:
+        """Take the checkpoint that a command asks for. Raises `ValueError` unless it went well: the
+        command then does it itself, and finds the words for whatever it is."""
+        workdir, reason, session, turn, *paths = raw.decode().split("\0")
+        try:
+            taking = self._loop(home).take(
+                workdir, reason=reason, session=session, turn=turn, paths=paths
+            )
+        except HoldfastError as error:
+            raise ValueError(error.message) from error
+        if taking.id is None:
+            raise ValueError(taking.reason)
+        if taking.not_captured:
+            document = fields_to_json(taking, without=("not_captured",))
+            document["left"] = [(each.path, each.reason) for each in taking.not_captured]
+            return Reply(out=json.dumps(document))
+        return Reply(out=f"{taking.outcome.value} {taking.id} {taking.excluded}")
 
     def may_help(self, home: Path) -> bool:
         """Whether the home wants its hooks answered by a process that stays."""

@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.value import dataclass, field, replace
+from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:  # every command loads this module, and few need that one
     from holdfast.model.stored_session import Holder
@@ -155,7 +155,16 @@ class Work:
     warned: tuple[str, ...] = ()
 
     def with_iteration(self) -> Work:
-        return replace(self, guarded=replace(self.guarded, iterations=self.guarded.iterations + 1))
+        before = self.guarded
+        return Work(
+            guarded=Guarded(
+                iterations=before.iterations + 1, seconds=before.seconds, booked=before.booked
+            ),
+            boot=self.boot,
+            ticked=self.ticked,
+            samples=self.samples,
+            warned=self.warned,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

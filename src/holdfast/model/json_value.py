@@ -56,7 +56,12 @@ _FROM_JSON: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+_AS_IT_IS = {str, int, float, bool, type(None)}
+
+
 def _plain(value: object) -> object:
+    if type(value) in _AS_IT_IS:
+        return value
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple):

@@ -33,7 +33,7 @@ class Budget(StrEnum):
     DAILY_COST = "daily_cost"
 
 
-_BUDGETS = tuple(Budget)
+_BUDGETS = tuple((budget, budget.value) for budget in Budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class Budgets:
 
     def limits(self) -> Iterator[tuple[Budget, float]]:
         """The limits that are set."""
-        for budget in _BUDGETS:
-            limit: float = getattr(self, budget)
+        for budget, name in _BUDGETS:
+            limit: float = getattr(self, name)
             if limit:
                 yield budget, limit
 

@@ -6,7 +6,7 @@ It knows no policy: what changed since the plan was made is skipped, never judge
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.errors import PlanFileError, UsageError
 from holdfast.model.arguments import instance
@@ -17,6 +17,7 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
+from holdfast.spine.trash import make_room
 from holdfast.value import dataclass, field, replace
 
 
@@ -36,6 +37,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
     with home.log.writing(plan.command) as log:
         settled = settle(log, home, clock=clock)
         coming = _coming(home, steps)
+        emptied = make_room(home, steps)
         with log.begin(
             action=OperationAction.REMOVE,
             command=plan.command,
@@ -50,7 +52,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                     Removal(operation=journal.operation, number=number, item=item)
                     for number, item in enumerate(steps)
                 ),
-                _Removing().act,
+                _Removing(emptied=emptied).act,
                 home,
                 total=len(steps),
                 label="archiving" if _archives(steps) else "removing",
@@ -75,8 +77,10 @@ def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Seque
 
 @dataclass(slots=True)
 class _Removing:
-    """Removes, and remembers what stayed: a file whose session stays must stay with it."""
+    """Removes, and remembers what stayed: a file whose session stays must stay with it. What was
+    `emptied` before there was room for the log gave back so many bytes."""
 
+    emptied: Mapping[str, int]
     stayed: set[str] = field(default_factory=set)
 
     def act(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -84,6 +88,12 @@ class _Removing:
         done = iter(doer.do(going) if going else ())
         outcomes = [
             _stays(each) if each.item.goes_with in self.stayed else next(done) for each in batch
+        ]
+        outcomes = [
+            replace(each, bytes_freed=self.emptied[each.id], reason="")
+            if each.id in self.emptied
+            else each
+            for each in outcomes
         ]
         self.stayed.update(each.id for each in outcomes if each.result is not Result.REMOVED)
         return outcomes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from holdfast.errors import UsageError
-from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, TRASH, UNKNOWN_SOURCE
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
@@ -58,6 +59,22 @@ def _space(now: float) -> PlanItem:
         action=Action.RECLAIM,
         reason="objects that no checkpoint needs",
     )
+
+
+def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
+    """On a disk that is full not even the log can be written. Copies that are to go anyway make the
+    room for it, one after the other, until there is some. A run that is killed here has emptied a
+    part of the trash, and the next one empties the rest. Returns the bytes that each gave back."""
+    freed: dict[str, int] = {}
+    with contextlib.suppress(HoldfastError, OSError):  # the log says what is wrong
+        for number, item in enumerate(each for each in steps if each.kind == TRASH):
+            room = home.disk_room()
+            if room is None or not room.is_used_up:
+                break
+            removal = Removal(operation="", number=number, item=item)
+            [done] = home.doer(item.kind, item.action).do([removal])
+            freed[item.id] = done.bytes_freed
+    return freed
 
 
 EMPTIED = "emptied from the trash for good"

@@ -46,6 +46,8 @@ def _leased(fd: int) -> str | None:
         if error.errno in _UNSUPPORTED:
             return _listed(fd)
         return f"cannot be probed ({error.strerror})"
+    # Not left to `close`: a process that another thread forks meanwhile would have the lease, too.
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return None
 
 

@@ -29,8 +29,6 @@ NAME = RESERVE
 _PART = 4
 #: Less than this is not worth a file.
 _LEAST = 1024 * 1024
-#: With less free than this, not even the journal of a small change is sure to fit.
-_NO_ROOM = 256 * 1024
 #: What is made again when it is needed: the notes on a home, the index for search, and lines of
 #: the catalogue of an archive. The smallest loss first.
 _CACHES = (
@@ -58,7 +56,7 @@ def give_back_if_full(state: Path) -> int:
     room = disk_room(state)
     if room is None or room.free >= NEEDED:
         return 0
-    return give_back(state) or (_drop_caches(state) if room.free < _NO_ROOM else 0)
+    return give_back(state) or (_drop_caches(state) if room.is_used_up else 0)
 
 
 def _drop_caches(state: Path) -> int:

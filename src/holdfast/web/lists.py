@@ -7,6 +7,7 @@ The file has no name while it is in use, so nothing of it is left behind.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -26,6 +27,7 @@ from holdfast.api.catalogue import (
     read_entries,
     write_catalogue,
 )
+from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionOrder
 from holdfast.web.apart import undisturbed
 from holdfast.web.jobs import FarRun
@@ -44,6 +46,7 @@ _COUNTED = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 #: So long a search waits for the index to be up to date, in seconds.
 _PATIENCE = 1.5
 _SHORT = 0.01
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - only a folder of our own in it
 _LOOKING = ("looking for what is new", 0, None)
 
 
@@ -56,7 +59,7 @@ class Lists:
         self._renewal = Renewal(desk, self._look)
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-web-"))
+        self._folders = _folders()
         self._numbers = count()
 
     def close(self) -> None:
@@ -64,7 +67,12 @@ class Lists:
             if self._catalogue is not None:
                 self._catalogue.close()
             self._catalogue = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for each in self._folders:
+            shutil.rmtree(each, ignore_errors=True)
+
+    def prepare(self) -> None:
+        """Somebody may ask soon."""
+        self._renewal.wanted()
 
     async def homes(self) -> Sequence[AgentHome]:
         await self._fresh()
@@ -145,21 +153,22 @@ class Lists:
         self._all_counted = self._catalogue
 
     def _look(self, shown: Callable[[], None]) -> None:
-        path = self._folder / f"{next(self._numbers)}.db"
+        name = f"{next(self._numbers)}.db"
         made: Catalogue | None = None
 
         def look(link: Link) -> None:
             with self._desk.machine("web") as machine, machine.one_look():
-                listing = write_catalogue(machine, path)
-                link.say(listing)
+                path, listing = _written(machine, [each / name for each in self._folders])
+                link.say((path, listing))
                 for some in count_more(machine, listing, link.wants_end):
                     link.say(some)
 
         def heard(said: Any) -> None:
             nonlocal made
             with undisturbed():
-                if isinstance(said, Listing):
-                    made = Catalogue(path, said)
+                if isinstance(said, tuple):
+                    path, listing = said
+                    made = Catalogue(path, listing)
                     with suppress(OSError):  # where an open file cannot go, it goes at the end
                         path.unlink()
                     old, self._catalogue = self._catalogue, made
@@ -170,6 +179,21 @@ class Lists:
             shown()
 
         self._desk.children.read(look, heard=heard)
+
+
+def _folders() -> Sequence[Path]:
+    """Where the file may be: who looks because the disk is full has another place, in memory."""
+    places = [None, _IN_MEMORY] if os.access(_IN_MEMORY, os.W_OK) else [None]
+    return [Path(tempfile.mkdtemp(prefix="holdfast-web-", dir=each)) for each in places]
+
+
+def _written(machine: Machine, paths: Sequence[Path]) -> tuple[Path, Listing]:
+    for each in paths[:-1]:
+        try:
+            return each, write_catalogue(machine, each)
+        except FullDiskError:
+            each.unlink(missing_ok=True)
+    return paths[-1], write_catalogue(machine, paths[-1])
 
 
 class Index:
@@ -195,8 +219,9 @@ class Index:
             return False
         return True
 
-    def is_ready(self) -> bool:
-        return self._renewal.is_usable()
+    def is_made(self) -> bool:
+        """Whether nobody has to wait for it any more."""
+        return not self._renewal.is_busy()
 
     def _make(self, shown: Callable[[], None]) -> None:
         self._began = time.monotonic()

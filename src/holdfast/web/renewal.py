@@ -50,6 +50,11 @@ class Renewal:
                 ).start()
             return None if usable else running.shown
 
+    def is_busy(self) -> bool:
+        """Whether somebody waits for a look that goes on."""
+        running = self._running
+        return running is not None and not running.shown.done()
+
     def forget(self) -> None:
         """What was seen is not enough: the next one who asks waits."""
         with self._lock:
@@ -68,14 +73,15 @@ class Renewal:
         return age >= min(max(_LOOKED, _PART * self._took), _KEPT / 2)
 
     def _run(self, running: _Running) -> None:
-        began, started = time.monotonic(), self._desk.clock()
+        began = time.monotonic()
 
         def shown() -> None:
             if running.shown.done():
                 return
             with self._lock:
                 if running is self._running:
-                    self._seen = (started, running.after)
+                    # From now on: one that took minutes can be shown, too.
+                    self._seen = (self._desk.clock(), running.after)
                     self._took = time.monotonic() - began
             running.shown.set_result(None)
 

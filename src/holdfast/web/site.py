@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, BinaryIO, TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
@@ -28,6 +29,7 @@ _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
+_PIECE = 64 * 1024
 _MOST_FIELDS = 100_000
 #: So long a person waits for a name or a setting, in seconds, when another process is writing.
 _PATIENCE = 3.0
@@ -255,6 +257,28 @@ class Site:
             status_code=status,
         )
 
+    async def download(
+        self, write: Callable[[Machine, BinaryIO], object], name: str, media_type: str
+    ) -> Response:
+        """A file of any size. It is written to the disk, has no name there, and goes by itself."""
+        made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
+
+        def written(machine: Machine) -> None:
+            with open(made.fileno(), "wb", closefd=False) as file:
+                write(machine, file)
+
+        try:
+            await self.desk.apart(written, keeps=made.fileno())
+            made.seek(0)
+        except BaseException:
+            made.close()
+            raise
+        return StreamingResponse(
+            _pieces(made),
+            media_type=media_type,
+            headers={"content-disposition": f'attachment; filename="{name}"'},
+        )
+
     def see_other(self, path: str) -> Response:
         """After something was done: a page that can be loaded again."""
         return RedirectResponse(path, 303)
@@ -274,6 +298,12 @@ def _no_home(slug: str) -> UnknownPageError:
     return UnknownPageError(
         f"There is no home {slug!r} on this machine.", hint="`holdfast status` lists the homes."
     )
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _run_with(homes: Machine, what: Callable[[Machine], _T]) -> _T:

@@ -95,7 +95,11 @@ class Beside:
             "line": {"bytes": self.line_bytes, "sha256": self.line_sha256},
             "files": [file.to_json() for file in self.files],
         }
-        return json.dumps(document, indent=1).encode("ascii") + b"\n"
+        # A line for each, for people: Python's encoder is ten times as slow when it indents.
+        lines = ",\n".join(
+            f" {json.dumps(name)}: {json.dumps(document[name])}" for name in document
+        )
+        return f"{{\n{lines}\n}}\n".encode("ascii")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Beside:

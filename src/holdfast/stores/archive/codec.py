@@ -13,7 +13,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_ZSTD_LEVEL = 9
+#: The sizes of level 9, in half the time.
+_ZSTD_LEVEL = 6
 _GZIP_LEVEL = 6
 
 #: What reading damaged bytes raises.

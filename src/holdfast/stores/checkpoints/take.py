@@ -31,7 +31,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
 from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
 from holdfast.stores.checkpoints.ignore_rules import digest_of
-from holdfast.stores.checkpoints.local_disk import is_local, mounts
 from holdfast.stores.checkpoints.look import (
     Looked,
     Seeing,
@@ -191,13 +190,13 @@ class Taker:
             listed = self._listings.read(self._folder)
             state = self._in_step(state, base)
             state = replace(state, left=dict.fromkeys(listed.left, "") | dict(state.left))
-        seeing = self._seeing(base, state, listed)
+        seeing = self._seeing(base, state, listed, whole=paths is None)
         found = find_known(seeing, paths) if base is not None and paths is not None else None
         if found is None:
             found = self._found(seeing, base)
         return self._stored(seeing, found, base)
 
-    def _seeing(self, base: Base | None, state: State, listed: Listed) -> Seeing:
+    def _seeing(self, base: Base | None, state: State, listed: Listed, *, whole: bool) -> Seeing:
         files = EMPTY if base is None else base.content.files
         excludes = read_file(self._layout.store / EXCLUDES)
         locked = (self._folder / "lock").stat()
@@ -214,7 +213,7 @@ class Taker:
             moment=locked.st_mtime_ns,
             indexing=base is None,
             hash_all=self._hash_all,
-            device=_device(self._workdir, locked),
+            device=_device(self._workdir, locked) if whole else None,
             early=self._early,
         )
 
@@ -403,6 +402,9 @@ def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:
 def _device(workdir: Path, locked: os.stat_result) -> int | None:
     """The device of a working directory, if its directories have right times. The lock has to be on
     such a device, too: its time is compared with theirs."""
+    # Imported here: a take of known paths walks no directories.
+    from holdfast.stores.checkpoints.local_disk import is_local, mounts  # noqa: PLC0415
+
     mounted = mounts()
     try:
         device = workdir.stat().st_dev

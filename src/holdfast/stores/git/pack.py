@@ -12,7 +12,6 @@ import itertools
 import os
 import struct
 import zlib
-from array import array
 from collections import Counter
 from collections.abc import Iterator
 
@@ -25,6 +24,8 @@ HEADER = struct.Struct(">4sII")
 _VERSION = 2
 _INDEX_MAGIC = b"\377tOc"
 _NUMBER = struct.Struct(">I")
+#: The place of an object, and its checksum.
+_PLACE = struct.Struct(">QI")
 _FOLDERS = 256
 #: Magic, version, and for every byte how many objects have an id whose first byte is not above it.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
@@ -140,13 +141,17 @@ class PackRows:
     """The objects of a pack in the order of their places, in as little memory as that takes."""
 
     oids: list[bytes] = field(default_factory=list)
-    offsets: array[int] = field(default_factory=lambda: array("Q"))
-    checksums: array[int] = field(default_factory=lambda: array("L"))
+    _places: bytearray = field(default_factory=bytearray)
 
     def add(self, oid: bytes, packed: Packed) -> None:
         self.oids.append(oid)
-        self.offsets.append(packed.offset)
-        self.checksums.append(packed.checksum)
+        self._places += _PLACE.pack(packed.offset, packed.checksum)
+
+    def offset(self, number: int) -> int:
+        return int(_PLACE.unpack_from(self._places, number * _PLACE.size)[0])
+
+    def checksum(self, number: int) -> int:
+        return int(_PLACE.unpack_from(self._places, number * _PLACE.size)[1])
 
 
 def pack_index(
@@ -161,9 +166,9 @@ def pack_index(
     for number in order:
         body += rows.oids[number]
     for number in order:
-        body += _NUMBER.pack(rows.checksums[number])
+        body += _NUMBER.pack(rows.checksum(number))
     for number in order:
-        offset = rows.offsets[number]
+        offset = rows.offset(number)
         if offset > largest_small:
             large.append(offset)
             offset = LARGE | (len(large) - 1)

@@ -170,7 +170,8 @@ def number_of(db: Db, session_id: str) -> int:
 
 
 def _work(db: Db, session: int, guarded: Guarded | None) -> Work:
-    row = db.execute(f"SELECT {CLOCK} FROM guarded WHERE session = %s", (session,)).first  # noqa: S608 - our own names
+    columns = ", ".join(CLOCK)
+    row = db.execute(f"SELECT {columns} FROM guarded WHERE session = %s", (session,)).first  # noqa: S608 - our own names
     return work_of(guarded, row)
 
 

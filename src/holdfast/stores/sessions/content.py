@@ -23,6 +23,8 @@ FIELDS_ARE_PACKED = 4
 
 _WORTH_PACKING = 256
 _LEVEL = 1
+#: `json.dumps` would make one for each message.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _ODD = "[\0\ud800-\udfff]"
 
 Stored = str | bytes | None
@@ -131,7 +133,7 @@ def _load_tokens(value: Json) -> int | Tokens | None:
 def _dump(value: Any, what: str) -> str:
     """ASCII JSON; values that JSON cannot hold are the caller's error."""
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{what} cannot be stored as JSON: {error}") from error
 

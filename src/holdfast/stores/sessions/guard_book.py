@@ -15,7 +15,7 @@ from holdfast.stores.sessions.session_rows import dump_booked
 #: The fact that holds which warnings of a day's budgets were told, and of which day.
 WARNED_TODAY = "warned_today"
 #: What a session does not say of its row of `guarded`.
-CLOCK = "boot, ticked, samples, warned"
+CLOCK = ("boot", "ticked", "samples", "warned")
 #: What changes with each call.
 COUNTED = ("iterations", "seconds", "boot", "ticked")
 

@@ -52,6 +52,9 @@ _JSON_ESCAPE = r"(?s)(?:\\u[0-9a-fA-F]{4})+|\\."
 _NOT_TEXT = frozenset({"type", "id", "data", "image_url"})
 _TOOL_INPUT = frozenset({"arguments", "input"})
 
+#: The fields of a message that hold text, next to its content.
+_SAID = frozenset({"tool_name", "tool_calls", "reasoning"})
+
 _WIDTH = 160
 _LEAD = 50
 _BLANK = r"[\s\x00-\x1f\x7f-\x9f]+"
@@ -78,6 +81,8 @@ def _is_taken_back(fields: dict[str, Json]) -> bool:
 
 def plain_text(content: Json, fields: dict[str, Json]) -> str:
     """Everything in a message that a person might search for."""
+    if isinstance(content, str) and _SAID.isdisjoint(fields):  # most messages
+        return clean(_readable(content))
     parts = [*_texts(content), *_texts(fields.get("tool_name")), *_texts(fields.get("tool_calls"))]
     parts += _texts(fields.get("reasoning"))
     return clean("\n".join(parts)[:LONGEST_TEXT])

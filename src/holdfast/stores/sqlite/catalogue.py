@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.value import dataclass
 
 _COLUMNS = (
@@ -67,7 +68,7 @@ class Entry:
 
 def write(path: Path, entries: Iterable[Entry]) -> None:
     """Make the file."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+    with sqlite_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
         db.execute("BEGIN")

@@ -36,13 +36,18 @@ from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, number_of
 from holdfast.value import replace
 
-_RESERVATIONS = """
-    SELECT r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at,
-           r.tokens_in, r.tokens_out, r.cost
-    FROM reservations r JOIN sessions s ON s.number = r.session
+_RESERVED = """
+    r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at, r.tokens_in,
+    r.tokens_out, r.cost
 """
-_OF_SESSION = f"{_RESERVATIONS} WHERE s.id = ?"
-_CLOCK = f"SELECT {CLOCK} FROM guarded JOIN sessions ON number = session WHERE id = ?"  # noqa: S608 - our own names
+_HELD = "reservations r JOIN sessions s ON s.number = r.session"
+_CLOCKS = len(CLOCK)
+#: Of one session: its clock, and each of its reservations, if there are any.
+_OF_SESSION = f"""
+    SELECT {", ".join(f"g.{column}" for column in CLOCK)}, {_RESERVED} FROM sessions s
+    LEFT JOIN guarded g ON g.session = s.number LEFT JOIN reservations r ON r.session = s.number
+    WHERE s.id = ?
+"""  # noqa: S608 - our own names
 _ADD = f"""
     UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in COUNTS)}
     WHERE number = ?
@@ -77,15 +82,16 @@ class SqliteGuardBook:
     ) -> Standing:
         with self._database.read() as db:
             found = self._store.get(session_id) if session is None else session
-            row = None if found.guarded is None else db.execute(_CLOCK, (session_id,)).fetchone()
+            rows = db.execute(_OF_SESSION, (session_id,)).fetchall()
+            clock = rows[0][:_CLOCKS] if found.guarded is not None else None
             if today is None:
-                rows = db.execute(_OF_SESSION, (session_id,)).fetchall()
+                flying = [row[_CLOCKS:] for row in rows if row[_CLOCKS] is not None]
             else:
-                rows = db.execute(_RESERVATIONS).fetchall()
+                flying = db.execute(f"SELECT {_RESERVED} FROM {_HELD}").fetchall()  # noqa: S608 - our own names
             return Standing(
                 session=found,
-                work=work_of(found.guarded, row),
-                in_flight=tuple(map(reservation, rows)) if rows else (),
+                work=work_of(found.guarded, clock),
+                in_flight=tuple(map(reservation, flying)) if flying else (),
                 day=() if today is None else _day(db, day(today)),
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
 from starlette.responses import Response
@@ -136,16 +136,11 @@ async def save(site: Site, request: Request) -> Response:
     if not asked.home:
         raise UsageError("A saved plan is for one home.", hint="Pick a home first.")
 
-    def saved(machine: Machine) -> bytes:
+    def saved(machine: Machine, file: BinaryIO) -> None:
         [(_, planned)] = _plans(site, machine, asked)
-        return planned.document()
+        file.write(planned.document())
 
-    body = await site.work(saved)
-    return Response(
-        body,
-        media_type="application/json",
-        headers={"Content-Disposition": 'attachment; filename="holdfast-plan.json"'},
-    )
+    return await site.download(saved, "holdfast-plan.json", "application/json")
 
 
 async def confirm(site: Site, request: Request) -> Response:

@@ -60,7 +60,9 @@ async def show(site: Site, request: Request) -> Response:
     chosen = query.one("home")
     offset = query.whole("offset")
 
-    def look(machine: Machine) -> tuple[Sequence[Entry], Sequence[str], Sequence[tuple[str, str]]]:
+    def look(
+        machine: Machine,
+    ) -> tuple[Sequence[Entry], int, Sequence[str], Sequence[tuple[str, str]]]:
         looked = machine.look(lambda place: Log(place).read())
         entries, damage = [], []
         for home, view in looked.seen:
@@ -77,9 +79,9 @@ async def show(site: Site, request: Request) -> Response:
         ]
         entries.sort(key=lambda each: -each.operation.started_at)
         homes = [(site.slug(each), each.label) for each in machine.homes]
-        return entries, damage, homes
+        return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
 
-    entries, damage, homes = await site.read(look)
+    entries, total, damage, homes = await site.read(look)
 
     def address(start: int) -> str:
         return f"/log?{urlencode({'home': chosen, 'offset': start})}"
@@ -88,8 +90,8 @@ async def show(site: Site, request: Request) -> Response:
         request,
         "log/list.html",
         title="Log",
-        entries=entries[offset : offset + _ON_A_PAGE],
-        total=len(entries),
+        entries=entries,
+        total=total,
         offset=offset,
         limit=_ON_A_PAGE,
         address=address,

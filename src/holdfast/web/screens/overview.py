@@ -106,6 +106,7 @@ async def show(site: Site, request: Request) -> Response:
 async def renewed(site: Site, request: Request) -> Response:
     """The figures of a new scan, for the page that is open."""
     seen = await asyncio.wrap_future(_figures(site).renewed(site))
+    site.lists.prepare()  # the next click
     return site.fragment("overview/figures.html", **_values(site, seen))
 
 

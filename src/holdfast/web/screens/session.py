@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.responses import PlainTextResponse
 
 from holdfast.api.catalogue import read_session
 from holdfast.api.reading import Part, SessionFacts, Window
@@ -29,7 +27,6 @@ _WINDOW = 60
 _FORMS = {"jsonl": "application/x-ndjson", "markdown": "text/markdown"}
 _ENDINGS = {"jsonl": "jsonl", "markdown": "md"}
 _MOST_DIGITS = 18
-_PIECE = 64 * 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -116,32 +113,12 @@ async def export(site: Site, request: Request) -> Response:
     if form not in _FORMS:
         raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
 
-    # A file, not memory: a session may have a gigabyte. It has no name, and goes by itself.
-    made = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is sent
-
-    def write(machine: Machine) -> None:
+    def write(machine: Machine, file: BinaryIO) -> None:
         home = machine.open(site.home_of(machine, slug))
-        with open(made.fileno(), "wb", closefd=False) as file:
-            home.export(file, [place.id], form=form, redact=query.flag("redact"))
+        home.export(file, [place.id], form=form, redact=query.flag("redact"))
 
-    try:
-        await site.desk.apart(write, keeps=made.fileno())
-        made.seek(0)
-    except BaseException:
-        made.close()
-        raise
     name = f"{_NOT_IN_NAMES.sub('_', place.id)[:100]}.{_ENDINGS[form]}"
-    return StreamingResponse(
-        _pieces(made),
-        media_type=_FORMS[form],
-        headers={"content-disposition": f'attachment; filename="{name}"'},
-    )
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        while piece := file.read(_PIECE):
-            yield piece
+    return await site.download(write, name, _FORMS[form])
 
 
 async def _read(

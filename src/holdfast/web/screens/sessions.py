@@ -167,8 +167,8 @@ async def results(site: Site, request: Request) -> Response:
 
 async def indexing(site: Site, request: Request) -> Response:
     """How far the index is, for a page that waits for it."""
-    if site.index.is_ready():
-        return Response(status_code=204)  # the search finds everything now
+    if site.index.is_made():
+        return Response(status_code=204)  # a search finds everything now, or says why not
     label, done, total = site.index.step
     return site.fragment("sessions/_indexing.html", label=label, done=done, total=total)
 

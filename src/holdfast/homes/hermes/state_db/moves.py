@@ -7,10 +7,11 @@ Tables that only name sessions stay as they are, as after a removal by Hermes it
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -151,16 +152,19 @@ _LEVEL = 1
 _TEXT, _BYTES = b"z", b"b"
 
 
-@cache
-def _compressor() -> zstd.ZstdCompressor:
-    """One for all values, each a frame of its own: making one takes as long as using it."""
+@lru_cache(maxsize=1)
+def _compressor(process: int) -> zstd.ZstdCompressor:  # noqa: ARG001 - what it is kept by
+    """One for all values, each a frame of its own: making one takes as long as using it. A process
+    makes its own: after a fork, the lock of a thread that used it would never be free again."""
     return zstd.ZstdCompressor(_LEVEL)
 
 
 def pack(value: str | bytes) -> bytes:
     if isinstance(value, bytes):
         return _BYTES + value
-    return _TEXT + _compressor().compress(value.encode(), zstd.ZstdCompressor.FLUSH_FRAME)
+    return _TEXT + _compressor(os.getpid()).compress(
+        value.encode(), zstd.ZstdCompressor.FLUSH_FRAME
+    )
 
 
 def packed(value: str) -> str:
