@@ -167,7 +167,14 @@ def test_it_fits_every_width(visit: Visit, width: int) -> None:
     links = visit.page.locator(".side li a").evaluate_all(
         "all => all.map(each => each.getBoundingClientRect().right)"
     )
-    assert max(links) <= width  # no screen is out of sight
+    if width > 520:
+        assert max(links) <= width  # no screen is out of sight
+    else:  # one row: each comes into sight for whoever goes there
+        last = visit.page.locator(".side li a").last
+        last.focus()
+        box = last.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= width - box["width"]
 
 
 @pytest.mark.deep
@@ -206,7 +213,7 @@ def test_by_keyboard_alone_a_session_is_deleted_and_comes_back(
     button = page.get_by_role("button", name="Delete…")
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=What changed or came into use")
+    page.wait_for_selector("text=If any of this changes before you agree")
     page.get_by_role("button", name=re.compile("^Delete ")).focus()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/jobs/"))

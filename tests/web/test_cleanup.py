@@ -226,3 +226,15 @@ def test_a_home_that_cannot_be_planned_is_named_where_one_agrees(used: Machine) 
         assert "retention_days" in asks.words
         assert web.post("/cleanup/apply", hidden(asks)).status == 303
     assert len(used.names()) == 2
+
+
+def test_a_run_that_ends_while_its_page_is_made_is_not_called_nothing(
+    used: Machine, web: Web
+) -> None:
+    done = web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm?home=holdfast")))
+    web.ok(done.place)
+    asked = iter([True])
+    with mock.patch("holdfast.web.jobs.Job.running", property(lambda _: next(asked, False))):
+        page = web.get(done.place)
+    assert "Nothing was done" not in page.words
+    assert "data-job=" in page.text

@@ -72,11 +72,13 @@ async def started(site: Site, job: Job) -> Response:
 
 async def show(site: Site, request: Request) -> Response:
     job = _job(site, request)
+    running = job.running  # before its results: it may end while this page is made
     return site.page(
         request,
         "jobs/show.html",
         title=job.title,
         job=job,
+        running=running,
         results=job.results,
     )
 
