@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
-from holdfast.services.watch import Follower, Pace, Step, watch
+from holdfast.services.checkpoint_watch import Follower, Pace, Step, watch
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.checkpoints.watch import Following, following

@@ -35,10 +35,10 @@ from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
+from holdfast.services.checkpoint_watch import Pace, watch
+from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
-from holdfast.services.watch import Pace, watch
-from holdfast.services.watch import Step as WatchStep
 from holdfast.stores.checkpoints.run_hold import held_by_run
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.loop_book import FileLoopBook

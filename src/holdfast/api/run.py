@@ -34,7 +34,7 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.machine import Machine
-    from holdfast.services.watch import Step
+    from holdfast.services.checkpoint_watch import Step
 
 __all__ = ["ProcessGroup", "RunLimits", "RunReport", "Runner"]
 

@@ -3,13 +3,13 @@
 from holdfast.policy.remedy import Freeable, Remedy
 from holdfast.policy.remedy import together as freeable_together
 from holdfast.services.checkpoint_status import CheckpointStatus
+from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.doctor import Diagnosis
 from holdfast.services.exchange.session_export import ExportReport
 from holdfast.services.exchange.session_import import ImportReport
 from holdfast.services.stats import HomeStats
 from holdfast.services.status import CheckpointCount, HomeStatus
 from holdfast.services.upkeep import StepPlan
-from holdfast.services.watch import Step as WatchStep
 from holdfast.spine.edited import Edited
 from holdfast.spine.undo import Foreseen
 
