@@ -115,7 +115,6 @@ def test_pruning_a_full_home(used: Machine, out: Path) -> None:
     small = Small(used, out, ["full", "sessions prune --yes", "free", "sessions prune --yes"])
     refused, done = small.result(1), small.result(2)
     assert refused.code == 1
-    assert "No space left" in refused.err
     assert "disk is full" in refused.err
     assert small.sessions(1) == small.sessions()
     assert done.code == 0

@@ -15,6 +15,7 @@ from holdfast.errors import (
 )
 from holdfast.model.checkpoint import Checkpoint, TakeOutcome
 from holdfast.stores.checkpoints import finder
+from holdfast.stores.checkpoints.checkpoint_commit import Ref
 from holdfast.stores.checkpoints.repository import REFS, Layout
 from holdfast.stores.git import program
 from tests.contract.checkpoint_bench import Bench, needs_root
@@ -125,13 +126,12 @@ def test_one_that_is_dropped_while_it_is_looked_for_is_unknown_and_not_damaged(
 ) -> None:
     bench.write("a")
     known = bench.taken()
-    real = finder._read
 
-    def late(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
-        bench.git("update-ref", "-d", *patterns)
-        return real(layout, *patterns)
+    def late(_: Layout, ref: Ref) -> Iterator[Checkpoint]:
+        bench.git("update-ref", "-d", ref.path)
+        return iter(())  # its objects went with it
 
-    monkeypatch.setattr(finder, "_read", late)
+    monkeypatch.setattr(finder, "_read_one", late)
     with pytest.raises(UnknownCheckpointError):
         bench.store.get(known)
 
