@@ -12,7 +12,7 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, OperationAction, in_words, one_run
 from holdfast.model.operation_words import did
-from holdfast.model.plan import EDITS
+from holdfast.model.plan import EDITS, Action
 from holdfast.model.plan_words import amount, kind_name, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
@@ -314,7 +314,8 @@ def redo_of(planned: RedoPlan, entry: Entry) -> Again:
     """What a redo would do, as it is shown."""
     plan = planned.planned
     view = view_plan(plan)
-    items = plan.plan.steps
+    # Giving back space follows what leaves; it is nothing that a person would count.
+    items = [each for each in plan.plan.steps if each.action is not Action.RECLAIM]
     return Again(
         verb="redo",
         entry=entry,
