@@ -16,8 +16,9 @@ import holdfast
 from holdfast.errors import FullDiskError, StorageError
 from holdfast.homes.home import Home
 from holdfast.model.figures import DiskRoom
-from holdfast.model.operation import Removal
+from holdfast.model.operation import OperationState, Removal
 from holdfast.parts.unit_record import BatchRecord
+from holdfast.spine import carry_out
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, write_all
 from holdfast.stores.sqlite import foreign
@@ -121,6 +122,53 @@ def test_a_log_that_does_not_fit_is_given_back(
             assert logs == []
         else:
             assert logs[0].read_bytes().endswith(b"}\n")
+            [operation] = opened.log.read().operations
+            assert operation.state is OperationState.STOPPED  # nothing is left to settle
         assert len(ids(home)) == 5 - failing
         opened.plan_prune(older_than="1d", use_trash=False).apply()
     assert ids(home) == set()
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("use_trash", [True, False])
+def test_an_operation_whose_results_do_not_fit_ends_settled_where_nothing_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int, use_trash: bool
+) -> None:
+    """What was announced is given back: on a full disk it takes the last room. If something left,
+    the announcement stays for the next run, which settles it."""
+    root = tmp_path / ".claude"
+    make_claude(root)
+    written: list[object] = []
+
+    def full(fd: int, line: bytes) -> None:
+        if line.startswith(b'{"outcome"'):
+            written.append(line)
+            if len(written) == failing:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_all(fd, line)
+
+    def no_room(_: BatchRecord) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(carry_out, "_HARDLY_ANY", 2**60)  # batches of one, two, four
+    with holdfast.open(root, clock=lambda: time.time() + 400 * DAY) as home:
+        before = {each.id for each in home.list_sessions().sessions}
+        with monkeypatch.context() as patched:
+            patched.setattr(journal, "write_all", full)
+            if use_trash:
+                patched.setattr(BatchRecord, "write", no_room)
+            with pytest.raises(StorageError, match="No space left"):
+                home.plan_prune(older_than="1d", use_trash=use_trash).apply()
+        operations = home.log.read().operations
+        if not use_trash:
+            assert operations[0].state is OperationState.UNFINISHED
+        elif failing == 1:
+            assert not operations
+        else:
+            assert operations[0].state is OperationState.STOPPED
+        if use_trash:
+            assert {each.id for each in home.list_sessions().sessions} == before
+        home.plan_prune(older_than="1d", use_trash=False).apply()
+        states = {each.state for each in home.log.read().operations}
+        assert OperationState.UNFINISHED not in states
+        assert len(home.list_sessions().sessions) < len(before)

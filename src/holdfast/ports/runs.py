@@ -95,6 +95,9 @@ class Journal(Protocol):
 
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None: ...
 
+    def withdraw(self) -> bool:
+        """Take back the last intent, of which nothing was done or recorded. False if it stays."""
+
     def finish(self, *, at: float, stopped: str | None = None) -> None: ...
 
     def bytes(self) -> int:

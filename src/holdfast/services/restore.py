@@ -75,7 +75,6 @@ def restore(
                 ),
                 lambda doer, batch: doer.undo(batch),
                 home,
-                total=len(items),
                 label="restoring",
                 clock=clock,
                 progress=progress or Silent(),

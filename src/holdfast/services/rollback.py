@@ -58,7 +58,6 @@ def rollback(
                 (Removal(operation=journal.operation, number=0, item=item),),
                 act,
                 home,
-                total=1,
                 label="restoring",
                 clock=clock,
                 progress=progress or Silent(),

@@ -55,10 +55,10 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 ),
                 _Removing(emptied=emptied).act,
                 home,
-                total=len(steps),
                 label="archiving" if _archives(steps) else "removing",
                 clock=clock,
                 progress=progress or Silent(),
+                removing=True,
             )
             return replace(report, settled=tuple(settled))
 

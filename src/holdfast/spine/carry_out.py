@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from holdfast.errors import HoldfastError, StorageError
 from holdfast.model.operation import Removal
-from holdfast.model.report import Outcome, Report
+from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Journal, Progress
 
@@ -15,6 +18,7 @@ from holdfast.ports.runs import Clock, Doer, Journal, Progress
 #: flushes a batch costs do not matter.
 BATCH = 1_000
 _BATCH_BYTES = 64 * 1024 * 1024
+FULL = "stopped by a full disk"
 #: With less than this free, the first batch is one item, and each is twice as large as the one
 #: before: what one frees has room for the announcement of the next.
 _HARDLY_ANY = 1024 * 1024
@@ -28,24 +32,37 @@ def carry_out(
     act: Act,
     home: Home,
     *,
-    total: int,
     label: str,
     clock: Clock,
     progress: Progress,
+    removing: bool = False,
 ) -> Report:
-    """Act on everything, group by group, and close the journal. It can be stopped in between."""
+    """Act on everything, group by group, and close the journal. It can be stopped in between.
+    Where the disk has no room for the journal, what is `removing` closes it as well as it can."""
+    every = list(removals)
     outcomes: list[Outcome] = []
     stopped = None
-    for group in groups(removals, first=_first(home)):
+    for group in groups(every, first=_first(home)):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
-        journal.intend(group)
+        try:
+            journal.intend(group)
+        except StorageError as error:
+            if removing and outcomes and _is_full(error):
+                _close(journal, clock)
+            raise
         for batch in batches(group):
-            done = act(doer_of(home, batch), batch)
-            journal.record(batch, done)
+            doer = doer_of(home, batch)
+            done = act(doer, batch)
+            try:
+                journal.record(batch, done)
+            except StorageError as error:
+                if removing and _is_full(error) and _withdrawn(journal, doer, batch) and outcomes:
+                    _close(journal, clock)
+                raise
             outcomes += done
-            progress.step(label, len(outcomes), total)
+            progress.step(label, len(outcomes), len(every))
     journal.finish(at=clock(), stopped=stopped)
     return Report(
         operation=journal.operation,
@@ -53,6 +70,29 @@ def carry_out(
         stopped=stopped,
         log_bytes=journal.bytes(),
     )
+
+
+def _is_full(error: StorageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _close(journal: Journal, clock: Clock) -> None:
+    """Everything that is announced has its result. Where not even this fits, the next run does
+    it."""
+    with contextlib.suppress(StorageError):
+        journal.finish(at=clock(), stopped=FULL)
+
+
+def _withdrawn(journal: Journal, doer: Doer, batch: Sequence[Removal]) -> bool:
+    """Take back the announcement of a batch whose results do not fit, if every item is whole in its
+    place: it takes room on a full disk, and says nothing. Whatever is not certain stays announced,
+    and the next run settles it."""
+    try:
+        settled = doer.settle(batch)
+        return all(each.result is Result.SKIPPED for each in settled) and journal.withdraw()
+    except (HoldfastError, OSError):
+        return False
 
 
 def _first(home: Home) -> int:

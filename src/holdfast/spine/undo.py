@@ -87,7 +87,6 @@ def _undo(
                 removals,
                 lambda doer, batch: doer.undo(batch),
                 home,
-                total=len(removals),
                 label="bringing back",
                 clock=clock,
                 progress=progress or Silent(),

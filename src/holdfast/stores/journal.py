@@ -71,13 +71,31 @@ class FileJournal:
         self.operation = operation
         #: Whether anything may have been touched: only then is there something to tell or settle.
         self.announced = False
+        #: Where the last intent begins, while nothing of it is recorded.
+        self._intent: int | None = None
+        self._recorded = False
 
     def intend(self, batch: Sequence[Removal]) -> None:
+        start = os.lseek(self._fd, 0, os.SEEK_CUR)
         self.append(log_record.intent(self.operation, batch))
         self.announced = True
+        self._intent = start
 
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
         self.append(log_record.outcome(batch, outcomes))
+        self._intent = None
+        self._recorded = True
+
+    def withdraw(self) -> bool:
+        if self._intent is None:
+            return False
+        with storage_errors(f"write the operation log {self._path}"):
+            os.ftruncate(self._fd, self._intent)
+            os.lseek(self._fd, self._intent, os.SEEK_SET)
+            os.fsync(self._fd)
+        self._intent = None
+        self.announced = self._recorded
+        return True
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
         self.append({"finished_at": at, "stopped": stopped})

@@ -241,6 +241,10 @@ class SharedJournal:
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
         self._append(log_record.outcome(batch, outcomes))
 
+    def withdraw(self) -> bool:
+        """It takes no room here: the next run settles it."""
+        return False
+
     def finish(self, *, at: float, stopped: str | None = None) -> None:
         self._database.run(
             lambda db: db.execute(
