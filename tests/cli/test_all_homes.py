@@ -453,3 +453,21 @@ def test_on_a_full_disk_the_home_that_frees_most_comes_first(
     monkeypatch.setattr("holdfast.api.disks.disk_room", lambda _: room)
     first = used.home if "gc" in command else other  # gc has nothing to do in either
     assert order()[0] == str(first)
+
+
+def test_on_a_full_disk_nothing_goes_to_the_trash_of_any_home(
+    used: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is set aside. The log of it would take the last room."""
+    other = used.user / "other"
+    used.transcript(days=200, home=other)
+    used.configure(f'homes = ["{other}"]')
+    names = used.names()
+    room = DiskRoom(free=500_000, size=60_000_000)
+    monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: room)
+    refused = Inside(used).run("sessions", "prune", "--all-homes", "--yes")
+    assert refused.code == 1
+    words = " ".join(refused.err.split())
+    assert words.count("the disk is full, and what goes to the trash stays on it") == 2
+    assert used.names() == names
+    assert not list(used.user.rglob("operations"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.model.figures import DiskRoom
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
 from tests.web.client import Web
@@ -57,6 +58,22 @@ def test_what_changed_since_is_skipped_and_told(used: Machine, tmp_path: Path, w
     done = web.post(f"{sent.place}/apply", hidden(web.ok(sent.place)))
     assert "1 skipped" in web.ok(done.place).words
     assert changed.exists()
+
+
+def test_on_a_full_disk_it_is_refused_as_any_plan_for_the_trash(
+    used: Machine, tmp_path: Path, web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = used.names()
+    sent = web.send("/cleanup/saved", "plan.json", _saved(used, tmp_path))
+    room = DiskRoom(free=500_000, size=60_000_000)
+    monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: room)
+    done = web.post(f"{sent.place}/apply", hidden(web.ok(sent.place)))
+    said = web.ok(done.place) if done.status == 303 else done
+    assert "Nothing was removed: the disk is full" in said.words
+    cleanup = web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm")))
+    assert "Nothing was removed: the disk is full" in web.ok(cleanup.place).words
+    assert used.names() == names
+    assert not list(used.user.rglob("operations"))
 
 
 @pytest.mark.parametrize(

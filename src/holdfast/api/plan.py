@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
-from holdfast.errors import PlanFileError, StalePlanError
+from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
 from holdfast.model.figures import NEEDED, DiskRoom
@@ -107,8 +107,19 @@ class HomePlan:
         room = self.home.disk_room()
         if room is None:
             return None
-        is_nearly_full = room.free < NEEDED if is_held(self.home.state) else room.is_used_up
+        is_nearly_full = room.free < NEEDED if is_held(self.home.state) else room.is_full
         return room if is_nearly_full else None
+
+    def expect_room(self, hint: str | None = None) -> DiskRoom | None:
+        """Raise `FullDiskError` before anything is written, if the disk is full and everything
+        would go to the trash. Returns what `frees_nothing` says."""
+        room = self.frees_nothing
+        if room is not None and room.is_full:
+            raise FullDiskError(
+                "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
+                hint=hint,
+            )
+        return room
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""

@@ -19,7 +19,7 @@ from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
-from holdfast.errors import DamageError, DeclinedError, FullDiskError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.plan_words import amount, is_archiving, what_undo_can
 from holdfast.model.report import Report, Result
@@ -163,15 +163,12 @@ def remove(
 
 
 def _check_room(planned: HomePlan) -> None:
-    room = planned.frees_nothing
-    if room is None:
+    hint = (
+        "To free room, remove for good: run the same command with --now. "
+        "`holdfast trash empty` frees what is in the trash already."
+    )
+    if planned.expect_room(hint) is None:
         return
-    if room.is_full:
-        raise FullDiskError(
-            "Nothing was removed: the disk is full, and what goes to the trash stays on it.",
-            hint="To free room, remove for good: run the same command with --now. "
-            "`holdfast trash empty` frees what is in the trash already.",
-        )
     note(
         "warning: the disk is nearly full, and what goes to the trash stays on it. To free room, "
         "remove for good, with --now."

@@ -13,7 +13,7 @@ from holdfast.api.configure import plan_several, text_of
 from holdfast.api.disks import most_room_first
 from holdfast.api.home import Home
 from holdfast.api.plan import expect_same
-from holdfast.errors import EmptyPolicyError, FullDiskError, HoldfastError, UsageError
+from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
 from holdfast.model.plan_words import for_good
@@ -194,12 +194,8 @@ async def apply(site: Site, request: Request) -> Response:
 
 def _applied(home: AgentHome, planned: HomePlan, job: Run) -> Done:
     """A home that fails keeps nobody from hearing what was done in the others."""
-    room = planned.frees_nothing
     try:
-        if room is not None and room.is_full:
-            raise FullDiskError(
-                "Nothing was removed: the disk is full, and what goes to the trash stays on it."
-            )
+        planned.expect_room()
         return Done(home=home, report=planned.apply(progress=job))
     except HoldfastError as error:
         return Done(home=home, error=error)

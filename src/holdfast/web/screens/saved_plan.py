@@ -78,6 +78,7 @@ async def apply(site: Site, request: Request) -> Response:
                     "Some of this cannot be undone, and you did not say that you know.",
                     hint="Tick the box that says so. Nothing was done.",
                 )
+            planned.expect_room(hint="Empty the trash first, or remove for good on Clean up.")
             return [Done(home=home, report=planned.apply(progress=job))]
 
     back = f"/cleanup/saved/{request.path_params['plan']}"

@@ -154,6 +154,7 @@ async def _leave(
             made = plans(machine)
             for home, each in made:
                 expect_same(agreed.get(site.slug(home), ""), each.fingerprint)
+                each.expect_room(hint="Empty the trash first, or remove for good on Clean up.")
             with one_run(joint=len(made) > 1):
                 done = [
                     _left(machine, home, each, job)
