@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from holdfast import open as open_home
 from holdfast.model.figures import DiskRoom
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
@@ -213,6 +214,27 @@ def test_on_a_full_disk_the_page_offers_what_makes_room(used: Machine, web: Web)
         with mock.patch("holdfast.api.plan.HomePlan.frees_nothing", room):
             refused = web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm")))
     assert "Nothing was removed: the disk is full" in web.ok(refused.place).words
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_killed_run_that_is_settled_now_asks_for_a_new_plan_only_where_that_takes_more(
+    used: Machine, web: Web, seen: bool
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with open_home(used.home) as home:
+        with (
+            mock.patch("holdfast.spine.carry_out.doer_of", killed),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            home.plan_prune().apply()
+        if not seen:
+            assert home.plan_prune(source="nowhere").apply().report.back == ("1",)
+            return
+    report = web.ok(web.post("/cleanup/apply", hidden(web.ok("/cleanup/confirm"))).place)
+    assert "Operation 1 was interrupted and is settled only now" in report.words
+    assert "ake the plan again" not in report.words
 
 
 def test_a_home_that_cannot_be_planned_is_named_where_one_agrees(used: Machine) -> None:

@@ -260,9 +260,10 @@ def _tell(planned: HomePlan) -> None:
 def _tell_settled(report: Report) -> None:
     """The plan was made before: what came back is not in it, and nobody would look for it."""
     for operation in report.settled:
+        again = " Run the command again to plan with that." if operation in report.back else ""
         note(
             f"warning: operation {operation} was interrupted and is settled only now: what it had "
-            "not finished is back in its place. Run the command again to plan with that."
+            f"not finished is in its place.{again}"
         )
 
 

@@ -67,13 +67,15 @@ class Outcome:
 class Report:
     """One applied plan. `stopped` says why it ended early, when it did. `log_bytes` is what its
     record in the operation log takes on the disk: so much less was freed in the end. `settled` are
-    operations that a killed run had left open: what came back from them is not in the plan."""
+    operations that a killed run had left open. What is in its place again from those that came
+    `back` is not in the plan."""
 
     operation: str | None
     outcomes: tuple[Outcome, ...] = ()
     stopped: str | None = None
     log_bytes: int = 0
     settled: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
 
     def count(self, *results: Result) -> int:
         found = [outcome.result for outcome in self.outcomes]
@@ -119,7 +121,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
-        fields = fields_to_json(self, *counts, *sums, without=("outcomes", "settled"))
+        fields = fields_to_json(self, *counts, *sums, without=("outcomes", "settled", "back"))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 

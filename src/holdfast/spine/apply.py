@@ -6,7 +6,7 @@ It knows no policy: what changed since the plan was made is skipped, never judge
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.errors import PlanFileError, UsageError
 from holdfast.model.arguments import instance
@@ -34,7 +34,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         )
     steps = plan.steps
     if not steps:
-        return Report(operation=None, settled=tuple(settle_if_needed(home, clock=clock)))
+        return _with_settled(Report(operation=None), plan, settle_if_needed(home, clock=clock))
     with home.log.writing(plan.command) as log:
         settled = settle(log, home, clock=clock)
         coming = _coming(home, steps)
@@ -60,7 +60,16 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 progress=progress or Silent(),
                 removing=True,
             )
-            return replace(report, settled=tuple(settled))
+            return _with_settled(report, plan, settled)
+
+
+def _with_settled(report: Report, plan: Plan, settled: Mapping[str, Collection[str]]) -> Report:
+    """The plan was made before: what it has not seen, only the next one can take."""
+    if not settled:
+        return report
+    seen = {each.id for each in plan.items}
+    back = tuple(operation for operation, here in settled.items() if not seen.issuperset(here))
+    return replace(report, settled=tuple(settled), back=back)
 
 
 def _archives(steps: Sequence[PlanItem]) -> bool:

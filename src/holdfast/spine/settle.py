@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
@@ -14,28 +14,29 @@ from holdfast.spine.carry_out import batches, doer_of
 from holdfast.value import dataclass, field
 
 INTERRUPTED = "interrupted; settled by a later run"
+_HERE = (Result.SKIPPED, Result.BROUGHT_BACK)
 
 
-def settle_if_needed(home: Home, *, clock: Clock) -> Sequence[str]:
+def settle_if_needed(home: Home, *, clock: Clock) -> Mapping[str, Collection[str]]:
     """Settle what a killed run left; without need, nothing is written and nothing waits. Returns
-    the operations that were settled."""
+    what `settle` does."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
-        return ()
+        return {}
     with contextlib.suppress(BusyError), home.log.writing("settle") as log:
         return settle(log, home, clock=clock)
-    return ()
+    return {}
 
 
-def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
+def settle(log: LogWriter, home: Home, *, clock: Clock) -> Mapping[str, Collection[str]]:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
     Files whose session has left go after it.
     What an undo or a restore had announced is brought back. An operation stays open while one
     of its items cannot be inspected: the home can still be changed. Returns the operations
-    that were settled.
+    that were settled, each with the ids of what is in its place now.
     """
-    settled = []
+    settled = {}
     for unfinished in log.unfinished():
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
@@ -43,6 +44,7 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
             mine = [each for each in unfinished.pending if not log.elsewhere(each)]
             whole = len(mine) == len(unfinished.pending)
             sides = _Sides(set(unfinished.removed))
+            here: set[str] = set()
             for batch in batches(mine):
                 doer = doer_of(home, batch)
                 if returning:
@@ -53,9 +55,10 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
                 else:
                     outcomes = sides.settled(doer, batch)
                 whole &= record_settled(journal, batch, outcomes)
+                here |= {each.id for each in outcomes if each.result in _HERE}
             if whole:
                 journal.finish(at=clock(), stopped=INTERRUPTED)
-                settled.append(unfinished.operation)
+                settled[unfinished.operation] = here
     return settled
 
 

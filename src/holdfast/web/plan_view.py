@@ -241,19 +241,23 @@ def view_report(report: Report, plan: Plan | None = None) -> ReportView:
         failed=_reasons(outcomes, Result.FAILED, Result.DAMAGED),
         in_part=_reasons((o for o in outcomes if o.reason), Result.BROUGHT_BACK),
         notes=[
-            *(f"{reason}." for reason in dict.fromkeys(o.reason for o in done if o.reason)),
-            *(_settled(each) for each in report.settled),
+            *(
+                f"{reason[:1].upper()}{reason[1:]}."
+                for reason in dict.fromkeys(o.reason for o in done if o.reason)
+            ),
+            *(_settled(each, back=each in report.back) for each in report.settled),
         ],
         stopped=report.stopped,
         can_undo=len(gone_for_good(left)) < len(left) or bool(report.ended or report.changed),
     )
 
 
-def _settled(operation: str) -> str:
-    return (
+def _settled(operation: str, *, back: bool) -> str:
+    said = (
         f"Operation {operation} was interrupted and is settled only now: what it had not finished "
-        "is back in its place. Make the plan again to take that too."
+        "is in its place."
     )
+    return f"{said} Make the plan again to take that too." if back else said
 
 
 def _reasons(outcomes: Iterable[Outcome], *results: Result) -> Sequence[Reasons]:
