@@ -39,7 +39,8 @@ def test_apply_does_what_the_plan_says(used: Machine, saved: Path) -> None:
     done = used.json("apply", str(saved), "--yes")
     assert removals(done) == planned
     assert done["report"]["removed"] == 5
-    assert used.json("log")["operations"][0]["command"].startswith("sessions prune")
+    command = used.json("log")["operations"][0]["command"]
+    assert command.startswith(f"apply {saved}: sessions prune")
     assert used.json("undo")["report"]["brought_back"] == 5
 
 

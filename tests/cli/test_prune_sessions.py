@@ -494,6 +494,16 @@ def test_what_changes_between_plan_and_apply_stays_with_its_files(
     check_whole(three.home)
 
 
+def test_files_of_sessions_that_went_before_are_not_said_to_stay(three: Machine) -> None:
+    plan = three.root / "plan.json"
+    three.ok("sessions", "prune", "--plan-out", str(plan))
+    three.ok("apply", str(plan), "--yes")
+    report = three.json("apply", str(plan), "--yes", code=1)["report"]
+    assert (report["removed"], report["failed"]) == (0, 0)
+    reasons = {item["reason"] for item in report["items"] if item["result"] == "skipped"}
+    assert reasons == {"already gone", "its session is already gone"}
+
+
 def test_a_session_that_a_process_takes_up_again_stays(three: Machine) -> None:
     """It has ended, and is as the plan saw it, but somebody holds it."""
     plan = three.root / "plan.json"

@@ -74,7 +74,10 @@ def test_a_saved_redo_is_one_too(tmp_path: Path, one: Path) -> None:
     _run("redo", "--plan-out", str(tmp_path / "plan.json"))
     _run("apply", str(tmp_path / "plan.json"), "--yes")
     assert not one.exists()
-    assert _document("log")["operations"][0]["redoes"] == "1"
+    applied = _document("log")["operations"][0]
+    assert applied["redoes"] == "1"
+    assert applied["command"].startswith("apply ")
+    assert ": redo 1" in applied["command"]
 
 
 def test_undo_undo_redo_redo_ends_where_it_began(machine: Machine) -> None:

@@ -60,6 +60,32 @@ def test_a_run_is_undone_and_done_again_as_a_whole(used: Machine, other: Path, p
     assert used.names() == gone == {each.name for each in (other / "sessions").iterdir()}
 
 
+def test_the_button_of_a_row_asks_about_the_whole_run(page: Web) -> None:
+    """One home alone only for whoever opens its operation."""
+    address = _run(page)
+    button = f'<a class="button small" href="{address}">'
+    log = page.ok("/log")
+    assert log.text.count(button) == page.ok("/log?home=holdfast").text.count(button) + 1 == 2
+    assert not re.search(r'action="/log/[^"]+/undo"', log.text)
+    undone = page.post(f"{address}/undo", hidden(page.ok(address)))
+    assert undone.status == 303, undone
+    log = page.ok("/log").text
+    assert log.count(button) == 2
+    assert not re.search(r'href="/log/[^"]+/redo"', log)
+
+
+def test_one_home_of_a_run_is_undone_where_its_operation_is_opened(page: Web) -> None:
+    address = _run(page)
+    one = re.findall(r'href="(/log/[^"/]+/\d+)">operation', page.ok(address).text)[0]
+    opened = page.ok(one)
+    assert f'href="{address}"' in opened.text
+    assert page.post(f"{one}/undo", hidden(opened)).status == 303
+    # Now the page of the run asks about undoing the rest: this home is done again by itself.
+    log = page.ok("/log").text
+    assert log.count(f'<a class="button small" href="{address}">') == 1
+    assert re.findall(r'href="(/log/[^"]+)/redo"', log) == [one]
+
+
 def test_what_changed_meanwhile_in_one_home_keeps_the_whole_run(
     used: Machine, other: Path, page: Web
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_plan_of_the_command_and_of_the_page_is_opened_and_applied(
         report = web.ok(done.place)
         assert "5 removed" in report.words
         assert used.names() != names
+        assert "apply (page): sessions prune " in web.ok("/log").words
         number = report.text.partition("/log/holdfast/")[2].partition("/")[0]
         assert web.post(f"/log/holdfast/{number}/undo").status == 303
         assert used.names() == names

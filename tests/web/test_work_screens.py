@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 
 from holdfast import open as open_home
+from holdfast.model.item import SPACE
+from holdfast.model.plan import Action
 from holdfast.model.session import Message, Tokens
+from holdfast.value import replace
+from holdfast.web.screens.log import entry_of, redo_of
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -76,6 +80,21 @@ def test_undo_and_redo_from_the_log(used: Machine) -> None:
         assert used.names() > names
         assert web.post("/log/holdfast/1/redo", hidden(asks)).status == 303
         assert used.names() == names
+
+
+def test_a_redo_counts_what_leaves_and_not_the_space_that_is_given_back(pruned: Machine) -> None:
+    Inside(pruned).ok("undo")
+    with open_home(pruned.home) as home:
+        made = home.plan_redo("1")
+        [operation] = [each for each in home.log.read().operations if each.id == "1"]
+    plan = made.planned.plan
+    first = plan.items[0]
+    space = replace(first, kind=SPACE, id="sessions", action=Action.RECLAIM, goes_with="")
+    more = replace(
+        made, planned=replace(made.planned, plan=replace(plan, items=(*plan.items, space)))
+    )
+    entry = entry_of("holdfast", "holdfast", operation, {"1"})
+    assert redo_of(more, entry).total == redo_of(made, entry).total == len(plan.items)
 
 
 def test_an_older_operation_is_undone_after_a_look_only(half: Machine) -> None:

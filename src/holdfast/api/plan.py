@@ -28,7 +28,7 @@ from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import document, load, save
 from holdfast.stores.reserve import is_held
-from holdfast.value import dataclass, field
+from holdfast.value import dataclass, field, replace
 
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")
@@ -43,7 +43,8 @@ class HomePlan:
     be looked at. `unknown_sources` were asked for, but no session comes from them; each has
     the nearest existing source. `names` has the
     directories of projects, by their ids. Nothing in a home that is `read_only` can be removed; a
-    problem says why.
+    problem says why. A plan from a file has the command that it was `applied_by`: the log names
+    that before the one that made it.
     """
 
     place: Place
@@ -53,6 +54,7 @@ class HomePlan:
     unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
+    applied_by: str = ""
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
@@ -84,7 +86,10 @@ class HomePlan:
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Do what the plan says. What changed since it was made is skipped and reported."""
-        report = apply(self.plan, self.home, clock=self.place.clock, progress=progress)
+        plan = self.plan
+        if self.applied_by:
+            plan = replace(plan, command=f"{self.applied_by}: {plan.command}")
+        report = apply(plan, self.home, clock=self.place.clock, progress=progress)
         if self.plan.shortfalls:
             tell_unreached(
                 self.home, self.place.settings, self.plan.shortfalls, now=self.place.clock()
@@ -269,7 +274,7 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
             f"{file} changes settings of another program; that is not done from a file.",
             hint="Use `holdfast connect`, `disconnect` or `redo`.",
         )
-    return HomePlan(place=place, home=place.home, plan=plan)
+    return HomePlan(place=place, home=place.home, plan=plan, applied_by=place.command("apply"))
 
 
 def applied(

@@ -16,6 +16,7 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.outcomes import ALREADY_GONE, OWNER_GONE
 from holdfast.spine.settle import settle, settle_if_needed
 from holdfast.spine.trash import make_room
 from holdfast.value import dataclass, field, replace
@@ -81,13 +82,17 @@ class _Removing:
     `emptied` before there was room for the log gave back so many bytes."""
 
     emptied: Mapping[str, int]
-    stayed: set[str] = field(default_factory=set)
+    #: Why each stayed.
+    stayed: dict[str, str] = field(default_factory=dict)
 
     def act(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
         going = [each for each in batch if each.item.goes_with not in self.stayed]
         done = iter(doer.do(going) if going else ())
         outcomes = [
-            _stays(each) if each.item.goes_with in self.stayed else next(done) for each in batch
+            _stays(each, self.stayed[owner])
+            if (owner := each.item.goes_with) in self.stayed
+            else next(done)
+            for each in batch
         ]
         outcomes = [
             replace(each, bytes_freed=self.emptied[each.id], reason="")
@@ -95,14 +100,16 @@ class _Removing:
             else each
             for each in outcomes
         ]
-        self.stayed.update(each.id for each in outcomes if each.result is not Result.REMOVED)
+        self.stayed.update(
+            (each.id, each.reason) for each in outcomes if each.result is not Result.REMOVED
+        )
         return outcomes
 
 
-def _stays(removal: Removal) -> Outcome:
+def _stays(removal: Removal, why: str) -> Outcome:
     return Outcome(
         kind=removal.item.kind,
         id=removal.item.id,
         result=Result.SKIPPED,
-        reason="its session stays",
+        reason=OWNER_GONE if why == ALREADY_GONE else "its session stays",
     )

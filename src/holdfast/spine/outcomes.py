@@ -13,6 +13,8 @@ from holdfast.model.report import Presence, Result
 from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"
+#: Of a file that was to go with its session.
+OWNER_GONE = "its session is already gone"
 CHANGED = "changed since the plan was made"
 TRASH_TAKEN = "its place in the trash is taken"
 NOT_REACHED = "the run ended before it was reached"

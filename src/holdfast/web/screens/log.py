@@ -12,7 +12,7 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, OperationAction, in_words, one_run
 from holdfast.model.operation_words import did
-from holdfast.model.plan import EDITS
+from holdfast.model.plan import EDITS, Action
 from holdfast.model.plan_words import amount, kind_name, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
@@ -48,10 +48,17 @@ class Entry:
     can_redo: bool
     #: How many homes it was one run over, if there were several.
     over: int = 0
+    #: Whether what can be done with it now can be done with the whole of that run.
+    as_a_whole: bool = False
 
     @property
     def path(self) -> str:
         return f"/log/{quote(self.slug, safe='')}/{self.operation.id}"
+
+    @property
+    def whole(self) -> str:
+        """The page that asks about the whole run."""
+        return f"/log/runs/{quote(self.operation.run or '', safe='')}"
 
 
 async def show(site: Site, request: Request) -> Response:
@@ -67,16 +74,11 @@ async def show(site: Site, request: Request) -> Response:
         entries, damage = [], []
         for home, view in looked.seen:
             slug = site.slug(home)
-            if chosen and slug != chosen:
-                continue
-            damage += [f"{home.label}: {each.reason}" for each in view.problems]
+            if not chosen or slug == chosen:
+                damage += [f"{home.label}: {each.reason}" for each in view.problems]
             waiting = {each.operation for each in view.undone}
             entries += [entry_of(home.label, slug, each, waiting) for each in view.operations]
-        runs = Counter(operation.run for _, view in looked.seen for operation in view.operations)
-        entries = [
-            replace(each, over=runs[each.operation.run]) if each.operation.run else each
-            for each in entries
-        ]
+        entries = [each for each in _in_runs(entries) if not chosen or each.slug == chosen]
         entries.sort(key=lambda each: -each.operation.started_at)
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
@@ -99,6 +101,23 @@ async def show(site: Site, request: Request) -> Response:
         homes=homes,
         chosen=chosen,
     )
+
+
+def _in_runs(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Each with what there is to know of the run that it was a part of. While something of a run
+    can be undone, its page asks about that."""
+    runs = Counter(each.operation.run for each in entries)
+    to_undo = {each.operation.run for each in entries if each.can_undo}
+    return [
+        replace(
+            each,
+            over=runs[run],
+            as_a_whole=runs[run] > 1 and each.can_undo == (run in to_undo),
+        )
+        if (run := each.operation.run)
+        else each
+        for each in entries
+    ]
 
 
 def entry_of(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
@@ -295,7 +314,8 @@ def redo_of(planned: RedoPlan, entry: Entry) -> Again:
     """What a redo would do, as it is shown."""
     plan = planned.planned
     view = view_plan(plan)
-    items = plan.plan.steps
+    # Giving back space follows what leaves; it is nothing that a person would count.
+    items = [each for each in plan.plan.steps if each.action is not Action.RECLAIM]
     return Again(
         verb="redo",
         entry=entry,
