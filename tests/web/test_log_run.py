@@ -69,9 +69,9 @@ def test_the_button_of_a_row_asks_about_the_whole_run(page: Web) -> None:
     assert not re.search(r'action="/log/[^"]+/undo"', log.text)
     undone = page.post(f"{address}/undo", hidden(page.ok(address)))
     assert undone.status == 303, undone
-    log = page.ok("/log").text
-    assert log.count(button) == 2
-    assert not re.search(r'href="/log/[^"]+/redo"', log)
+    log = page.ok("/log")
+    assert log.text.count(button) == 2
+    assert not re.search(r'href="/log/[^"]+/redo"', log.text)
 
 
 def test_one_home_of_a_run_is_undone_where_its_operation_is_opened(page: Web) -> None:
