@@ -15,6 +15,7 @@ from holdfast.errors import (
     SchemaError,
     StorageError,
 )
+from holdfast.stores.sessions.session_rows import SQLITE
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.contract.test_session_store import ID, NOW, a_session, contents, said
@@ -49,6 +50,18 @@ def test_what_was_stored_is_there_after_reopening(path: Path) -> None:
     second.close()
     with pytest.raises(StorageError, match="closed"):
         second.get(ID)
+
+
+def test_a_page_of_the_list_sorts_nothing(store: SqliteSessionStore, path: Path) -> None:
+    """The index is for the order of lists as it is spelled there, letter by letter."""
+    store.create(a_session())
+    with sqlite3.connect(path) as db:
+        order = f"{SQLITE.last_active} DESC, s.number DESC"
+        asked = "EXPLAIN QUERY PLAN SELECT s.number FROM sessions s ORDER BY "
+        plan = [row[-1] for row in db.execute(f"{asked}{order} LIMIT 20")]
+    db.close()
+    assert len(plan) == 1
+    assert plan[0].endswith("INDEX sessions_by_last_use")
 
 
 def test_a_newer_schema_is_refused_untouched(path: Path) -> None:
