@@ -463,7 +463,7 @@ def test_on_a_full_disk_nothing_goes_to_the_trash_of_any_home(
     used.transcript(days=200, home=other)
     used.configure(f'homes = ["{other}"]')
     names = used.names()
-    room = DiskRoom(free=500_000, size=60_000_000)
+    room = DiskRoom(free=250_000, size=60_000_000)
     monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: room)
     refused = Inside(used).run("sessions", "prune", "--all-homes", "--yes")
     assert refused.code == 1

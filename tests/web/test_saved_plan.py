@@ -65,7 +65,7 @@ def test_on_a_full_disk_it_is_refused_as_any_plan_for_the_trash(
 ) -> None:
     names = used.names()
     sent = web.send("/cleanup/saved", "plan.json", _saved(used, tmp_path))
-    room = DiskRoom(free=500_000, size=60_000_000)
+    room = DiskRoom(free=250_000, size=60_000_000)
     monkeypatch.setattr("holdfast.homes.home.Home.disk_room", lambda _: room)
     done = web.post(f"{sent.place}/apply", hidden(web.ok(sent.place)))
     said = web.ok(done.place) if done.status == 303 else done

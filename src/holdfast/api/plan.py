@@ -14,7 +14,7 @@ from holdfast.api.place import Place
 from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
-from holdfast.model.figures import NEEDED, DiskRoom
+from holdfast.model.figures import LEAST_ROOM, NEEDED, DiskRoom
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
@@ -30,6 +30,8 @@ from holdfast.stores.plan_file import document, load, save
 from holdfast.stores.reserve import is_held
 from holdfast.value import dataclass, field, replace
 
+#: More than an item takes in the log of its removal.
+_LOG_LINE = 1024
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")
 NOTHING = "Nothing was done."
@@ -107,8 +109,10 @@ class HomePlan:
         room = self.home.disk_room()
         if room is None:
             return None
-        is_nearly_full = room.free < NEEDED if is_held(self.home.state) else room.is_full
-        return room if is_nearly_full else None
+        if is_held(self.home.state):
+            return room if room.free < NEEDED else None
+        is_too_little = room.is_full and room.free < LEAST_ROOM + len(going) * _LOG_LINE
+        return room if is_too_little else None
 
     def expect_room(self, hint: str | None = None) -> DiskRoom | None:
         """Raise `FullDiskError` before anything is written, if the disk is full and everything

@@ -11,7 +11,7 @@ from enum import StrEnum
 from holdfast.model.json_value import TOO_LARGE, JsonValue
 from holdfast.value import dataclass
 
-_NO_ROOM = 256 * 1024
+LEAST_ROOM = 256 * 1024
 #: A change needs so much for its journal, its undo copies and the log of a database.
 NEEDED = 8 * 1024**2
 _FULL = 1024**2
@@ -38,7 +38,7 @@ class DiskRoom:
     @property
     def is_used_up(self) -> bool:
         """Whether not even the journal of a small change is sure to fit."""
-        return self.free < _NO_ROOM
+        return self.free < LEAST_ROOM
 
     @property
     def is_full(self) -> bool:
