@@ -20,8 +20,12 @@ from holdfast import BudgetExceededError, Budgets, Message, Tokens
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError
 from holdfast.guard.guard import Guard
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.session_limits import SessionLimits
 
 _print = threading.Lock()
+#: A session that is full would end before its budget.
+_ENDLESS = SessionOptions(limits=SessionLimits(max_messages=0, max_bytes=0))
 
 
 def say(text: str) -> None:
@@ -55,7 +59,7 @@ def hold(guard: Guard) -> None:
 
 def main(home: str, session: str, threads: str, each: str, limits: str) -> None:
     logging.getLogger("holdfast").addHandler(logging.NullHandler())
-    with open_sessions(home) as sessions:
+    with open_sessions(home, options=_ENDLESS) as sessions:
         guard = sessions.guard(session, budgets=Budgets(**json.loads(limits)))
         if each == "hold":
             hold(guard)
