@@ -17,7 +17,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any
 
 
 class _Missing:
@@ -397,8 +396,10 @@ _SIGNATURE = _FromStandard(_signature)
 
 __all__ = ["KW_ONLY", "dataclass", "field", "fields", "replace"]
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from dataclasses import KW_ONLY, dataclass, field, fields, replace
+    from typing import Any
 else:
     KW_ONLY = "KW_ONLY"
     dataclass, field, fields, replace = _dataclass, _field, _fields, _replace

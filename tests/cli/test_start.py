@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -118,6 +119,7 @@ def test_every_other_line_is_left_to_click(line: list[str]) -> None:
 
 
 _NOT_FOR_A_TAKE = {
+    "_hashlib",
     "ast",
     "asyncio",
     "click",
@@ -146,6 +148,7 @@ _NOT_FOR_A_TAKE = {
     "threading",
     "tomllib",
     "traceback",
+    "typing",
     "uuid",
 }
 _NOT_FOR_A_LIST = {
@@ -177,6 +180,32 @@ def test_a_take_loads_no_more_than_it_needs(machine: Machine, project: Path) -> 
     loaded = _loaded(machine, project, "checkpoints", "take", "--path", "a")
     assert not loaded & _NOT_FOR_A_TAKE
     assert len({name for name in loaded if name.startswith("holdfast.")}) <= 64
+
+
+@pytest.mark.parametrize("line", [["project"], ["/"], ["project", "--json"], ["missing"]], ids=str)
+@pytest.mark.parametrize("sink", ["pipe", "/dev/full"])
+def test_a_quick_end_loses_no_word_and_no_exit_code(
+    machine: Machine, project: Path, line: list[str], sink: str
+) -> None:
+    """A take ends without taking the interpreter apart, unless threads may run."""
+    ends = []
+    for number, first in enumerate(("", "import threading; ")):
+        (project / "a").write_text(f"{number}\n")
+        code = f"{first}from holdfast.cli import main; main.main()"
+        words = ["checkpoints", "take", *(str(project) if w == "project" else w for w in line)]
+        with open(sink if sink != "pipe" else os.devnull, "wb") as full:  # noqa: PTH123
+            done = subprocess.run(
+                [sys.executable, "-c", code, *words],
+                check=False,
+                stdout=subprocess.PIPE if sink == "pipe" else full,
+                stderr=subprocess.PIPE,
+                env={**machine.env(), "XDG_RUNTIME_DIR": str(project.parent)},
+                timeout=PATIENCE,
+            )
+        said = (done.stdout or b"") + done.stderr
+        ends.append((done.returncode, _without_names(said.decode(), project)))
+    assert ends[0] == ends[1]
+    assert ends[0][1]
 
 
 def test_a_take_beyond_a_bound_loads_no_planner(machine: Machine, project: Path) -> None:

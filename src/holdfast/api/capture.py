@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
@@ -22,6 +21,7 @@ from holdfast.model.arguments import (
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.value import replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
     from holdfast.model.session import SessionRef
     from holdfast.ports.runs import Clock

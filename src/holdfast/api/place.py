@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.config import NOTES, VARIABLE_PREFIX
 from holdfast.config import is_default as is_unconfigured
@@ -35,6 +34,7 @@ from holdfast.model.checkpoint import BY_DEFAULT, CONNECTED_BY_DEFAULT, Capturin
 from holdfast.stores.files import make_private_dir, read_file, storage_errors, write_new
 from holdfast.value import replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 

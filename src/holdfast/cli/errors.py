@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.streams import OutputError, colour_wanted, write, write_error
 from holdfast.errors import COMMAND_FLAG, HoldfastError, StorageError, whose_bug
 from holdfast.model.text import printable
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from holdfast.cli.invocation import Invocation
 

@@ -6,12 +6,12 @@ import os
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.config import variables
 from holdfast.errors import COMMAND_FLAG, NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 
 DEFAULT_HOME = ".holdfast"
 OWN_NAME = "holdfast"
+#: What no shell takes for anything but itself.
+_PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_"
 
 
 def quoted(path: Path | str) -> str:
     """A path as a word of a suggested command: no space splits it, no dash makes it a flag."""
+    word = f"./{path}" if str(path).startswith("-") else str(path)
+    if word and not word.strip(_PLAIN):
+        return word  # most are, and `shlex` is slow to load
     import shlex
 
-    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+    return shlex.quote(word)
 
 
 @dataclass

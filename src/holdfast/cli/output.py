@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
 from holdfast.cli.plain import Line
@@ -20,7 +19,10 @@ from holdfast.cli.streams import hold, is_quiet, is_silent, output_errors, write
 from holdfast.model.text import one_line
 
 # Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
+    from typing import Any
+
     from rich.console import Console
 
     from holdfast.cli.tables import Rows

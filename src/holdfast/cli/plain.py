@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from typing import Self
 
 from holdfast.model.text import printable
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Self
 
 PIPED_WIDTH = 80
 NARROWEST = 40

@@ -10,7 +10,6 @@ import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
@@ -22,8 +21,10 @@ from holdfast.model.checkpoint import NotCaptured, TakeOutcome, Taking
 from holdfast.model.json_value import NO_RECORD, fields_from_json
 from holdfast.model.text import format_count, one_line
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
 COMMAND = ("checkpoints", "take")
 FLAGS = (

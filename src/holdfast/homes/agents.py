@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from holdfast.homes.kind import Kind
 from holdfast.value import replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -78,7 +79,15 @@ def _kind(
 def _has(root: Path, sign: str) -> bool:
     """Whether a folder has a sign: a file, or one in any of its first folders, `*/NAME`."""
     if not sign.startswith("*"):
-        return (root / sign).exists()
+        try:
+            os.stat(f"{root}/{sign}")  # noqa: PTH116 - for every agent, at each start
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return False
+        return True
     try:
         inside = os.listdir(root)[:_MOST_FOLDERS]  # noqa: PTH208 - for every home, at each start
     except OSError:

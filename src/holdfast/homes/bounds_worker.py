@@ -14,10 +14,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.stores.interpreter import is_python, worker_words
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.homes.checkpoints import Bounds
 

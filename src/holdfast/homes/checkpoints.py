@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
 from holdfast.stores import lock
 from holdfast.value import dataclass
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.ports.checkpoints import Bounding
     from holdfast.stores.checkpoints.store import ShadowGitStore

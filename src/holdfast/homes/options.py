@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.model.checkpoint import MAX_BYTES
 from holdfast.stores.archive import USUAL_CODEC, USUAL_FOLDER
 from holdfast.value import dataclass, field, replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from pathlib import Path
 

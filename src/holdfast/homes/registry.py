@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, NotAHomeError, StorageError
 from holdfast.homes.agents import AGENTS
@@ -24,9 +23,11 @@ from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.value import replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
+    from typing import Any
 
     from holdfast.ports.formats import Format
     from holdfast.ports.home import Home

@@ -12,11 +12,15 @@ import reprlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from holdfast.errors import HoldfastError, UsageError
 
-_T = TypeVar("_T")
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias, TypeGuard, TypeVar
+
+    _T = TypeVar("_T")
+
 #: The largest number that SQLite can store.
 _MOST = 2**63 - 1
 

@@ -10,9 +10,12 @@ import stat
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from holdfast.value import dataclass
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Any
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4

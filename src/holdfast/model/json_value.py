@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NoReturn, TypeVar, cast
 
 from holdfast.errors import HoldfastError
 
-E = TypeVar("E", bound=StrEnum)
-V = TypeVar("V")
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, TypeVar
+
+    E = TypeVar("E", bound=StrEnum)
+    V = TypeVar("V")
 
 #: The first number that neither SQLite nor a system call takes.
 TOO_LARGE = 2**63
+_INFINITE = float("inf")
 
 
 class JsonValue:
@@ -80,7 +83,7 @@ class Reader:
         self._error = error
         if not isinstance(value, dict):
             raise self._error(f"a {what} must be an object, not {_name(value)}")
-        self._fields = cast("Mapping[str, object]", value)
+        self._fields: Mapping[str, object] = value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
@@ -113,8 +116,8 @@ class Reader:
             try:
                 number = float(value)
             except OverflowError:
-                number = math.inf
-            if math.isfinite(number):
+                number = _INFINITE
+            if -_INFINITE < number < _INFINITE:
                 return number
         return self._wrong(key, "a number", value)
 

@@ -6,10 +6,10 @@ The only place that formats bytes, and the only one that decides what is safe to
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo

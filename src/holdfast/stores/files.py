@@ -9,9 +9,12 @@ import stat
 from _thread import get_ident
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from holdfast.errors import StorageError
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 #: The file of what is set aside for a full disk.
 RESERVE = "reserve"

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from holdfast.homes.kind import Kind
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.homes.options import HomeOptions
     from holdfast.model.checkpoint import Imported
     from holdfast.ports.home import Home

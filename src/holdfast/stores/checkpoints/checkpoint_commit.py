@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
@@ -36,6 +35,10 @@ from holdfast.stores.git.refs import (
 )
 from holdfast.stores.git.trees import Trees, is_id, read_commit
 from holdfast.value import dataclass, replace
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Any
 
 _FORMAT = 1
 #: How much of its id the name of a reference holds.

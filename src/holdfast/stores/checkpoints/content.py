@@ -94,14 +94,15 @@ def make_record(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord | None
 ) -> ModeRecord:
     """The record for the tree `files`; `before` is the record of the last checkpoint, if any."""
-    # A record does not include the working directory itself.
-    directories = {path: mode for path, mode in looked.walked.directories.items() if path}
+    directories = looked.walked.directories
     if before is None:
-        usual = most_usual(looked.permissions.values(), directories.values())
-        before = ModeRecord(usual=usual)
+        inside = [mode for path, mode in directories.items() if path]
+        before = ModeRecord(usual=most_usual(looked.permissions.values(), inside))
     empty = _empty(trees, files, looked, before)
     modes = _kept_modes(trees, files, looked, before, empty)
-    modes |= {path: mode for path, mode in directories.items() if mode != before.usual.directory}
+    usual = before.usual.directory
+    modes |= {path: mode for path, mode in directories.items() if mode != usual}
+    modes.pop(b"", None)  # a record does not include the working directory itself
     for path, mode in looked.permissions.items():
         if mode != _usual(before.usual, mode):
             modes[path] = mode
@@ -125,10 +126,9 @@ def _kept_modes(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord, empty: frozenset[bytes]
 ) -> dict[bytes, int]:
     """The modes of the last record for paths that this look did not see."""
-    seen = looked.permissions.keys() | looked.walked.directories.keys()
     kept: dict[bytes, int] = {}
     for path, mode in before.modes.items():
-        if path in seen:
+        if path in looked.permissions or path in looked.walked.directories:
             continue
         node = trees.at(files, path)
         is_file = node is not None and node[0] in (FILE, PROGRAM)
@@ -145,7 +145,6 @@ def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> fr
     That can have changed only where this look was.
     """
     walked = looked.walked
-    above = {parent(path) for path in walked.directories if path}
     judged = {parent(path) for path in (*looked.paths, *walked.gone)} | walked.fresh.keys()
     if not looked.whole:
         judged |= walked.directories.keys()
@@ -161,6 +160,9 @@ def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> fr
         if path and path in walked.directories and not _is_there(trees, files, looked, path)
     }
     both = kept | found
+    if not both:
+        return frozenset()
+    above = {parent(path) for path in walked.directories if path}
     above |= {folder for path in both for folder in ancestors(path)}
     return frozenset(both - above)
 

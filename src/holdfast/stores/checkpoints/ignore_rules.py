@@ -7,17 +7,18 @@ the configuration includes again outranks even those: see `Requests`.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 
+from holdfast.stores.digest import blake2b
 from holdfast.stores.files import read_file
 from holdfast.stores.git.program import EXCLUDES, Git, Said
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     import subprocess
+    from typing import Self
 
     from holdfast.stores.checkpoints.requests import Requests
 
@@ -265,4 +266,4 @@ def _questions(paths: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 def digest_of(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

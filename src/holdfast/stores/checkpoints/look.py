@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores.checkpoints.file_content import (
@@ -46,6 +45,7 @@ from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 

@@ -8,7 +8,6 @@ over an old one makes some file systems wait for the disk. A digest detects a to
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import zlib
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from holdfast.stores.checkpoints.file_content import Signature, signature_at
 from holdfast.stores.checkpoints.repository import write_cache
+from holdfast.stores.digest import blake2b
 from holdfast.stores.files import open_regular, read_file, storage_errors, write_all
 from holdfast.stores.git.trees import path_bytes, path_text
 from holdfast.value import dataclass, field
@@ -172,7 +172,7 @@ def write_listing(folder: Path, listed: Listed) -> None:
 
 
 def _digest(text: bytes) -> bytes:
-    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode("ascii")
+    return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest().encode("ascii")
 
 
 def _signature(inode: int, mode: int, size: int, modified: int, changed: int) -> Signature:

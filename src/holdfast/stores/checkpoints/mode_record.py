@@ -6,7 +6,6 @@ import json
 import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Entry
@@ -19,6 +18,10 @@ from holdfast.stores.git.trees import (
     path_text,
 )
 from holdfast.value import dataclass, field
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Any
 
 _FORMAT = 1
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import (
@@ -52,6 +51,7 @@ from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.early_look import EarlyLook
 
@@ -395,6 +395,8 @@ def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:
     walked, listed = looked.walked, seeing.listed
     if walked.listing != listed.directories or state.left.keys() != seeing.state.left.keys():
         return True
+    if walked.stamps == listed.stamps:
+        return False
     other = sum(listed.stamps.get(path) != stamp for path, stamp in walked.stamps.items())
     return other > _UNSTAMPED + len(walked.listing) // _UNSTAMPED_PART
 

@@ -99,19 +99,20 @@ class Walk:
     def below(self, start: bytes, rules: str) -> Walked:
         """Walk a directory and everything below it; `rules` is the digest of the rules above."""
         stack = [(start, rules)]
+        stamps, inside, noted = self.listed.stamps, self.listed.inside, self.walked.stamps
         while stack:
             folder, rules = stack.pop()
             try:
                 # Before the names: a change in between would give it another one.
                 status = os.lstat(place(self.root, folder))
                 stamp = self._stamp(status)
-                if stamp and stamp == self.listed.stamps.get(folder):
+                if stamp and stamp == stamps.get(folder):
                     here = self._rules_as_before(folder, rules)
                     if here is not None:
                         self._note_known(folder, status)
-                        self.walked.stamps[folder] = stamp
-                        inside = self.listed.inside.get(folder, ())
-                        stack.extend((path, here) for path in inside)
+                        noted[folder] = stamp
+                        if folder in inside:
+                            stack += [(path, here) for path in inside[folder]]
                         continue
                 names = _list(place(self.root, folder))
             except OSError as error:

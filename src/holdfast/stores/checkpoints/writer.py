@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError, in_voice
 from holdfast.model.arguments import StrPath, real
@@ -37,6 +36,7 @@ from holdfast.stores.checkpoints.take import Order, Taker
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from holdfast.ports.checkpoints import Bounding
     from holdfast.stores.checkpoints.early_look import EarlyLook

@@ -6,13 +6,13 @@ extension, so `index_objects` returns both.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.stores.digest import sha1
 from holdfast.stores.files import read_file
 from holdfast.value import dataclass
 
@@ -63,7 +63,7 @@ def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:
     made = bytearray(_HEADER.pack(b"DIRC", _VERSION, len(rows)))
     for path in sorted(rows):
         _put(made, path, rows[path])
-    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    made += sha1(made)
     return made
 
 
@@ -103,7 +103,7 @@ def patched_index(body: bytes, rows: Mapping[bytes, bytes | None]) -> bytearray:
     for path in changes[at:]:
         kept += _put(made, path, todo[path])
     _HEADER.pack_into(made, 0, b"DIRC", _VERSION, kept)
-    made += hashlib.sha1(made, usedforsecurity=False).digest()
+    made += sha1(made)
     return made
 
 
@@ -148,7 +148,7 @@ def read_index(path: Path) -> bytes:
     """An index without its checksum; raises `DamageError` for a damaged or unknown one."""
     data = read_file(path)
     body, checksum = data[:-_OID], data[-_OID:]
-    if hashlib.sha1(body, usedforsecurity=False).digest() != checksum:
+    if sha1(body) != checksum:
         raise DamageError(f"The private index {path} is damaged.")
     signature, version, _ = _HEADER.unpack_from(body)
     if signature != b"DIRC" or version != _VERSION:

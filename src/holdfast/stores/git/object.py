@@ -5,11 +5,11 @@ Bytes from disk may be damaged. They are never inflated beyond the size that the
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
 
+from holdfast.stores.digest import new_sha1
 from holdfast.stores.files import read_file
 
 OID_BYTES = 20
@@ -41,7 +41,8 @@ def header(kind: Kind, size: int) -> bytes:
 
 
 def object_id(kind: Kind, data: bytes) -> bytes:
-    digest = hashlib.sha1(header(kind, len(data)), usedforsecurity=False)
+    digest = new_sha1(len(data))
+    digest.update(header(kind, len(data)))
     digest.update(data)
     return digest.digest()
 

@@ -7,7 +7,6 @@ kills the process. What is written here is stored whole; finding deltas is git's
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import struct
@@ -15,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 
+from holdfast.stores.digest import sha1
 from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
 from holdfast.value import dataclass, field
@@ -175,7 +175,7 @@ def pack_index(
         body += _NUMBER.pack(offset)
     body += struct.pack(f">{len(large)}Q", *large)
     body += checksum
-    body += hashlib.sha1(body, usedforsecurity=False).digest()
+    body += sha1(body)
     return body
 
 

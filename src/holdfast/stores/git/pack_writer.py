@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import hashlib
 import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
 
+from holdfast.stores.digest import new_sha1
 from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors, sync_dir, write_all
 from holdfast.stores.git.object import OID_BYTES, Kind, object_id
 from holdfast.stores.git.pack import (
@@ -33,6 +32,10 @@ from holdfast.stores.git.pack import (
     pack_header,
     pack_index,
 )
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Self
 
 _READ_ONLY = 0o400
 #: From this many bytes on, another thread compresses and writes.
@@ -260,7 +263,7 @@ class PackFile:
         return final
 
     def _checksum(self) -> bytes:
-        digest = hashlib.sha1(usedforsecurity=False)
+        digest = new_sha1(self._end)
         for place in range(0, self._end, _READ_AT_ONCE):
             digest.update(os.pread(self._fd, min(_READ_AT_ONCE, self._end - place), place))
         return digest.digest()

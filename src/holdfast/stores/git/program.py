@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
@@ -15,6 +14,7 @@ from holdfast.stores.files import PRIVATE_FILE, check_regular
 from holdfast.stores.git.quick_process import QuickProcess
 from holdfast.value import dataclass
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:  # most takes start no process, so `subprocess` is imported where one starts
     import subprocess
 

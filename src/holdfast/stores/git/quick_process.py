@@ -11,7 +11,10 @@ from _signal import (  # type: ignore[import-not-found]  # `signal` makes enumer
     SIGXFSZ,
 )
 from collections.abc import Mapping, Sequence
-from typing import Self
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Self
 
 _CHUNK = 65_536
 

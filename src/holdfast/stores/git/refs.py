@@ -13,7 +13,6 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from holdfast.errors import DamageError
 from holdfast.stores.files import (
@@ -29,6 +28,10 @@ from holdfast.stores.git.pack_writer import flush
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import is_id
 from holdfast.value import dataclass
+
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
+if TYPE_CHECKING:
+    from typing import Self
 
 #: git may remove the empty folder each time, though hardly ever twice.
 _TRIES = 50

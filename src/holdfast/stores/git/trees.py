@@ -12,7 +12,6 @@ import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DamageError
 from holdfast.stores.git.object import Kind
@@ -39,7 +38,9 @@ _MODES = {b"%o" % mode: mode for mode in (TREE, FILE, PROGRAM, LINK)}
 EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
 
+TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
+    from typing import Protocol
 
     class ObjectWriter(Protocol):
         """Stores new objects: `Pack` or `LooseObjects`."""
