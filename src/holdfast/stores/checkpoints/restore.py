@@ -80,6 +80,7 @@ class Restorer:
         self._layout = layout
         self._folder = layout.private(project)
         self._trees = Trees(opened(layout))
+        self._parts: dict[tuple[str, str], tuple[Captured, Captured]] = {}
 
     def load(self, checkpoint: str) -> Checkpoint:
         """A checkpoint by its whole id, even if it was rotated out meanwhile."""
@@ -246,7 +247,7 @@ class Restorer:
         if not (files or directories):
             return {}
         if side.rules == other.rules:
-            sides = differing(self._trees, self._content(other.tree), self._content(side.tree))
+            sides = self._differing(side, other)
             if _rules(sides[0]) == _rules(sides[1]):
                 return {}
         return self._ignored_by(side, files, directories)
@@ -323,7 +324,7 @@ class Restorer:
             check_paths(paths, self._trees, now, then, target)
         if present is None or now is None:
             return steps(_NOTHING, captured(self._trees, then), paths=paths)
-        old, new = differing(self._trees, now, then)
+        old, new = self._differing(present, target)
         why = _not_captured(target)
         todo = steps(old, new, paths=paths, spared=why)
         going = [each.path for each in todo.unlinked if each.kind is ChangeKind.DELETED]
@@ -335,6 +336,16 @@ class Restorer:
             return why(path) or (None if path in fresh else ignored.get(path))
 
         return steps(old, new, paths=paths, spared=spared)
+
+    def _differing(self, old: Side, new: Side) -> tuple[Captured, Captured]:
+        """The parts of two trees that differ. They are asked for more than once."""
+        if (turned := self._parts.get((new.tree, old.tree))) is not None:
+            return turned[1], turned[0]
+        key = old.tree, new.tree
+        if key not in self._parts:
+            sides = self._content(old.tree), self._content(new.tree)
+            self._parts[key] = differing(self._trees, *sides)
+        return self._parts[key]
 
     def _run(self, tree: WorkingTree, present: Side, *, again: bool = False) -> RestoreRun:
         why = {each.path: each.reason for each in present.not_captured}

@@ -7,7 +7,7 @@ path is never touched. A file that the target lacks only because it was never ca
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Checkpoint, Entry, NotCaptured
@@ -232,19 +232,20 @@ def check_paths(
 def _part(
     trees: Trees,
     side: Content,
-    found: Iterable[tuple[str, Entry | None]],
+    found: Collection[tuple[str, Entry | None]],
     places: Collection[str],
 ) -> Captured:
     bare = _above_empty(side)
+    files = {path: entry for path, entry in found if entry is not None and not entry.is_directory}
     directories = {}
     for place in places:
+        if place in files:
+            continue
         node = trees.at(side.files, path_bytes(place))
         if (node is not None and node[0] == TREE) or (node is None and place in bare):
             directories[place] = side.record.directory(path_bytes(place))
     return Captured(
-        files={
-            path: entry for path, entry in found if entry is not None and not entry.is_directory
-        },
+        files=files,
         directories=directories,
         empty=frozenset(map(path_text, side.record.empty)),
         usual_directory=side.record.usual.directory,

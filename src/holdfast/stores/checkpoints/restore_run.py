@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
 from holdfast.stores.checkpoints.flush_disk import can_flush_disk
+from holdfast.stores.checkpoints.new_folders import NewFolder, new_folders
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
@@ -91,12 +92,13 @@ class RestoreRun:
                 if not self._tree.remove(path_bytes(path)):
                     self._staying.add(path)
                     self._keep_directory(path)
-        for path in steps.made:
-            with self._keeping(path):
-                if self._tree.make(path_bytes(path)) or self._again:
-                    self._made.add(path)
-        write = self._write_many if many else self._write_all
-        write(_by_folder(steps.written))
+        if many:
+            folders, rest = new_folders(self._tree, steps)
+            self._make(rest.made)
+            self._write_many(folders, _by_folder(rest.written))
+        else:
+            self._make(steps.made)
+            self._write_all(_by_folder(steps.written))
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
@@ -147,9 +149,11 @@ class RestoreRun:
                     self._keep(change, seen)
 
     def clear(self, steps: Steps) -> None:
-        """Remove the temporary files of a run that was killed."""
+        """Remove the temporary files and directories of a run that was killed."""
         for change in (*steps.unlinked, *steps.written):
             self._tree.clear(path_bytes(change.path))
+        for path in (*steps.made, *steps.removed):
+            self._tree.clear_folder(path_bytes(path))
 
     # --- One path ---------------------------------------------------------------------------------
 
@@ -163,6 +167,12 @@ class RestoreRun:
             self.done.add(change.path)
         else:
             self._keep(change, seen)
+
+    def _make(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with self._keeping(path):
+                if self._tree.make(path_bytes(path)) or self._again:
+                    self._made.add(path)
 
     def _write_all(self, changes: Sequence[Change]) -> None:
         """Each file is flushed before it gets its name. Many threads flush at once, which costs
@@ -183,26 +193,72 @@ class RestoreRun:
             self._stopped = False
             self._write_some(self._tree, changes)
 
-    def _write_many(self, changes: Sequence[Change]) -> None:
+    def _write_many(self, folders: Sequence[NewFolder], changes: Sequence[Change]) -> None:
         """All files without their names, one flush for all of them, then the names. The write-order
-        rule is that of a single file."""
+        rule is that of a single file, and it is that of a new directory with all of its files."""
         staged: list[tuple[Change, PathState | None]] = []
+        unnamed = {folder.path: folder for folder in folders}
         try:
+            for folder in folders:
+                self._build(folder)
             for change in changes:
                 with self._keeping(change.path):
                     self._write(self._tree, change, staged)
             self._tree.flush_disk()
-            for change, seen in staged:
-                with self._keeping(change.path):
-                    self._tree.give_name(path_bytes(change.path), seen)
-                    self.done.add(change.path)
+            for folder in folders:
+                if self._tree.give_folder_name(path_bytes(folder.path)):
+                    self._note_built(unnamed.pop(folder.path))
+            self._give_names(staged)
         except BaseException as error:
             for change, _ in staged:
                 self._tree.clear(path_bytes(change.path))
+            for path in unnamed:
+                self._tree.clear_folder(path_bytes(path))
             if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
                 raise
             # One at a time takes less room: each file gives back that of the one it replaces.
             self._write_in_thread([each for each in changes if each.path not in self.done])
+        for folder in unnamed.values():
+            self._write_one_by_one(folder)
+
+    def _give_names(self, staged: Sequence[tuple[Change, PathState | None]]) -> None:
+        for change, seen in staged:
+            with self._keeping(change.path):
+                self._tree.give_name(path_bytes(change.path), seen)
+                self.done.add(change.path)
+
+    def _build(self, folder: NewFolder) -> None:
+        """Make a directory with everything in it, all but its name. Nobody else works in it, so
+        nothing has to be looked at."""
+        with contextlib.ExitStack() as cleanup:
+            try:
+                aside = cleanup.enter_context(self._tree.make_aside(path_bytes(folder.path)))
+            except OSError as error:
+                if error.errno not in _OF_ONE_PATH:
+                    raise
+                return  # it gets no name either, and then each path says why
+            for path in folder.made:
+                if path != folder.path:
+                    with self._keeping(path):
+                        aside.make(folder.inside(path))
+            for change in _by_folder(folder.written):
+                if change.new is not None:
+                    with self._keeping(change.path):
+                        content = self._blob(change.new.oid)
+                        aside.create(folder.inside(change.path), change.new, content)
+
+    def _note_built(self, folder: NewFolder) -> None:
+        self._made.update(folder.made)
+        paths = (change.path for change in folder.written)
+        self.done.update(path for path in paths if path not in self._kept)
+
+    def _write_one_by_one(self, folder: NewFolder) -> None:
+        """In a directory that somebody else made meanwhile, or for all of which there was no room
+        at once: each path is looked at, and what failed before counts no more."""
+        for path in (*folder.made, *(change.path for change in folder.written)):
+            self._kept.pop(path, None)
+        self._make(folder.made)
+        self._write_in_thread(_by_folder(folder.written))
 
     def _write_in_thread(self, changes: Sequence[Change]) -> None:
         """One portion, in a thread of its own. After an error that ends the run, none is begun."""
@@ -312,6 +368,6 @@ class RestoreRun:
         return tuple(NotCaptured(path=path, reason=self._kept[path]) for path in sorted(self._kept))
 
 
-def _by_folder(changes: tuple[Change, ...]) -> list[Change]:
+def _by_folder(changes: Sequence[Change]) -> list[Change]:
     """One directory after the other, so that each is opened and flushed once."""
     return sorted(changes, key=lambda change: change.path.rpartition("/"))

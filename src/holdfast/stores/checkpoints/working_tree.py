@@ -15,6 +15,7 @@ import errno
 import functools
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ _NO_REPLACE, _EXCHANGE = 1, 2
 #: Errors when the kernel or the file system has no such rename.
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 _TEMPORARY_DIGITS = 16
+_PERMISSIONS = 0o777
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTER_AND_WRITE = 0o300
 _NEVER = (b"", b".", b"..")
@@ -77,14 +79,16 @@ class PathState:
 class WorkingTree:
     """An open project, for one thread. Directories are flushed when they are left."""
 
-    def __init__(self, root: Path, *, inside: int | None = None) -> None:
+    def __init__(self, root: Path, *, inside: int | None = None, flushes: bool = True) -> None:
         self._root = os.open(root, _DIRECTORY, dir_fd=inside)
         self._device = os.fstat(self._root).st_dev
-        self._flushes = True
+        self._flushes = flushes
         self._folder = b""
         self._fd = self._root
         self._dirty = False
         self._worktrees: dict[bytes, bytes | None] = {}
+        self._there: dict[bytes, bool] = {}
+        self._owner: tuple[int, int] | tuple[()] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -168,11 +172,23 @@ class WorkingTree:
         if not path:
             return None
         if path not in self._worktrees:
-            found = self.worktree_at(path.rpartition(b"/")[0])
-            if found is None and is_worktree(path, inside=self._root):
+            folder = path.rpartition(b"/")[0]
+            found = self.worktree_at(folder)
+            if found is None and self._is_there(folder) and is_worktree(path, inside=self._root):
                 found = path
             self._worktrees[path] = found
         return self._worktrees[path]
+
+    def _is_there(self, folder: bytes) -> bool:
+        """Whether a directory is there. Asked once: a restore may have thousands of paths in one
+        that it has yet to make."""
+        if not folder:
+            return True
+        known = self._there.get(folder)
+        if known is None:
+            known = self._is_there(folder.rpartition(b"/")[0]) and _is_directory(folder, self._root)
+            self._there[folder] = known
+        return known
 
     # --- Changing ---------------------------------------------------------------------------------
 
@@ -225,6 +241,56 @@ class WorkingTree:
         folder, _ = _split(path)
         with contextlib.suppress(OSError):
             _unlink_if_there(_temporary(path), self._enter(folder))
+
+    def is_on_its_disk(self, folder: bytes) -> bool:
+        """Whether a directory is on the file system of the project, which is flushed with it."""
+        return os.fstat(self._enter(folder)).st_dev == self._device
+
+    def make_aside(self, path: bytes) -> WorkingTree:
+        """Make a directory, but without its name, and open it: `create` fills it, and
+        `give_folder_name` ends it. It is private, and beside its place, so that it gets from there
+        what any new directory gets."""
+        folder, _ = _split(path)
+        fd, aside = self._open_up(folder), _temporary(path)
+        try:
+            os.mkdir(aside, PRIVATE_DIR, dir_fd=fd)
+        except FileExistsError:  # left by a killed restore
+            _remove_all(aside, fd)
+            os.mkdir(aside, PRIVATE_DIR, dir_fd=fd)
+        if owner := _owner_for(fd, None):
+            os.chown(aside, *owner, dir_fd=fd, follow_symlinks=False)
+        return WorkingTree(Path(os.fsdecode(aside)), inside=fd, flushes=False)
+
+    def create(self, path: bytes, entry: Entry, content: bytes) -> None:
+        """Write a file or symlink under its own name. Only in a directory that has none yet: a kill
+        would leave it half-written."""
+        folder, name = _split(path)
+        fd = self._enter(folder)
+        if self._owner is None:
+            self._owner = _owner_for(self._root, None) or ()
+        if entry.is_link:
+            os.symlink(content, name, dir_fd=fd)
+            if self._owner:
+                os.chown(name, *self._owner, dir_fd=fd, follow_symlinks=False)
+        else:
+            _write_new(name, fd, content, entry.permissions, self._owner)
+
+    def give_folder_name(self, path: bytes) -> bool:
+        """Give its name to a directory that is on the disk by now; returns False, and removes it,
+        if that cannot be: something else has the name, or this kind of rename is unknown here."""
+        folder, name = _split(path)
+        with contextlib.suppress(OSError):
+            if _rename(_temporary(path), name, self._enter(folder), _NO_REPLACE):
+                self._dirty = True
+                return True
+        self.clear_folder(path)
+        return False
+
+    def clear_folder(self, path: bytes) -> None:
+        """Remove a directory without a name that a killed restore left."""
+        folder, _ = _split(path)
+        with contextlib.suppress(OSError):
+            _remove_all(_temporary(path), self._enter(folder))
 
     def unlink(self, path: bytes, seen: PathState) -> None:
         """Remove what was seen at a path; raises `ChangedError` when it changed since."""
@@ -328,10 +394,27 @@ class WorkingTree:
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
     """The directory and the name; refuses paths that no checkpoint holds."""
-    if any(name in _NEVER or name.lower() == _REPOSITORY for name in path.split(b"/")):
+    folder, between, name = path.rpartition(b"/")
+    if _is_never_touched(name) or (between and _leads_out(folder)):
         raise PermissionError(errno.EPERM, "never touched: in a .git, or not a path of a project")
-    folder, _, name = path.rpartition(b"/")
     return folder, name
+
+
+def _is_never_touched(name: bytes) -> bool:
+    return name in _NEVER or name.lower() == _REPOSITORY
+
+
+@functools.lru_cache(maxsize=1_000)
+def _leads_out(folder: bytes) -> bool:
+    """Cached: most paths are in the directory of the one before."""
+    return any(map(_is_never_touched, folder.split(b"/")))
+
+
+def _is_directory(path: bytes, inside: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path, dir_fd=inside).st_mode)
+    except OSError as error:
+        return error.errno not in NO_WAY
 
 
 def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
@@ -372,6 +455,12 @@ def _temporary(path: bytes) -> bytes:
 def _unlink_if_there(name: bytes, fd: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=fd)
+
+
+def _remove_all(name: bytes, fd: int) -> None:
+    """Remove a directory with everything in it, if it is there. No symlink is followed."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(name, dir_fd=fd)
 
 
 @contextlib.contextmanager
@@ -420,6 +509,23 @@ def _write_file(
             os.fchown(file, *owner)
         os.fchmod(file, mode)  # after the owner: changing that takes set-user-id away
         yield file
+
+
+def _write_new(
+    name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | tuple[()]
+) -> None:
+    """Most files have the right owner and permissions from the start. Never set-user-id: it would
+    be that of whoever restores, until the file has its owner."""
+    file = os.open(name, _WRITE_NEW, mode & _PERMISSIONS, dir_fd=fd)
+    try:
+        write_all(file, content)
+        status = os.fstat(file)
+        if owner and (status.st_uid, status.st_gid) != owner:
+            os.fchown(file, *owner)
+        if stat.S_IMODE(status.st_mode) != mode:
+            os.fchmod(file, mode)
+    finally:
+        os.close(file)
 
 
 @contextlib.contextmanager
