@@ -31,6 +31,7 @@ from checkpoint_results import (
 from contenders import Backup, BareGit, Hermes, Holdfast, is_installed
 from prune import holdfast
 from trees import Tree
+from weighing import Weighing
 
 PROGRAMS = (RESTIC, BORG)
 #: Whoever takes longer than this many seconds has fewer rounds.
@@ -142,7 +143,11 @@ def _take_first(bench: Bench, name: str, folder: Path) -> float | None:
     if name == OURS:
         folder.mkdir()
         # Another name every time: the library may remember a home.
-        return bench.ours.take(Path(tempfile.mkdtemp(dir=folder)), root)
+        home = Path(tempfile.mkdtemp(dir=folder))
+        with Weighing(bench.ours.pid) as weighing:
+            seconds = bench.ours.take(home, root)
+        bench.size.memory = max(bench.size.memory, weighing.megabytes)
+        return seconds
     if name == GIT:
         return BareGit(folder, root).add()
     if name == HERMES:

@@ -136,8 +136,6 @@ def measure(scratch: Path, files: int, parts: Sequence[str], effort: Effort, qui
                 disk(bench, worktrees=_QUICK_WORKTREES)
             else:
                 PARTS[part](bench)
-            if part == "first":
-                size.memory = ours.ask("memory")["megabytes"]
             shutil.rmtree(place)
     shutil.rmtree(folder)
     return size

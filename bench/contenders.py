@@ -35,6 +35,10 @@ class Worker:
                 env=os.environ | {name: str(value) for name, value in environment.items()},
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

@@ -9,8 +9,6 @@ What is timed is the call alone: not the start of this process, and not the way 
 from __future__ import annotations
 
 import json
-import os
-import resource
 import sys
 import time
 from pathlib import Path
@@ -59,16 +57,6 @@ def overview(home: str) -> dict[str, object]:
     began = time.perf_counter()
     usage = opened.checkpoint_upkeep.scan(time.time())
     return {"seconds": time.perf_counter() - began, "projects": len(usage.projects)}
-
-
-def memory() -> dict[str, object]:
-    """The most that this process ever had, in megabytes, and what its largest child had for each
-    processor that is left to children: a first checkpoint reads in several processes."""
-    here, child = (
-        resource.getrusage(who).ru_maxrss / 1024
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return {"megabytes": here + child * max(1, len(os.sched_getaffinity(0)) - 1)}
 
 
 def _recorder(home: str, workdir: str) -> Recorder:

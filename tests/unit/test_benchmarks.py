@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +41,32 @@ def test_a_script_that_fails_is_told_at_the_end_and_the_others_are_shown(
     assert "half of it\n\n\n**bench/bad.py failed here.**" in shown
     assert "all of it" in shown
     assert "good" not in str(ended.value)
+
+
+_SHARED = """
+import os
+held = b"x" * (40 << 20)
+if os.fork():
+    print("ready", flush=True)
+    os.wait()
+else:
+    os.read(0, 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what processes share")
+def test_memory_that_processes_share_counts_once(load: ModuleType) -> None:
+    weighing = load.import_module("weighing")
+    with subprocess.Popen(
+        [sys.executable, "-c", _SHARED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("it was started with pipes")
+        assert process.stdout.readline() == b"ready\n"
+        megabytes = weighing.megabytes_of(process.pid)
+        process.stdin.close()
+    assert 40 < megabytes < 75
+    assert weighing.megabytes_of(process.pid) == 0
 
 
 def test_a_contender_that_fails_has_no_figure_and_the_others_have_theirs(
