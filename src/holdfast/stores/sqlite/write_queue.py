@@ -5,8 +5,8 @@ a transaction leaves free. Most transactions take a tenth of a millisecond, and 
 the lock is free. So a writer asks again after half of that, and less often the longer it waits:
 with longer pauses the lock lies free while others flush.
 
-A lock that the kernel hands on in turn would be slower with many writers, since every transaction
-would begin by waking a process. Nor could a writer give up waiting for it.
+A lock that the kernel hands on in turn was slower with eight writers. Nor could a writer give up
+waiting for it.
 
 A waiting process holds a second lock, shared, so that one with many transactions can see
 whether to let others go first.
