@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from holdfast.errors import DamageError
 from holdfast.model.archive import Blob
+from holdfast.stores.blobs.together import OneByOne
 
 
 class EndedError(BaseException):
@@ -121,6 +122,9 @@ class ObjectBlobs:
         except Exception:
             self.bucket.delete(name)
             raise
+
+    def together(self, number: int) -> contextlib.AbstractContextManager[OneByOne]:
+        return contextlib.nullcontext(OneByOne(self))
 
     def copy(self, name: str, new_name: str) -> None:
         self.bucket.copy(_key(name), _key(new_name))

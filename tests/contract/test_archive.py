@@ -44,6 +44,8 @@ from holdfast.stores import processes
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
 from holdfast.stores.blobs.ownership import MEMORY, OWNER
+from holdfast.stores.sqlite import moves, space
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import (
     IDS,
@@ -461,6 +463,35 @@ def test_whatever_fails_a_session_is_in_the_store_or_in_the_archive(
     kept = sorted([*everything(home), *(each.session.id for each in home.archive.find(ANY))])
     assert kept == sorted(IDS)
     assert not folder_of(home).look().problems
+
+
+def test_the_search_index_starts_over_only_for_what_is_archived(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly everything goes: it is cheaper to index what stays. But a run that can archive nothing
+    must not cost the index."""
+    begun, renew = list[object](), space.renew_index
+
+    def begin(database: Database) -> None:
+        begun.append(database)
+        renew(database)
+
+    monkeypatch.setattr(space, "renew_index", begin)
+    monkeypatch.setattr(moves, "_MOST_GOES", -1.0)  # sessions of a small store weigh nothing
+    with monkeypatch.context() as failing:
+        failing.setattr(archive_bundles.Packer, "session", _no_room)
+        assert archive(home, *IDS).removed == 0
+    assert not begun
+    a_stored_session(home)
+    archive(home, *IDS)
+    assert len(begun) == 1
+    hits = store_of(home).search(Search(text="zebra", wanted=ANY))
+    assert {hit.session.id for hit in hits} == {STAMPED}
+    check_store(home)
+
+
+def _no_room(*_: object, **__: object) -> ArchivedSession:
+    raise StorageError("no room")
 
 
 def nested(depth: int) -> Json:

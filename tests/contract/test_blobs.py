@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from holdfast.errors import DamageError
 from holdfast.ports.archive import Blobs
+from holdfast.stores.blobs import together
 from holdfast.stores.blobs.folder import FolderBlobs
 from tests.contract.factory import BLOBS
 
@@ -125,6 +127,14 @@ def test_no_name_leads_out(blobs: Blobs, name: str) -> None:
     assert listed(blobs) == {"a": 3}
 
 
+def test_several_are_put_together(blobs: Blobs) -> None:
+    with blobs.together(2) as puts:
+        puts.put_new("a", writing(b"one"))
+        puts.put_new("in/b", writing(b"three"))
+        assert puts.finish() == {}
+    assert (content(blobs, "a"), content(blobs, "in/b")) == (b"one", b"three")
+
+
 # --- A folder -------------------------------------------------------------------------------------
 
 
@@ -179,3 +189,61 @@ def test_what_a_killed_put_left_does_not_bar_the_next(tmp_path: Path) -> None:
         blobs.put_new("a", end)
     blobs.put_new("a", writing(b"whole"))
     assert content(blobs, "a") == b"whole"
+
+
+def test_no_name_is_given_before_all_of_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flushed once for all: a name that came before could lead to an empty file after a power
+    cut."""
+    blobs, flushed = FolderBlobs(tmp_path), list[tuple[str, bytes]]()
+
+    def flush(fd: int) -> None:
+        assert os.fstat(fd).st_dev == tmp_path.stat().st_dev
+        flushed.extend((path.name[:4], path.read_bytes()) for path in tmp_path.iterdir())
+
+    monkeypatch.setattr(together, "MANY", 1)
+    monkeypatch.setattr(together, "_flush_disk", lambda: flush)
+    with blobs.together(2) as puts:
+        puts.put_new("a", writing(b"one"))
+        puts.put_new("b", writing(b"two"))
+        assert puts.finish() == {}
+    assert sorted(flushed) == [(".put", b"one"), (".put", b"two")]
+    assert listed(blobs) == {"a": 3, "b": 3}
+
+
+def test_without_that_flush_nothing_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flush(fd: int) -> None:
+        raise OSError(errno.EIO, "the disk failed")
+
+    monkeypatch.setattr(together, "MANY", 0)
+    monkeypatch.setattr(together, "_flush_disk", lambda: flush)
+    blobs = FolderBlobs(tmp_path)
+    with blobs.together(1) as puts:
+        puts.put_new("a", writing(b"one"))
+        with pytest.raises(OSError, match="the disk failed"):
+            puts.finish()
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_whose_name_is_taken_does_not_affect_the_others(tmp_path: Path) -> None:
+    blobs = FolderBlobs(tmp_path)
+    with blobs.together(3) as puts:
+        puts.put_new("a", writing(b"one"))
+        puts.put_new("b", writing(b"two"))
+        with pytest.raises(FileExistsError):
+            puts.put_new("b", writing(b"another"))
+        (tmp_path / "a").write_bytes(b"of somebody else")
+        assert [*puts.finish()] == ["a"]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "a": b"of somebody else",
+        "b": b"two",
+    }
+
+
+def test_what_was_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    with FolderBlobs(tmp_path).together(2) as puts:
+        puts.put_new("a", writing(b"one"))
+    assert not list(tmp_path.iterdir())

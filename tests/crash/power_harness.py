@@ -18,6 +18,7 @@ from pathlib import Path
 from holdfast import Home
 from holdfast.errors import CannotUndoError
 from holdfast.model.item import ARCHIVED
+from holdfast.stores.blobs import together
 from tests.contract import factory
 from tests.contract.factory import SETTING_UP, Look, Sample, Templates
 from tests.crash import home_harness
@@ -26,6 +27,8 @@ from tests.crash.harness import Tally, calls_of, die_at, in_memory
 from tests.crash.home_harness import Bench, restore, settle_only
 from tests.crash.power_cut import Disk
 
+#: Its bundles are flushed together, as many are.
+MANY = "own-archive-many"
 #: Homes of the factory, with scenarios of `home_harness`.
 SCENARIOS = {
     f"{name}-{scenario}": (name, scenario)
@@ -37,7 +40,7 @@ SCENARIOS = {
         ("own", "restore"),
         ("own-archive", "prune"),
     )
-}
+} | {MANY: ("own", "archive")}
 
 
 def trusted(path: str) -> bool:
@@ -105,6 +108,8 @@ def _without_lineage(what: object) -> object:
 
 def main(scenario: str, every: str) -> None:
     name, doing = SCENARIOS[scenario]
+    if scenario == MANY:
+        together.MANY = 0
     work = home_harness.SCENARIOS[doing]
     verify = what_is_here_is_whole if doing == "prune-now" else everything_returns
     tally = Tally()

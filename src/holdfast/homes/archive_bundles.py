@@ -23,6 +23,7 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.ports.archive import Puts
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Journal
 from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
@@ -62,8 +63,10 @@ class Packer:
         *,
         children: Sequence[str] = (),
         files: Sequence[SourceFile] = (),
+        among: Puts | None = None,
     ) -> ArchivedSession:
-        """A session, with everything that it takes to put it back."""
+        """A session, with everything that it takes to put it back. It is durable on return, or with
+        those that it is `among`."""
         counted = _Counted(iter(messages))
 
         def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
@@ -92,11 +95,10 @@ class Packer:
                 longest_line=LONGEST,
             )
 
-        def check(raw: IO[bytes]) -> None:
-            with bundle.line_of(raw, self._codec) as line:
-                _check_return(line, session)
+        def check(line: ByteLines) -> None:
+            _check_return(line, session)
 
-        return self._archive.put(removal, self._codec, write, check)
+        return self._archive.put(removal, self._codec, write, check, among=among)
 
     def files(
         self, removal: Removal, session: Session, files: Sequence[SourceFile]
@@ -127,7 +129,7 @@ class Packer:
                 longest_line=LONGEST,
             )
 
-        return self._archive.put(removal, self._codec, write, lambda _: None, holds=Holds.FILES)
+        return self._archive.put(removal, self._codec, write, None, holds=Holds.FILES)
 
 
 def _check_return(line: ByteLines, session: Session) -> None:

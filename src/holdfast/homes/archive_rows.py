@@ -13,6 +13,7 @@ from holdfast.homes.session_folder import FOLDER
 from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.archive import Holds
 from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
 from holdfast.model.report import Result
 from holdfast.model.session import (
     AWAITED_PARENT,
@@ -21,7 +22,7 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Found
+from holdfast.model.stored_session import MOST_MESSAGES, Found
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
@@ -56,8 +57,15 @@ class Rows(Protocol):
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
         """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
 
-    def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
-        """Remove those without an obstacle, which is checked in the same transaction."""
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        """Make the store ready for these to leave it. Returns the message limit of a
+        transaction."""
+
+    def remove_if_unchanged(
+        self, removals: Sequence[Removal], most: int = ...
+    ) -> Mapping[str, Ended]:
+        """Remove those without an obstacle, which is checked in the same transaction. One has
+        about as many messages as `most` says."""
 
     def is_original(self, beside: Beside) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
@@ -111,9 +119,14 @@ class RowsOut:
         judged = ((each.item.id, obstacle(each, found)) for each in removals)
         return {name: why for name, why in judged if why is not None}
 
-    def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        return MOST_MESSAGES
+
+    def remove_if_unchanged(
+        self, removals: Sequence[Removal], most: int = MOST_MESSAGES
+    ) -> Mapping[str, Ended]:
         ended: dict[str, Ended] = {}
-        for run in runs(removals, self._look(removals)):
+        for run in runs(removals, self._look(removals), most):
             try:
                 ended |= self._remove(run)
             except HoldfastError as error:  # the transaction did not happen
@@ -156,6 +169,9 @@ class StoreRows(RowsOut):
 
     def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
         return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
+
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        return self._engine.prepare(items)
 
     def _looks_like(self, there: Session, archived: Session) -> bool:
         return has_same_facts(there, archived)

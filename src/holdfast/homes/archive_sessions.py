@@ -24,7 +24,9 @@ from holdfast.model.item import FILES
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, damaged, failed, stayed, unseen
-from holdfast.spine.keeper import Keeper, one_by_one
+from holdfast.model.stored_session import MOST_MESSAGES
+from holdfast.ports.archive import Puts
+from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
     BUNDLE_MISSING,
@@ -82,6 +84,15 @@ class ArchiveMover(_FromStore):
     trash.
     """
 
+    def __init__(self, returner: Returner, packer: Packer) -> None:
+        super().__init__(returner, packer)
+        self._coming: Sequence[PlanItem] = ()
+        self._most = MOST_MESSAGES
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        super().prepare(items)
+        self._coming, self._most = items, MOST_MESSAGES
+
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         rows = self._rows()
         if rows is None:
@@ -111,7 +122,13 @@ class ArchiveMover(_FromStore):
         rows = self._rows()
         if rows is None:
             return [failed(NO_SESSION_STORE)] * len(batch)
-        ended = rows.remove_if_unchanged(batch)
+        if self._coming:
+            # Only now that some of them are in the archive: where none can be put there, nothing
+            # leaves the store, and its search index must not be started over for that.
+            coming, self._coming = self._coming, ()
+            with contextlib.suppress(HoldfastError):  # it only saves time
+                self._most = rows.make_ready(coming)
+        ended = rows.remove_if_unchanged(batch, self._most)
         stayed_there = [each for each in batch if ended[each.item.id][0] is not Result.REMOVED]
         # What still has its rows is not archived: only the rows can tell.
         there = rows.read([each.item.id for each in stayed_there]) if stayed_there else {}
@@ -174,6 +191,22 @@ class ArchiveMover(_FromStore):
     def _packed(
         self, rows: Rows, batch: Sequence[Removal], packed: list[ArchivedSession]
     ) -> Sequence[Moved]:
+        """Their bundles are durable together: one after the other, they would wait for the disk
+        twice each."""
+        with self._archive.together(len(batch)) as among:
+            moved = self._pack(rows, batch, packed, among)
+            unnamed = among.finish()
+        files = {made.session.id: made.file for made in packed}
+        packed[:] = [made for made in packed if made.file not in unnamed]
+        for place, each in enumerate(batch):
+            error = unnamed.get(files.get(each.item.id, ""))
+            if error is not None:
+                moved[place] = failed(in_a_word(error))
+        return moved
+
+    def _pack(
+        self, rows: Rows, batch: Sequence[Removal], packed: list[ArchivedSession], among: Puts
+    ) -> list[Moved]:
         moved: list[Moved] = []
         ids = [each.item.id for each in batch]
         sessions, files = rows.read(ids), self._files.of(ids)
@@ -189,6 +222,7 @@ class ArchiveMover(_FromStore):
                     rows.messages(name),
                     children=rows.children(name),
                     files=files.get(name, ()),
+                    among=among,
                 )
             except (UnknownSessionError, bundle.ChangedError):
                 moved.append(stayed(CHANGED_MEANWHILE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
@@ -15,6 +15,22 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
     from holdfast.policy.prices import Prices
     from holdfast.ports.runs import Progress
+
+
+class Puts(Protocol):
+    """Several new blobs of a store."""
+
+    def put_new(
+        self,
+        name: str,
+        write: Callable[[IO[bytes]], object],
+        checks: Sequence[Callable[[IO[bytes]], object]] = (),
+    ) -> None:
+        """As that of the store, but it may be durable, and have its name, only after `finish`."""
+
+    def finish(self) -> Mapping[str, OSError]:
+        """Make all of them durable under their names. Returns why some have none, by name; raises
+        when it cannot tell which."""
 
 
 class Blobs(Protocol):
@@ -54,6 +70,10 @@ class Blobs(Protocol):
         Each of `checks` then reads it from its start. If one raises, there is no blob. A store that
         can read only what has a name proves, under its name, that it holds what they have read.
         """
+
+    def together(self, number: int) -> AbstractContextManager[Puts]:
+        """For about so many new blobs that are to be durable together. What has no name at the end
+        of this is gone."""
 
     def copy(self, name: str, new_name: str) -> None:
         """Give the content of a blob to a new one as well."""

@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from tempfile import TemporaryFile
 from typing import IO, NoReturn, Protocol, cast
@@ -250,13 +251,15 @@ class RawLine:
 
 
 def raw_lines(stream: ByteLines) -> Iterator[RawLine]:
-    with TemporaryFile() as spool:
+    with ExitStack() as stack:
+        spool: IO[bytes] | None = None  # few lines need one
         for number in count(1):
             beginning = stream.readline(SHORT)
             if not beginning:
                 return
             size, rest = len(beginning), None
             if size == SHORT and not beginning.endswith(b"\n"):
+                spool = spool or stack.enter_context(TemporaryFile())
                 size, rest = size + _spool(stream, spool, LONGEST - size), spool
             if number == 1:
                 beginning = beginning.removeprefix(_MARK)

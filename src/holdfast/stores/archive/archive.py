@@ -12,9 +12,10 @@ the name of that folder.
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from holdfast.errors import DamageError, StorageError, UnreachableError
 from holdfast.model.archive import ArchivedSession, Blob, Holds
@@ -22,7 +23,7 @@ from holdfast.model.arguments import check_foreign_id, file_stem
 from holdfast.model.item import Problem
 from holdfast.model.operation import Removal
 from holdfast.model.text import format_count
-from holdfast.ports.archive import Blobs
+from holdfast.ports.archive import Blobs, Puts
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.codec import Codec, codec_of
@@ -31,6 +32,8 @@ from holdfast.value import dataclass
 
 TRASH = ".trash"
 _CHUNK = 1024 * 1024
+#: A line that is not longer is read back once, and checked in memory.
+_KEPT = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,40 +283,37 @@ class SessionArchive:
         homes = self._homes.own()
         return {blob.name: blob.allocated for home in homes for blob in _bundles(self.blobs, home)}
 
+    def together(self, number: int) -> contextlib.AbstractContextManager[Puts]:
+        """For about so many bundles that are made together, to be given to `put`. They are durable
+        when that was finished."""
+        return self.blobs.together(number)
+
     def put(
         self,
         removal: Removal,
         codec: Codec,
         write: Callable[[IO[bytes]], Beside],
-        check: Callable[[IO[bytes]], None],
+        check: Callable[[bundle.OneLine], None] | None,
         *,
         holds: Holds = Holds.SESSION,
+        among: Puts | None = None,
     ) -> ArchivedSession:
         """Make the bundle of a session: write it, read it back and compare.
 
-        `check` raises when the session could not come back from it. The bundle is durable on
-        return. Its line is for the caller to add.
+        `check` gets the line of the session as it was read back, and raises when the session could
+        not come back from it. The bundle is durable on return, or with those that it is `among`.
+        Its line in the catalogue is for the caller to add.
         """
         session_id = check_foreign_id(removal.item.id)
-        written: list[Beside] = []
-        measured: list[tuple[int, str]] = []
-
+        making = _Making(codec=codec, write=write, check=check)
         self.pay()  # a name that is free again must not be given before
         file = self._free_name(session_id, codec, holds, self._own_home())
         try:
-            self.blobs.put_new(
-                file,
-                lambda raw: written.append(write(raw)),
-                (
-                    lambda raw: _compare(raw, codec, written[0]),
-                    check,
-                    lambda raw: measured.append(bundle.measured(raw)),
-                ),
-            )
+            (among or self.blobs).put_new(file, making.make, (making.compare, making.check_line))
         except UnreachableError:  # it may be there all the same
             self._owe([file])
             raise
-        return _entry(file, written[0], *measured[0])
+        return making.entry(file)
 
     def drop(self, files: Iterable[str], operation: str, *, forget: bool = True) -> int:
         """Delete bundles, the reference before the data. Returns the bytes freed. With `forget`
@@ -465,11 +465,47 @@ def _entry(file: str, beside: Beside, size: int, sha256: str) -> ArchivedSession
     )
 
 
-def _compare(raw: IO[bytes], codec: Codec, written: Beside) -> None:
-    """Refuse a bundle that cannot be read back, or whose session changed meanwhile."""
-    try:
-        found = bundle.verify(raw, codec)
-    except DamageError as error:
-        raise DamageError(f"read back, {error.message}; it stays in the store") from None
-    if found != written:
-        raise DamageError("read back, it is not what was written; it stays in the store")
+class _Making:
+    """One bundle while it is made: written, and read back once."""
+
+    def __init__(
+        self,
+        *,
+        codec: Codec,
+        write: Callable[[IO[bytes]], Beside],
+        check: Callable[[bundle.OneLine], None] | None,
+    ) -> None:
+        self._codec = codec
+        self._write = write
+        self._check = check
+        self._written: Beside | None = None
+        self._size, self._sha256 = 0, ""
+
+    def make(self, raw: IO[bytes]) -> None:
+        self._written = self._write(raw)
+
+    def compare(self, raw: IO[bytes]) -> None:
+        """Refuse a bundle that cannot be read back, or that could not come back."""
+        measuring = bundle.Measuring(raw)
+        try:
+            found = bundle.read(cast("IO[bytes]", measuring), self._codec, keep=_KEPT)
+        except DamageError as error:
+            raise DamageError(f"read back, {error.message}; it stays in the store") from None
+        if found.beside != self._written:
+            raise DamageError("read back, it is not what was written; it stays in the store")
+        measuring.rest()
+        self._size, self._sha256 = measuring.size, measuring.sha256
+        if self._check is not None and found.line is not None:
+            self._check(bundle.OneLine(io.BytesIO(found.line)))
+            self._check = None
+
+    def check_line(self, raw: IO[bytes]) -> None:
+        """Once more, for a line that was too long to be kept."""
+        if self._check is not None:
+            with bundle.line_of(raw, self._codec) as line:
+                self._check(line)
+
+    def entry(self, file: str) -> ArchivedSession:
+        if self._written is None:
+            raise AssertionError("a store of blobs wrote nothing")
+        return _entry(file, self._written, self._size, self._sha256)

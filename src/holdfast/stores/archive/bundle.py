@@ -72,6 +72,30 @@ class SourceFile:
     version: str = ""
 
 
+class Measuring(io.RawIOBase):
+    """Measures a stream while somebody else reads it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def read(self, size: int = -1, /) -> bytes:
+        piece = self._stream.read(size)
+        self.size += len(piece)
+        self._digest.update(piece)
+        return piece
+
+    def rest(self) -> None:
+        """Read what nobody wanted."""
+        while self.read(_CHUNK):
+            pass
+
+
 class OneLine:
     """The first line of a stream. What follows is not part of the session."""
 
@@ -131,6 +155,21 @@ def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
 
 def verify(raw: IO[bytes], codec: Codec) -> Beside:
     """Read a whole bundle and compare every member; raises `DamageError` that names the member."""
+    return read(raw, codec).beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A bundle that was read to its end and compared. `line` is that of its session, unless it has
+    none or that was too long to be kept."""
+
+    beside: Beside
+    line: bytes | None = None
+
+
+def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
+    """The same, and keep the line of the session if it is not longer than `keep`."""
+    line = None
     with reading(), members(raw, codec) as found:
         beside = _beside(found)
         missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
@@ -142,11 +181,14 @@ def verify(raw: IO[bytes], codec: Codec) -> Beside:
                 raise DamageError(f"its {name} is not what was archived")
             if name not in missing:
                 continue  # a later version may add members
-            if missing.pop(name) != digest_of(content):
+            beginning = content.read(keep) if name == LINE else b""
+            if missing.pop(name) != measured(content, beginning)[1]:
                 raise DamageError(f"its {name} is not what was archived")
+            if name == LINE and len(beginning) == beside.line_bytes:
+                line = beginning
         for name in (*missing, *links):
             raise DamageError(f"its {name} is not there")
-    return beside
+    return Read(beside=beside, line=line)
 
 
 Member = tuple[str, str | None, IO[bytes]]
@@ -173,9 +215,9 @@ def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
         raise DamageError(f"its {LINE} is not there")
 
 
-def measured(content: IO[bytes]) -> tuple[int, str]:
-    """How long a stream is, and its sha256."""
-    size, digest = 0, hashlib.sha256()
+def measured(content: IO[bytes], beginning: bytes = b"") -> tuple[int, str]:
+    """How long a stream is, and its sha256. Its `beginning` was read before."""
+    size, digest = len(beginning), hashlib.sha256(beginning)
     while piece := content.read(_CHUNK):
         size += len(piece)
         digest.update(piece)

@@ -7,8 +7,6 @@ file. Names that start with a dot are not blobs, except inside a folder that was
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
 import re
 import shutil
@@ -20,8 +18,8 @@ from typing import IO
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.archive import Blob
 from holdfast.stores.blobs.ownership import Ownership
+from holdfast.stores.blobs.together import FilesTogether
 from holdfast.stores.files import (
-    PRIVATE_FILE,
     allocated_bytes,
     link_new,
     make_private_dir,
@@ -30,10 +28,8 @@ from holdfast.stores.files import (
     sync_dir,
 )
 
-_NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 #: Files of ours that have no name yet; the second form is that of earlier versions.
 _UNFINISHED = re.compile(r"\.(put-[0-9a-f]{16}|(\d+|adopted-[0-9a-f]+)-\d+)\.tmp", re.ASCII)
-_DIGITS = 16
 #: A temporary file that is smaller stays in memory.
 _IN_MEMORY = 4 * 1024 * 1024
 
@@ -78,22 +74,13 @@ class FolderBlobs:
         write: Callable[[IO[bytes]], object],
         checks: Sequence[Callable[[IO[bytes]], object]] = (),
     ) -> None:
-        target = self._path(name)
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-        temporary = self.path / f".put-{digest}.tmp"
-        try:
-            with os.fdopen(os.open(temporary, _NEW, PRIVATE_FILE), "w+b") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-                for check in checks:
-                    file.seek(0)
-                    check(file)
-            make_private_dir(target.parent)
-            _give_name(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_dir(target.parent)
+        with self.together() as puts:
+            puts.put_new(name, write, checks)
+            for error in puts.finish().values():
+                raise error
+
+    def together(self, number: int = 1) -> FilesTogether:
+        return FilesTogether(self.path, self._path, number)
 
     def copy(self, name: str, new_name: str) -> None:
         source, target = self._path(name), self._path(new_name)
@@ -162,11 +149,3 @@ class FolderBlobs:
 
 def _blob(name: str, status: os.stat_result) -> Blob:
     return Blob(name=name, size=status.st_size, allocated=allocated_bytes(status))
-
-
-def _give_name(temporary: Path, target: Path) -> None:
-    if link_new(temporary, target):
-        return
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    temporary.rename(target)

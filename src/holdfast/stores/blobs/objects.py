@@ -22,6 +22,7 @@ from holdfast.errors import DamageError, StorageError, UnreachableError
 from holdfast.model.archive import Blob
 from holdfast.stores.blobs.address import Address, Patience
 from holdfast.stores.blobs.object_errors import UnansweredError, is_missing_blob, is_taken, plain
+from holdfast.stores.blobs.together import OneByOne
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -129,6 +130,9 @@ class ObjectBlobs:
         if not self._holds(name, digest):
             self.delete([name])
             raise DamageError("read back, it is not what was written; it stays in the store")
+
+    def together(self, number: int) -> contextlib.AbstractContextManager[OneByOne]:
+        return contextlib.nullcontext(OneByOne(self))
 
     def copy(self, name: str, new_name: str) -> None:
         source, target = _key(name), _key(new_name)
