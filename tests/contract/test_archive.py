@@ -9,9 +9,10 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,7 @@ from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
+from holdfast.stores.archive import archive as archive_store
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
 from holdfast.stores.blobs.ownership import MEMORY, OWNER
@@ -463,6 +465,27 @@ def test_whatever_fails_a_session_is_in_the_store_or_in_the_archive(
     kept = sorted([*everything(home), *(each.session.id for each in home.archive.find(ANY))])
     assert kept == sorted(IDS)
     assert not folder_of(home).look().problems
+
+
+@pytest.mark.parametrize(("kept", "readings"), [(4_000_000, 1), (100, 2)])
+def test_what_comes_back_is_what_was_compared(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, kept: int, readings: int
+) -> None:
+    """A bundle is read once, so that nothing can change it between the look and the restore; only
+    a line that is too long for memory is read again."""
+    before, opened_files = everything(home), list[str]()
+    monkeypatch.setattr(archive_store, "_KEPT", kept)
+    archive(home, "leaf")
+    real = archive_store.SessionArchive.opened
+
+    def counted(self: archive_store.SessionArchive, file: str) -> AbstractContextManager[Any]:
+        opened_files.append(file)
+        return real(self, file)
+
+    monkeypatch.setattr(archive_store.SessionArchive, "opened", counted)
+    assert bring(home).brought_back == 1
+    assert len(opened_files) == readings
+    assert everything(home) == before
 
 
 def test_the_search_index_starts_over_only_for_what_is_archived(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Protocol
@@ -237,22 +238,25 @@ class Returner:
         return is_session and self.is_back(beside, file) and self.files.has_all(beside)
 
     def _bring_back(self, file: str, *, again: bool) -> Ended:
-        beside = self.archive.verify(file)
+        read = self.archive.read(file)
+        beside = read.beside
         if not again and self._is_whole(beside, file):
             return Result.SKIPPED, HERE_ALREADY
         # Before the rows: a session comes back whole, or stays in the archive whole.
         taken = self.files.in_the_way(beside)
         if taken:
             return Result.FAILED, _in_the_way(taken)
-        result, note = self._put_back_rows(beside, file)
+        result, note = self._put_back_rows(read, file)
         if result is not Result.BROUGHT_BACK:
             return result, note
-        with self.archive.opened(file) as (raw, codec):
-            taken = self.files.put_back(beside, raw, codec)
+        if beside.files:
+            with self.archive.opened(file) as (raw, codec):
+                taken = self.files.put_back(beside, raw, codec)
         # Another process may have taken a name in between.
         return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
-    def _put_back_rows(self, beside: Beside, file: str) -> Ended:
+    def _put_back_rows(self, read: bundle.Read, file: str) -> Ended:
+        beside = read.beside
         if beside.holds is Holds.FILES:
             return Result.BROUGHT_BACK, ""  # the store has the rest
         rows = self.rows()
@@ -263,6 +267,9 @@ class Returner:
             # The same: a killed run came this far.
             same = self._is_same(rows, there, beside.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
+        if read.line is not None:
+            kept = bundle.OneLine(io.BytesIO(read.line))
+            return Result.BROUGHT_BACK, rows.put_back(beside, kept)
         with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
 

@@ -245,6 +245,11 @@ class SessionArchive:
         with self.opened(file) as (raw, codec):
             return bundle.verify(raw, codec)
 
+    def read(self, file: str) -> bundle.Read:
+        """The same, with the line of its session unless that is long."""
+        with self.opened(file) as (raw, codec):
+            return bundle.read(raw, codec, keep=_KEPT)
+
     @contextlib.contextmanager
     def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
         """The content of a bundle."""

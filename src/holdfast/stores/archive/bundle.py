@@ -182,9 +182,10 @@ def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
             if name not in missing:
                 continue  # a later version may add members
             beginning = content.read(keep) if name == LINE else b""
-            if missing.pop(name) != measured(content, beginning)[1]:
+            size, sha256 = measured(content, beginning)
+            if missing.pop(name) != sha256:
                 raise DamageError(f"its {name} is not what was archived")
-            if name == LINE and len(beginning) == beside.line_bytes:
+            if name == LINE and size == len(beginning):
                 line = beginning
         for name in (*missing, *links):
             raise DamageError(f"its {name} is not there")
