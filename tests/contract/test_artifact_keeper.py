@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -19,9 +20,13 @@ from holdfast.model.report import Outcome, Result
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home
 from holdfast.spine.keeper import Keeper
+from holdfast.stores import open_files
 from holdfast.stores.trash_folder import TrashFolder
 
 pytestmark = pytest.mark.usefixtures("bad_day")
+
+leases = pytest.mark.skipif(sys.platform != "linux", reason="leases and /proc are Linux's")
+_FDS = Path("/proc/self/fd")
 
 NOW = 1_800_000_000.0
 OLD = NOW - 100 * DAY
@@ -188,23 +193,72 @@ def test_a_file_that_another_process_has_open_is_skipped(
     assert only(keeper.do([taken])).result is Result.REMOVED
 
 
+@leases
 def test_a_writer_that_appends_between_check_and_rename_is_noticed(
     root: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last moment before the rename is the worst one to change a file."""
+    """The last moment before the rename is the worst one to open a file. The writer has to wait
+    for a moment; then the file is back in its place, and takes what is written."""
     taken = removal(root)
-    rename = os.rename
+    path, rename = root / "sessions" / NAME, os.rename
+    code = f"open({str(path)!r}, 'a').write(' and one more message')"
+    writers = []
 
     def late(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        with (root / "sessions" / NAME).open("a") as writer:
-            writer.write(" and one more message")
+        writers.append(subprocess.Popen([sys.executable, "-c", code]))
+        _await_opening(path)
+        rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "rename", late)
+    outcome = only(keeper.do([taken]))
+    assert (outcome.result, outcome.reason) == (Result.SKIPPED, "open in another process")
+    [writer] = writers
+    assert writer.wait() == 0
+    assert path.read_text() == "hello and one more message"
+    assert not (root / "trash/1").exists()
+
+
+def _await_opening(path: Path) -> None:
+    """Until somebody waits for a file that is under our lease."""
+    [held] = [int(each.name) for each in _FDS.iterdir() if each.resolve() == path.resolve()]
+    while fcntl.fcntl(held, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
+        pass
+
+
+def test_a_file_that_was_replaced_and_is_open_no_more_is_noticed_all_the_same(
+    root: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held is one file, and moved another that took its name meanwhile."""
+    taken = removal(root)
+    path, rename = root / "sessions" / NAME, os.rename
+
+    def late(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        write(root, "new", "hallo")
+        rename(root / "sessions/new", path)
         rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "rename", late)
     outcome = only(keeper.do([taken]))
     assert (outcome.result, outcome.reason) == (Result.SKIPPED, "changed since the plan was made")
-    assert (root / "sessions" / NAME).read_text() == "hello and one more message"
-    assert not (root / "trash/1").exists()
+    assert path.read_text() == "hallo"
+
+
+def test_without_leases_the_list_of_open_files_is_asked_before_and_after(
+    root: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [None, "open in process 7"]
+    monkeypatch.setattr(open_files, "_take_lease", lambda _: False)
+    monkeypatch.setattr(open_files, "_listed", lambda _: answers.pop(0))
+    outcome = only(keeper.do([removal(root)]))
+    assert (outcome.result, outcome.reason, answers) == (Result.SKIPPED, "open in process 7", [])
+    assert (root / "sessions" / NAME).read_text() == "hello"
+
+
+@leases
+def test_no_descriptor_is_left_open(root: Path, keeper: Keeper) -> None:
+    before = len([*_FDS.iterdir()])
+    assert only(keeper.do([removal(root)])).result is Result.REMOVED
+    assert len([*_FDS.iterdir()]) == before
 
 
 def test_a_link_goes_and_its_target_never(root: Path, keeper: Keeper) -> None:

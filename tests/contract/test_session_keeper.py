@@ -263,10 +263,10 @@ def test_what_changes_after_the_last_look_is_skipped(
     plan = plan_all([item], str(home.root), NOW, command="x", reason="y", undoable=undoable)
     real = SessionMover._delete
 
-    def late(*arguments: Any) -> Any:
+    def late(*arguments: Any, **how: Any) -> Any:
         with closing(SqliteSessionStore(home.root / "sessions.db")) as other:
             change(other)
-        return real(*arguments)
+        return real(*arguments, **how)
 
     monkeypatch.setattr(SessionMover, "_delete", late)
     report = apply(plan, home, clock=clock)

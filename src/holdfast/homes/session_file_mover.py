@@ -2,7 +2,8 @@
 
 Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free
 space, and closes the race that a check before an unlink leaves open: once the file is under its
-new name nobody can open it by the old one, so the second check, made there, is final.
+new name nobody can open it by the old one, so the second check, made there, is final. Others are
+kept waiting from the first check to the second, so whoever opens the file meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, in_use, signs_of_life
+from holdfast.homes.session_folder import (
+    FOLDER,
+    Life,
+    SessionFileName,
+    of_another_user,
+    recent,
+)
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
 from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import (
+    LINK,
     allocated_bytes,
     link_new,
     lstat_at,
@@ -33,7 +41,7 @@ from holdfast.stores.files import (
     storage_errors,
     version_of,
 )
-from holdfast.stores.open_files import open_elsewhere
+from holdfast.stores.open_files import hold_alone, open_elsewhere
 from holdfast.stores.sessions.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass
@@ -69,6 +77,9 @@ class _Places:
 
     def original(self) -> os.stat_result | None:
         return None if self.sessions_or_none is None else lstat_at(self.name, self.sessions)
+
+    def to_trash(self) -> None:
+        os.rename(self.name, self.copy, src_dir_fd=self.sessions, dst_dir_fd=self.trash)
 
     def undo_copy(self) -> os.stat_result | None:
         return None if self.trash_or_none is None else lstat_at(self.copy, self.trash)
@@ -122,48 +133,51 @@ class SessionFileMover(OneStepMover):
             )
         if original is None:
             return Presence(here=False, bytes=places.removal.item.bytes)
-        obstacle = _changed(places, original) or self._protected(
-            places, original, owners.get(places.parsed.session)
-        )
-        return Presence(
-            here=True,
-            changed=not same_content(version_of(original), judged),
-            obstacle=obstacle or "",
-        )
+        obstacle = _changed(places, original)
+        if obstacle is not None:
+            changed = not same_content(version_of(original), judged)
+            return Presence(here=True, changed=changed, obstacle=obstacle)
+        obstacle = self._protected(places, original, owners.get(places.parsed.session))
+        return Presence(here=True, obstacle=obstacle or "")
 
     def _protected(
         self, places: _Places, status: os.stat_result, owner: Owner | None
     ) -> str | None:
-        """Why a file must stay as things are now with its session."""
+        """Why a file must stay as things are now with its session. Whether somebody has it open,
+        `drop` asks."""
         item = places.removal.item
         if item.goes_with or item.owned:
             if item.goes_with and owner is not None:
                 return "its session is in the store"
             if owner is not None and not owner.ended:
                 return "its session is open"
-            return in_use(status, places.sessions, places.name)
+            return of_another_user(status)
         if owner is not None:
             return "its session is in the store now"
-        return signs_of_life(
-            status, places.sessions, places.name, owner, self._life.idle, self._clock()
-        )
+        return recent(status, self._life.idle, self._clock()) or of_another_user(status)
 
     def _drop(self, places: _Places) -> Moved:
-        if places.undo_copy() is None:  # otherwise a killed run had come this far
+        if places.undo_copy() is not None:  # a killed run had come this far
+            return self._confirm(places, lambda: open_elsewhere(places.copy, places.trash))
+        try:
+            if places.removal.item.version.startswith(LINK):  # nobody has a link open
+                places.to_trash()
+                return self._confirm(places, lambda: None)
+            alone = hold_alone(places.name, places.sessions)
+            if isinstance(alone, str):
+                return stayed(alone)
             try:
-                os.rename(
-                    places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash
-                )
-            except FileNotFoundError:
-                return stayed(ALREADY_GONE)
-        return self._confirm(places)
+                places.to_trash()
+                return self._confirm(places, alone.opened)
+            finally:
+                alone.let_go()
+        except FileNotFoundError:
+            return stayed(ALREADY_GONE)
 
-    def _confirm(self, places: _Places) -> Moved:
+    def _confirm(self, places: _Places, opened: Callable[[], str | None]) -> Moved:
         """The second, final look: what lies in the trash must be what the plan judged."""
         moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
-        obstacle = _changed(places, moved)
-        if obstacle is None and stat.S_ISREG(moved.st_mode):
-            obstacle = open_elsewhere(places.copy, places.trash)
+        obstacle = _changed(places, moved) or opened()
         if obstacle is None:
             return Moved(copied=True, bytes=allocated_bytes(moved))
         if _link_back(places):

@@ -241,22 +241,22 @@ def signs_of_life(
     Of a session in the store, its own life says whether a file is done with; of an orphan only
     its age can.
     """
-    if owner is None:
-        age = now - status.st_mtime
-        if age < 0:
-            return "its time is in the future"
-        if age < idle:
-            return f"touched {format_duration(age)} ago"
-    return in_use(status, dir_fd, name)
-
-
-def in_use(status: os.stat_result, dir_fd: int, name: str) -> str | None:
-    """The signs of life of a file itself, whatever its age."""
-    if os.geteuid() not in (0, status.st_uid):
-        return "it belongs to another user"
-    if stat.S_ISREG(status.st_mode):
+    why = recent(status, idle, now) if owner is None else None
+    why = why or of_another_user(status)
+    if why is None and stat.S_ISREG(status.st_mode):
         return open_elsewhere(name, dir_fd)
-    return None
+    return why
+
+
+def recent(status: os.stat_result, idle: float, now: float) -> str | None:
+    age = now - status.st_mtime
+    if age < 0:
+        return "its time is in the future"
+    return f"touched {format_duration(age)} ago" if age < idle else None
+
+
+def of_another_user(status: os.stat_result) -> str | None:
+    return None if os.geteuid() in (0, status.st_uid) else "it belongs to another user"
 
 
 def _nothing(folder: Path, reason: str) -> Scan:

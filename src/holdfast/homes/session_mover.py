@@ -22,7 +22,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.session import Session
-from holdfast.model.stored_session import MOST_MESSAGES, Copied, Found, Returned
+from holdfast.model.stored_session import EVERYTHING, MOST_MESSAGES, Copied, Found, Returned
 from holdfast.ports.sessions import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
@@ -43,6 +43,10 @@ FOLDER = "sessions"
 _COPY_PART = 2
 #: Messages that leave a search index in one transaction: that is how long other writers wait.
 AT_ONCE = 200
+#: The same for messages that no search index has.
+_UNINDEXED_AT_ONCE = 5_000
+#: Messages in one bundle where everything goes: an undo brings one back in one transaction.
+_MOST_COPIED = 10_000
 #: What the log takes for one run, at most, in bytes.
 _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
@@ -80,15 +84,18 @@ class SessionMover:
         self._engine = engine
         self._trash = trash
         self._most = MOST_MESSAGES
+        self._coming = 0
         self._no_room = False
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        self._most, self._coming = MOST_MESSAGES, len(items)
         engine = self._engine()
         if engine is None:
-            return
+            return None
         self._no_room = not _have_room(engine.place, items)
         if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
             self._most = engine.prepare(items)
+        return len(items) if self._most == EVERYTHING else None
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         return self._worked_off(batch, self._look, unseen)
@@ -144,7 +151,14 @@ class SessionMover:
     @property
     def _at_once(self) -> int:
         """Messages in one transaction. Only a search index makes them slow to delete."""
+        if self._most == EVERYTHING:
+            return _UNINDEXED_AT_ONCE
         return AT_ONCE if self._most <= MOST_MESSAGES else self._most
+
+    def _empties(self, run: Sequence[Removal]) -> bool:
+        """Whether a run is all that was announced, and may go at once. A part of it may not: what
+        is quick is to empty a store, and not to take half of it away."""
+        return self._most == EVERYTHING and len(run) == self._coming
 
     def _drop_what_fits(
         self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
@@ -169,20 +183,22 @@ class SessionMover:
     ) -> Iterator[Moved]:
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
-        kept_in: Path | None = None
+        kept_in: dict[Path, Sequence[Removal]] = {}
         obstacles: dict[str, str | None] = {}
         failure = ""
+        empties = self._empties(run)
         try:
-            kept_in = self._copy(store, copied, found) if copied else None
+            for part in runs(copied, found, _MOST_COPIED):
+                kept_in[self._copy(store, part, found)] = part
             with _full_disk_errors(copied):
-                for part in runs(going, found, self._at_once):
-                    obstacles |= self._delete(store, part)
+                for part in runs(going, found, EVERYTHING if empties else self._at_once):
+                    obstacles |= self._delete(store, part, empties=empties)
                     store.rest()
         except HoldfastError as error:
             if None not in obstacles.values():
-                if kept_in is not None:
+                for path in kept_in:
                     # The rows are there: a copy would only confuse.
-                    self._folder(store, run[0]).drop(kept_in)
+                    self._folder(store, run[0]).drop(path)
                 self._drop_if_empty(store, run[0])
                 raise
             if isinstance(error, BusyError):
@@ -191,10 +207,11 @@ class SessionMover:
         folder = self._folder(store, run[0])
         not_reached = {each.item.id for each in going} - obstacles.keys()
         stayed_there = not_reached | {name for name, why in obstacles.items() if why}
-        if kept_in is not None and stayed_there:
-            kept_in = folder.without(kept_in, stayed_there)
-        gone = [each.item.id for each in copied if each.item.id not in stayed_there]
-        in_trash = _shared(folder, kept_in, {name: found[name].bytes for name in gone})
+        in_trash: dict[str, int] = {}
+        for path, part in kept_in.items():
+            gone = [name for name in _ids(part) if name not in stayed_there]
+            left = path if len(gone) == len(part) else folder.without(path, stayed_there)
+            in_trash |= _shared(folder, left, {name: found[name].bytes for name in gone})
         for each in run:
             name = each.item.id
             if name in not_reached:
@@ -214,12 +231,14 @@ class SessionMover:
         with _copy_errors():
             return store.copy(folder, leaving, going[0].number, going[-1].number)
 
-    def _delete(self, store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
+    def _delete(
+        self, store: SessionEngine, going: Sequence[Removal], *, empties: bool
+    ) -> Mapping[str, str | None]:
         """Why each of these stayed, or None. Asked again inside the transaction that removes them:
         nobody can come in between."""
         if not going:
             return {}
-        with store.transaction():
+        with store.transaction(empties=empties):
             found = store.look(_ids(going))
             obstacles = {each.item.id: obstacle(each, found) for each in going}
             store.delete([found[name] for name, why in obstacles.items() if not why])
@@ -272,8 +291,10 @@ class SessionMover:
             back = store.put_back(path, coming) if coming else Returned()
         moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
         gone = {each.item.id for each in removals if moved[each.number].done}
-        if gone:
-            folder.without(path, gone)  # after the rows are back
+        if gone and gone.issuperset(inside):
+            folder.drop(path)  # after the rows are back
+        elif gone:
+            folder.without(path, gone)
         return moved
 
     # --- Together ---------------------------------------------------------------------------------

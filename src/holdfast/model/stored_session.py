@@ -27,6 +27,8 @@ class Holder:
 
 #: Messages in one transaction: tens of milliseconds, even if each has to leave a search index.
 MOST_MESSAGES = 800
+#: In place of a number of messages: a store can let all of them go at once.
+EVERYTHING = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

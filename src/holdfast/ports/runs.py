@@ -30,8 +30,9 @@ class Doer(Protocol):
     order of the batch.
     """
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
         """Called once before the first batch of a run, with everything that the run will do.
+        Returns how many may be in one batch; None for as many as usual.
 
         No item changes here. A doer may drop what is cheaper to rebuild than to keep up to date.
         """
@@ -63,8 +64,9 @@ class Mover(Protocol):
     point inside it. One item that fails does not affect the others: its answer says why.
     """
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Called once before the first batch of a run, with everything that it will move."""
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        """Called once before the first batch of a run, with everything that it will move. Returns
+        how many may be in one batch; None for as many as usual."""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]: ...
 

@@ -208,13 +208,15 @@ class SessionEngine(Protocol):
     def place(self) -> Path | None:
         """A file or folder on the disk that the store fills; None if it is not on this machine."""
 
-    def transaction(self) -> AbstractContextManager[None]: ...
+    def transaction(self, *, empties: bool = False) -> AbstractContextManager[None]:
+        """With `empties`, everything that `prepare` was told of leaves in it."""
 
     def reading(self) -> AbstractContextManager[None]:
         """Several calls see one state of the store."""
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Prepare for a run that removes these. Returns the message limit of a transaction."""
+        """Prepare for a run that removes these. Returns the message limit of a transaction, or
+        `EVERYTHING`."""
 
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """The sessions that exist among these, with their signs of life."""

@@ -45,8 +45,10 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
             at=clock(),
             redoes=plan.redoes or None,
         ) as journal:
-            for doer, items in coming:
-                doer.prepare(items)
+            together = {}
+            for (kind, action), items in coming.items():
+                if at_once := home.doer(kind, action).prepare(items):
+                    together[kind, action] = at_once
             report = carry_out(
                 journal,
                 (
@@ -58,7 +60,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 label="archiving" if _archives(steps) else "removing",
                 clock=clock,
                 progress=progress or Silent(),
-                removing=True,
+                removing=together,
             )
             return _with_settled(report, plan, settled)
 
@@ -76,13 +78,17 @@ def _archives(steps: Sequence[PlanItem]) -> bool:
     return any(each.action is Action.ARCHIVE for each in steps)
 
 
-def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Sequence[PlanItem]]]:
+def _coming(
+    home: Home, steps: Sequence[PlanItem]
+) -> Mapping[tuple[str, Action], Sequence[PlanItem]]:
     """What each doer is to be told. A home that cannot be changed raises before there is an
     operation that would stay unfinished."""
     coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
     for item in steps:
         coming[item.kind, item.action].append(item)
-    return [(home.doer(kind, action), items) for (kind, action), items in coming.items()]
+    for kind, action in coming:
+        home.doer(kind, action)
+    return coming
 
 
 @dataclass(slots=True)

@@ -6,10 +6,12 @@ import contextlib
 import errno
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.model.operation import Removal
+from holdfast.model.plan import Action
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Journal, Progress
@@ -24,6 +26,9 @@ FULL = "stopped by a full disk"
 _HARDLY_ANY = 1024 * 1024
 
 Act = Callable[[Doer, Sequence[Removal]], Sequence[Outcome]]
+#: How many items of a kind, for an action, may be in one batch; for others it is `BATCH`.
+Together = Mapping[tuple[str, Action], int]
+_AS_USUAL: Together = MappingProxyType({})
 
 
 def carry_out(
@@ -35,30 +40,32 @@ def carry_out(
     label: str,
     clock: Clock,
     progress: Progress,
-    removing: bool = False,
+    removing: Together | None = None,
 ) -> Report:
     """Act on everything, group by group, and close the journal. It can be stopped in between.
     Where the disk has no room for the journal, what is `removing` closes it as well as it can."""
     every = list(removals)
+    together = removing or _AS_USUAL
     outcomes: list[Outcome] = []
     stopped = None
-    for group in groups(every, first=_first(home)):
+    for group in groups(every, first=_first(home), together=together):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
         try:
             journal.intend(group)
         except StorageError as error:
-            if removing and outcomes and _is_full(error):
+            if removing is not None and outcomes and _is_full(error):
                 _close(journal, clock)
             raise
-        for batch in batches(group):
+        for batch in batches(group, together=together):
             doer = doer_of(home, batch)
             done = act(doer, batch)
             try:
                 journal.record(batch, done)
             except StorageError as error:
-                if removing and _is_full(error) and _withdrawn(journal, doer, batch) and outcomes:
+                full = removing is not None and _is_full(error)
+                if full and _withdrawn(journal, doer, batch) and outcomes:
                     _close(journal, clock)
                 raise
             outcomes += done
@@ -100,7 +107,9 @@ def _first(home: Home) -> int:
     return 1 if room is not None and room.free < _HARDLY_ANY else BATCH
 
 
-def groups(removals: Iterable[Removal], *, first: int = BATCH) -> Iterator[tuple[Removal, ...]]:
+def groups(
+    removals: Iterable[Removal], *, first: int = BATCH, together: Together = _AS_USUAL
+) -> Iterator[tuple[Removal, ...]]:
     """Batches, each with the files that go with its sessions: a stop comes between whole sessions,
     and a killed run has announced the files before their sessions leave.
 
@@ -115,22 +124,28 @@ def groups(removals: Iterable[Removal], *, first: int = BATCH) -> Iterator[tuple
             files[each.item.goes_with].append(each)
         else:
             others.append(each)
-    for batch in batches(others, first=first):
+    for batch in batches(others, first=first, together=together):
         following = [file for each in batch for file in files.pop(each.item.id, ())]
         following.sort(key=lambda file: (file.item.kind, file.number))
         yield (*batch, *following)
 
 
-def batches(removals: Iterable[Removal], *, first: int = BATCH) -> Iterator[tuple[Removal, ...]]:
-    """Cut into batches of one kind and action each, because those have one doer."""
+def batches(
+    removals: Iterable[Removal], *, first: int = BATCH, together: Together = _AS_USUAL
+) -> Iterator[tuple[Removal, ...]]:
+    """Cut into batches of one kind and action each, because those have one doer. As many as are in
+    `together` may be in one, unless the `first` has to be small."""
     most = first
-    for _, alike in itertools.groupby(
+    for key, alike in itertools.groupby(
         removals, key=lambda each: (each.item.kind, each.item.action)
     ):
         batch: list[Removal] = []
         size = 0
+        at_once = together.get(key, 0) if most == BATCH else 0
         for removal in alike:
             batch.append(removal)
+            if len(batch) < at_once:
+                continue
             size += removal.item.bytes
             if len(batch) >= most or size >= _BATCH_BYTES:
                 yield tuple(batch)

@@ -37,8 +37,8 @@ class Keeper:
         self._mover = mover
         self._keeps_copies = keeps_copies
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        self._mover.prepare(items)
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        return self._mover.prepare(items)
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """Remove items. Those that are not `undoable` lose their copies at the very end."""

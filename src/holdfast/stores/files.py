@@ -34,6 +34,8 @@ _TWO = 2
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
+#: How the version of a link begins.
+LINK = "l."
 #: What two names of one file have in common: its device, and its number there.
 Inode = tuple[int, int]
 
@@ -77,8 +79,8 @@ def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
 
 def version_of(status: os.stat_result) -> str:
     """A text that changes when the file is written, replaced, or changes its type."""
-    kind = "l" if stat.S_ISLNK(status.st_mode) else "f"
-    return f"{kind}.{status.st_ino}.{status.st_size}.{status.st_mtime_ns}"
+    kind = LINK if stat.S_ISLNK(status.st_mode) else "f."
+    return f"{kind}{status.st_ino}.{status.st_size}.{status.st_mtime_ns}"
 
 
 def same_content(version: str, other: str) -> bool:

@@ -51,7 +51,7 @@ class PostgresEngine:
         self._origin = origin
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, empties: bool = False) -> Iterator[None]:
         with self._database.write():
             yield
 

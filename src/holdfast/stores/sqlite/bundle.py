@@ -282,12 +282,18 @@ class BundleFolder:
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A bundle to read from. It is only ever read."""
     check_regular(path)
-    uri = path.absolute().as_uri() + "?mode=ro&immutable=1"
-    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as bundle:
+    with contextlib.closing(
+        sqlite3.connect(unchanging(path), uri=True, isolation_level=None)
+    ) as bundle:
         [version] = bundle.execute("PRAGMA user_version").fetchone()
         if version != FORMAT:
             raise DamageError(f"{path} is of a format that this version does not know: {version}")
         yield bundle
+
+
+def unchanging(path: Path) -> str:
+    """A bundle for SQLite: nobody writes to it, so that it needs no locks."""
+    return path.absolute().as_uri() + "?mode=ro&immutable=1"
 
 
 @contextlib.contextmanager

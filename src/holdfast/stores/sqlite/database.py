@@ -184,6 +184,17 @@ class Database:
             ) as connection:
                 work(connection)
 
+    @contextlib.contextmanager
+    def without_foreign_keys(self) -> Iterator[None]:
+        """Transactions of this thread leave alone what refers to their rows: the caller has to
+        know it. Only outside of a transaction, inside of one SQLite ignores it."""
+        connection = self.connection()
+        connection.execute("PRAGMA foreign_keys = OFF")
+        try:
+            yield
+        finally:
+            connection.execute("PRAGMA foreign_keys = ON")
+
     def script(self, statements: str) -> None:
         """Statements that must run to their end, one after the other, as one write.
 

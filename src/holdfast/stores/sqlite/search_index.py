@@ -61,13 +61,16 @@ def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session
     """Take messages out of the index: those of sessions, or with the column `number` the messages
     themselves. In the transaction that deletes or changes them, and before it does: the index needs
     their text to find their words."""
+    indexed_to = indexed(db)
+    if not indexed_to:
+        return
     gone = db.execute(
         f"""
         INSERT INTO message_index (message_index, rowid, text)
         SELECT 'delete', number, search_text(form, body, fields) FROM messages
         WHERE {column} {AMONG} AND number <= ?
         """,  # noqa: S608 - our own text
-        (json.dumps(chosen), indexed(db)),
+        (json.dumps(chosen), indexed_to),
     ).rowcount
     if gone > 0:  # their words stay in the index until its parts are merged
         db.execute(
