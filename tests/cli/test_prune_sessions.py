@@ -696,7 +696,9 @@ def _stored(machine: Machine) -> int:
 def many(machine: Machine) -> Machine:
     lines = (a_line(f"s{n}", at=ago(100), messages=5, size=400) for n in range(1_500))
     bring_in(machine.home, lines, now=time.time())
-    bring_in(machine.home, [a_line("young", at=ago(1))], now=time.time())
+    # So much stays that the others do not leave in one step, which could not be interrupted.
+    young = a_line("young", at=ago(1), messages=6_000, size=400)
+    bring_in(machine.home, [young], now=time.time())
     return machine
 
 

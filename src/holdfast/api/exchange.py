@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from io import TextIOBase
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
 from holdfast.api.place import find_home, open_place
@@ -21,7 +21,6 @@ from holdfast.ports.runs import Clock, Progress
 from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
-from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import (
     ByteSink,
     ExportReport,
@@ -35,7 +34,16 @@ from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
+if TYPE_CHECKING:
+    from holdfast.services.exchange.redactor import Redactor
+
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
+
+
+def _redactor() -> Redactor:
+    from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - its rules take 10 ms
+
+    return Redactor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +89,7 @@ class SessionExchange(SessionView):
                 chosen,
                 sink.file,
                 form=self._named(_FORMS[form]),
-                redactor=Redactor() if redact else None,
+                redactor=_redactor() if redact else None,
                 progress=progress,
             )
             sink.whole = not report.stopped

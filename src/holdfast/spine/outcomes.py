@@ -8,6 +8,7 @@ once. The functions are pure: a mover looks, this table decides, the mover acts.
 from __future__ import annotations
 
 from enum import Enum, auto
+from functools import lru_cache
 
 from holdfast.model.report import Presence, Result
 from holdfast.value import dataclass
@@ -132,5 +133,6 @@ def _unseen(seen: Presence) -> Verdict:
     return _verdict(Result.FAILED, seen.obstacle or UNSEEN)
 
 
+@lru_cache(maxsize=256)  # a few verdicts, on thousands of items
 def _verdict(result: Result, reason: str = "", *, step: Step = Step.NOTHING) -> Verdict:
     return Verdict(step=step, result=result, reason=reason)

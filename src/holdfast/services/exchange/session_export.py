@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import BusyError, UnknownSessionError
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore
-from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_line import session_line
 from holdfast.value import dataclass, field
+
+if TYPE_CHECKING:  # few exports redact, and the rules are slow to load
+    from holdfast.services.exchange.redactor import Redactor
 
 #: How a session is written, such as `session_line` and `export_markdown`.
 Form = Callable[[Session, Iterable[Message]], Iterator[str]]
