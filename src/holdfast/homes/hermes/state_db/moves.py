@@ -21,8 +21,9 @@ from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.search_fill import fill, indexing_many, without_triggers
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.homes.hermes.state_db.space import SearchRenewal, indexing_many
+from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.model.plan import PlanItem
 from holdfast.model.stored_session import Found, Returned
 from holdfast.ports.runs import Clock
@@ -291,9 +292,12 @@ def _put_messages_back(
     taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
     if db.execute(taken).fetchone() is None:
         with indexing_many(db, schema):
-            db.execute(
-                f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
-            )
+            with without_triggers(db, schema):
+                db.execute(
+                    f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
+                )
+            for table in schema.search_tables:
+                fill(db, table, "m.id IN (SELECT b.id FROM temp.back b)")
     else:  # in a database that Hermes has created again since
         for number in sessions:
             for place, each in _copied_rows(copies, _MESSAGES, number):

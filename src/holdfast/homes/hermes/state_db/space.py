@@ -13,16 +13,15 @@ Otherwise Hermes reuses the free pages.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError, in_voice
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
-from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.search_fill import fill, indexing_many
 from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.survey import used_bytes
@@ -39,10 +38,6 @@ _FEW_PAGES = 10_000
 #: A smaller share of free pages is not worth a VACUUM of a large file.
 _LEAST_SHARE = 0.1
 _ROOM = 2
-#: What FTS5 has when nobody set it, and what suits many messages at once: bytes that it gathers
-#: before it writes them out, and parts of the index of one size that are merged to a larger one.
-_DEFAULTS = {"hashsize": 1024 * 1024, "automerge": 4}
-_FOR_MANY = {"hashsize": 16 * 1024 * 1024, "automerge": 8}
 _MARKER = "search-renewal.json"
 
 
@@ -80,15 +75,10 @@ class SearchRenewal:
             [sql] = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
             db.execute(f"DROP TABLE {table}")
             db.execute(sql)
-        # Hermes's own trigger puts a row that changes into its search tables.
+        staying = "m.session_id NOT IN (SELECT value FROM json_each(?))"
         with indexing_many(db, self._database.schema):
-            db.execute(
-                """
-                UPDATE messages SET role = role
-                WHERE session_id NOT IN (SELECT value FROM json_each(?))
-                """,
-                (json.dumps(list(going)),),
-            )
+            for table in self._database.schema.search_tables:
+                fill(db, table, staying, (json.dumps(list(going)),))
 
     def finish(self) -> None:
         """Put the messages that stayed after all back into the search tables."""
@@ -102,50 +92,19 @@ class SearchRenewal:
             pass
 
     def _index_some(self) -> bool:
-        missing = " OR ".join(
-            f"NOT EXISTS (SELECT 1 FROM {table}_docsize d WHERE d.id = m.id)"  # noqa: S608 - known names
-            for table in self._database.schema.search_tables
-        )
-        if not missing:
-            return False
         with self._database.write() as db:
-            # One statement: for each of them FTS5 writes out what it has gathered.
-            indexed = db.execute(
-                f"""
-                UPDATE messages SET role = role
-                WHERE id IN (SELECT m.id FROM messages m WHERE {missing} LIMIT ?)
-                """,  # noqa: S608 - our own text
-                (_AT_ONCE,),
-            ).rowcount
-        return indexed == _AT_ONCE
-
-
-@contextlib.contextmanager
-def indexing_many(db: sqlite3.Connection, schema: Schema) -> Iterator[None]:
-    """Let the search tables gather more before they write it out, and merge larger parts: that
-    takes a quarter less than what is right for one message at a time. All in the caller's
-    transaction, so that nobody else ever sees these settings, not even after a kill."""
-    before = {table: _settings(db, table) for table in schema.search_tables}
-    for table in before:
-        for name, value in _FOR_MANY.items():
-            _set(db, table, name, value)
-    yield
-    db.execute("SAVEPOINT gathered")  # FTS5 writes out what it has, by these settings
-    db.execute("RELEASE gathered")
-    for table, settings in before.items():
-        for name, value in _DEFAULTS.items():
-            _set(db, table, name, settings.get(name, value))
-            if name not in settings:
-                db.execute(f"DELETE FROM {table}_config WHERE k = ?", (name,))  # noqa: S608 - known name
-
-
-def _settings(db: sqlite3.Connection, table: str) -> dict[str, int]:
-    rows = db.execute(f"SELECT k, v FROM {table}_config")  # noqa: S608 - known name
-    return {name: value for name, value in rows if name in _DEFAULTS}
-
-
-def _set(db: sqlite3.Connection, table: str, name: str, value: int) -> None:
-    db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, value))  # noqa: S608 - known name
+            # One statement for each table: for each statement FTS5 writes out what it has gathered.
+            indexed = [
+                fill(
+                    db,
+                    table,
+                    f"NOT EXISTS (SELECT 1 FROM {table}_docsize d WHERE d.id = m.id)",  # noqa: S608 - known name
+                    (_AT_ONCE,),
+                    "LIMIT ?",
+                )
+                for table in self._database.schema.search_tables
+            ]
+        return _AT_ONCE in indexed
 
 
 def is_search_due(state: Path) -> bool:
