@@ -151,14 +151,16 @@ def rare(scratch: Path, messages: int) -> float:
     worker = Contender("Holdfast", Path(sys.executable), "holdfast_sessions.py")
     script, sessions = str(WORKERS / "large_store.py"), str(messages // _RARE_EACH)
     subprocess.run([sys.executable, script, str(home), sessions, str(_RARE_EACH)], check=True)
-    done = [worker.run("rare", home, number) for number in range(_RARE_ROUNDS)]
-    if any(each["found"] != 1 for each in done):
-        raise SystemExit(f"The search did not find the one message: {done}")
+    first, *done = [worker.run("rare", home, number) for number in range(1 + _RARE_ROUNDS)]
+    if any(each["found"] != 1 for each in (first, *done)):
+        raise SystemExit(f"The search did not find the one message: {first}, {done}")
     milliseconds = 1e3 * statistics.median(each["seconds"] for each in done)
     shutil.rmtree(home)
     print(f"| only for Holdfast, {messages:,} short messages | measured | wanted |")
     print("|---|---:|---:|")
     print(f"| search for a rare part of a word | {milliseconds:.1f} ms | {ROWS['rare part']} |")
+    cold = 1e3 * first["cold"]
+    print(f"| the first such search, which makes the list of words | {cold:.1f} ms |  |")
     print()
     return milliseconds
 

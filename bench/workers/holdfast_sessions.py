@@ -64,15 +64,18 @@ def search(home: str) -> dict[str, float]:
 
 
 def rare(home: str, number: str) -> dict[str, float]:
-    """A search for a part of a word that one message has: the one that was just stored."""
+    """A search for a part of a word that one message has: the one that was just stored. The search
+    before it is the process's first."""
     with opened(home) as sessions:
         session = sessions.create(source="cli")
         sessions.append(session.id, Message(role="user", content=f"the spiel{number}zeugmacher"))
-        sessions.search("warm", substring=True)
+        began = time.perf_counter()
+        sessions.search("qqcoldqq", substring=True)
+        cold = time.perf_counter() - began
         began, before = time.perf_counter(), time.process_time()
         found = len(sessions.search(f"piel{number}zeug", substring=True))
         seconds, processor = time.perf_counter() - began, time.process_time() - before
-        return {"seconds": seconds, "processor": processor, "found": found}
+        return {"seconds": seconds, "processor": processor, "found": found, "cold": cold}
 
 
 def listing(home: str) -> dict[str, float]:

@@ -173,12 +173,16 @@ class Database:
             "BEGIN IMMEDIATE", self._busy_seconds, flushed=flushed
         )
 
-    def when_free(self, work: Callable[[sqlite3.Connection], object]) -> None:
+    def when_free(
+        self, work: Callable[[sqlite3.Connection], object], *, even_unwritten: bool = False
+    ) -> None:
         """Do something that can wait, unless another process is writing right now.
 
-        Only a store that this process has written to is worth it.
+        Usually, only a store that this process has written to is worth it.
         """
-        if not self._closed and self._writes:
+        if self._closed or self._is_read_only:
+            return
+        if self._writes or even_unwritten:
             with self._inside(writes=True) or self._transaction(
                 "BEGIN IMMEDIATE", 0.0
             ) as connection:

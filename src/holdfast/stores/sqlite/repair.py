@@ -27,7 +27,7 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.ports.runs import Progress
 from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir
 from holdfast.stores.open_files import open_elsewhere
-from holdfast.stores.sqlite import pages, schema, totals
+from holdfast.stores.sqlite import pages, schema, search_index, totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
 from holdfast.stores.sqlite.database import Database, sqlite_errors
 from holdfast.stores.sqlite.pages import Pages, joined
@@ -189,6 +189,7 @@ def _rebuild_index(db: sqlite3.Connection, progress: Progress) -> None:
         """
     )
     db.execute("INSERT INTO message_index (message_index) VALUES ('rebuild')")
+    search_index.forget_garbage(db)  # and the list of words: the index may have lacked some
 
 
 def _put_first_page(path: Path, work: Path, backup: Path) -> None:

@@ -21,7 +21,7 @@ from holdfast.stores.sessions.indexed_text import search_text
 
 #: "Hold" in ASCII: says that a SQLite file is one of ours.
 APPLICATION_ID = 0x486F6C64
-LATEST = 4
+LATEST = 5
 
 
 def check(path: Path, *, alone: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Full-text search: what is indexed, and what is not yet, as one list, best first.
 
-A search reads one moment of the store. It writes nothing and waits for nobody. How Chinese,
-Japanese and Korean text is cut into words is in `indexed_text`.
+A search reads one moment of the store and waits for nobody. It writes nothing but a cache, the list
+of words, and that only if nobody else is writing. How Chinese, Japanese and Korean text is cut into
+words is in `indexed_text`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from holdfast.stores.sessions.unindexed_search import (
 )
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.search_index import indexed
+from holdfast.stores.sqlite.word_list import IndexWords
 from holdfast.value import dataclass
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
@@ -48,8 +50,6 @@ _NEXT_TO_NOTHING = 1e-6
 # More words than these are not looked up one by one.
 _MOST_WORDS = 1_000
 _AT_ONCE = 100
-# FTS5 cuts off what is behind 32,768 bytes of a word: in one of this length anything may follow.
-_LONG = 8_000
 _MESSAGES = f"messages m CROSS JOIN {session_rows.TABLES}"
 
 _Row = tuple[int, int, Stored, Stored]
@@ -74,8 +74,11 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
     if asked.substring:
         part = parse_part(asked.text)
         with database.read() as db:
-            numbers = _containing(db, part, scope, asked.most)[asked.offset :]
-            return _hits_of_part(db, part, numbers)
+            words = IndexWords(db)
+            numbers = _containing(db, words, part, scope, asked.most)[asked.offset :]
+            hits = _hits_of_part(db, part, numbers)
+        words.keep(database)
+        return hits
     query = parse(asked.text)
     with database.read() as db:
         if _weighs(db, query):
@@ -195,25 +198,32 @@ def _hits_of_query(
 # --- Parts of words -------------------------------------------------------------------------------
 
 
-def _containing(db: sqlite3.Connection, part: str, scope: _Scope, count: int) -> list[int]:
+def _containing(
+    db: sqlite3.Connection, words: IndexWords, part: str, scope: _Scope, count: int
+) -> list[int]:
     """The newest `count` messages that contain the part. The index only proposes; the text says."""
     needle = folded(part)
     found: list[int] = []
-    with contextlib.closing(_proposed(db, part, scope)) as rows:
+    with contextlib.closing(_proposed(db, words, part, scope)) as rows:
         while len(found) < count and (row := next(rows, None)) is not None:
             if needle in folded(message_text(*row[1:])):
                 found.append(row[0])
     return found
 
 
-def _proposed(db: sqlite3.Connection, part: str, scope: _Scope) -> Generator[_Row]:
+def _proposed(
+    db: sqlite3.Connection, words: IndexWords, part: str, scope: _Scope
+) -> Generator[_Row]:
     """Every message that may contain the part, newest first."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     read_to = max(0, min(indexed(db), newest - _READ_FIRST))
     yield from _read(db, scope, above=read_to)
+    if read_to > words.known_to:
+        yield from _read(db, scope, above=words.known_to, to=read_to)
+        read_to = words.known_to
     if read_to == 0:
         return
-    matches = matches_for_part(db, part)
+    matches = matches_for_part(words, part)
     if matches is None:
         yield from _read(db, scope, above=0, to=read_to)
         return
@@ -251,7 +261,7 @@ def _hits_of_part(db: sqlite3.Connection, part: str, numbers: Sequence[int]) -> 
 # --- The words of the index -----------------------------------------------------------------------
 
 
-def matches_for_part(db: sqlite3.Connection, part: str) -> list[str] | None:
+def matches_for_part(index: IndexWords, part: str) -> list[str] | None:
     """Queries that between them find every indexed message whose text contains a part.
 
     They find more than those. None: the index cannot say, every message may.
@@ -267,10 +277,11 @@ def matches_for_part(db: sqlite3.Connection, part: str) -> list[str] | None:
     first, rest = words[0], words[1:]
     # To go through all words with the same first letter costs more than it narrows down.
     following = _phrase(rest, prefix=goes_on) if rest and len("".join(rest)) > 1 else None
-    found = _words_with(db, first, at_end=bool(rest) or not goes_on)
+    found = index.containing(first, _MOST_WORDS, at_end=bool(rest) or not goes_on)
     if found is None:
         return None if following is None else [following]
-    starts = (" OR ".join(found[at : at + _AT_ONCE]) for at in range(0, len(found), _AT_ONCE))
+    phrases = [_phrase([word], prefix=is_long) for word, is_long in found]
+    starts = (" OR ".join(phrases[at : at + _AT_ONCE]) for at in range(0, len(phrases), _AT_ONCE))
     return [f"({start}) AND {following}" if following else start for start in starts]
 
 
@@ -291,22 +302,6 @@ def close_words(db: sqlite3.Connection, word: str) -> list[str]:
     messages = dict(rows.fetchall())
     close = difflib.get_close_matches(word, messages, n=10, cutoff=0.75)
     return sorted(close, key=lambda term: -messages[term])[:3]
-
-
-def _words_with(db: sqlite3.Connection, part: str, *, at_end: bool) -> list[str] | None:
-    """The words of the index that contain a part, as phrases; None if they are too many."""
-    condition = "substr(term, -length(?1)) = ?1" if at_end else "instr(term, ?1)"
-    rows = db.execute(
-        f"""
-        SELECT substr(term, 1, iif(length(term) > ?2, 100, ?2)), length(term) > ?2
-        FROM index_words
-        WHERE {condition} OR length(term) > ?2 LIMIT ?3
-        """,  # noqa: S608 - no user text
-        (part, _LONG, _MOST_WORDS + 1),
-    ).fetchall()
-    if len(rows) > _MOST_WORDS:
-        return None
-    return [_phrase([word], prefix=bool(is_long)) for word, is_long in rows]
 
 
 def _may_go_on(character: str) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from holdfast.stores.sessions.session_rows import AMONG
 
 BATCH = 256
+#: The fact that says how old a list of the words may be; see word_list.py.
+AGE = "words_age"
 #: An append that finds more than this behind the index leaves the rest to the next one: nobody
 #: should wait long for a message to be stored.
 _MOST_AT_ONCE = 2 * BATCH
@@ -85,6 +87,8 @@ def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session
 def remember(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session") -> None:
     """Index messages that came back or were changed, as far as the index has got; it will come to
     the others. The parameters are those of `forget`."""
+    if column == "session":  # a message that was changed has no other words than before
+        _outdate_words(db)
     db.execute(
         f"""
         INSERT INTO message_index (rowid, text)
@@ -102,7 +106,14 @@ def garbage(db: sqlite3.Connection) -> int:
 
 
 def forget_garbage(db: sqlite3.Connection) -> None:
+    """Nothing in the index is of messages that left it. The list of its words may not be either."""
     db.execute("DELETE FROM facts WHERE name = 'index_garbage'")
+    db.execute("DELETE FROM word_list")
+    _outdate_words(db)  # another process may be making one
+
+
+def _outdate_words(db: sqlite3.Connection) -> None:
+    db.execute("UPDATE facts SET value = value + 1 WHERE name = ?", (AGE,))
 
 
 def start_over(db: sqlite3.Connection) -> None:
