@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import resources
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.stores.sessions.indexed_text import (
     bracketed,
     clean,
     marked,
+    message_text,
     search_text,
     snippet,
     spaced,
@@ -135,3 +137,24 @@ def test_a_snippet_without_spaces_is_cut_anyway() -> None:
     line = shown("中" * 500 + "文字" + "中" * 500, "文字")
     assert "中[文字]中" in line
     assert len(line) < 170
+
+
+@pytest.mark.parametrize("text", ["short", "long " * 100, "lone \ud800 " * 50, "é中\0" * 200])
+@pytest.mark.parametrize(
+    "wrap", [str, lambda text: [{"type": "text", "text": text}]], ids=["text", "parts"]
+)
+def test_a_message_that_is_unpacked_once_says_the_same(
+    text: str, wrap: Callable[[str], Json]
+) -> None:
+    message = Message(role="user", content=wrap(text), reasoning=text)
+    stored = content.encode(message)
+    row = (7, "user", 1.0, stored.form, stored.body, stored.fields)
+    once = content.unpacked(row)
+    assert content.decode(*once) == content.decode(*row)
+    assert message_text(*once[3:]) == message_text(*row[3:])
+
+
+def test_a_damaged_message_stays_as_it_is() -> None:
+    row = (7, "user", 1.0, content.BODY_IS_PACKED, b"nonsense", None)
+    assert content.unpacked(row) is row
+    assert message_text(*row[3:]) == ""

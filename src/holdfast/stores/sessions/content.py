@@ -82,6 +82,18 @@ def load_body(form: int, body: Stored) -> Json:
     return cast("Json", json.loads(body))
 
 
+def unpacked(row: Sequence[Any]) -> Sequence[Any]:
+    """The columns of a message, as `decode` takes them, with its body unpacked: for who reads it
+    more than once. One that is damaged stays as it is."""
+    number, role, timestamp, form, body, fields = row
+    if not form & BODY_IS_PACKED:
+        return row
+    try:
+        return number, role, timestamp, form & ~BODY_IS_PACKED, zlib.decompress(body), fields
+    except (zlib.error, TypeError):
+        return row
+
+
 def load_fields(form: int, fields: Stored) -> dict[str, Json]:
     if fields is None:
         return {}

@@ -170,7 +170,11 @@ def snippet(text: str) -> str:
 
 def _densest(text: str) -> int:
     """Where the first of the most matches that one snippet can hold starts."""
-    starts = [found.start() for found in re.finditer(MATCH_STARTS, text)]
+    starts = []
+    start = text.find(MATCH_STARTS)
+    while start >= 0:
+        starts.append(start)
+        start = text.find(MATCH_STARTS, start + 1)
     best, most, last = 0, 0, 0
     for first, start in enumerate(starts):
         while last < len(starts) and starts[last] < start + _WIDTH - _LEAD:

@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sessions import session_rows
-from holdfast.stores.sessions.content import Stored
+from holdfast.stores.sessions.content import Stored, unpacked
 from holdfast.stores.sessions.found_row import FoundRow
 from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
 from holdfast.stores.sessions.plain_marks import is_plain
@@ -323,7 +323,7 @@ def _messages(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Found
         f"WHERE s.number = m.session AND m.number {AMONG}",
         (json.dumps(numbers),),
     )
-    return {row[0]: FoundRow(row[:6], row[6:]) for row in rows}
+    return {row[0]: FoundRow(unpacked(row[:6]), row[6:]) for row in rows}
 
 
 def _read(db: sqlite3.Connection, scope: _Scope, *, above: int, to: int = 2**62) -> Iterator[_Row]:
