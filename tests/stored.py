@@ -20,6 +20,8 @@ from holdfast.policy.prices import Prices, costs
 from holdfast.ports.sessions import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
+from holdfast.stores.sessions.survey import LifeSigns
+from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
@@ -177,6 +179,13 @@ def remove_rows(store: SqliteSessionStore, session_id: str) -> None:
     with store.database.write() as db:
         [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
         delete(db, [number])
+
+
+def put_rows_back(store: SqliteSessionStore, bundle: Path, *ids: str) -> None:
+    """Bring sessions back from a bundle, as an undo does."""
+    engine = SqliteEngine(store, lambda: 0.0, LifeSigns(is_dead=lambda _: True, abandoned_after=0))
+    with engine.transaction():
+        engine.put_back(bundle, ids)
 
 
 def check_whole(root: Path) -> None:

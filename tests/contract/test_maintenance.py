@@ -418,8 +418,10 @@ def test_of_many_processes_that_start_together_exactly_one_runs(
 _DIE = """
 import os, signal, sys, holdfast
 from holdfast.spine import carry_out
+from holdfast.stores.sqlite import emptying
 
 carry_out.BATCH = 100
+emptying._MOST_SESSIONS = 100  # otherwise all of them leave in one step
 
 class Die:
     def step(self, label, done, total):
@@ -575,6 +577,7 @@ def test_a_run_that_was_stopped_is_taken_up_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.spine.carry_out.BATCH", 100)
+    monkeypatch.setattr("holdfast.stores.sqlite.emptying._MOST_SESSIONS", 100)
     a_home(root, PRUNE + "auto_gc = true\n", sessions=300)
     result = holdfast.maintain(root, progress=Watcher())
     assert result.stopped

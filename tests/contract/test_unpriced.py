@@ -17,14 +17,14 @@ from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Price, Prices
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sessions import content
-from holdfast.stores.sqlite import bundle, checkup, moves, schema
+from holdfast.stores.sqlite import bundle, checkup, schema
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import prepared
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
-from tests.stored import remove_rows, usage_of
+from tests.stored import put_rows_back, remove_rows, usage_of
 
 NOW = moment("2026-03-25T12:00")
 PAGE = 4096
@@ -303,11 +303,6 @@ def copied(store: SqliteSessionStore, folder: Path, *ids: str) -> Path:
         return BundleFolder(folder).write(db, numbers, 1, len(ids))
 
 
-def put_back(store: SqliteSessionStore, path: Path, *ids: str) -> None:
-    with bundle.opened(path) as copies, store.database.write() as db:
-        moves.put_back(db, copies, ids)
-
-
 def without_counts(path: Path) -> None:
     """Make a bundle as an earlier version wrote it."""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
@@ -327,7 +322,7 @@ def test_they_come_back_from_the_trash(
         without_counts(copy)
     remove_rows(store, "a")
     remove_rows(store, "b")
-    put_back(store, copy, "a", "b")
+    put_rows_back(store, copy, "a", "b")
     assert [store.get("a"), store.get("b")] == before
     assert is_sound(path)
 
@@ -343,6 +338,6 @@ def test_what_is_left_of_an_older_copy_can_still_be_brought_back(
     smaller = BundleFolder(tmp_path / "trash").without(copy, {"a"})
     assert smaller is not None
     remove_rows(store, "b")
-    put_back(store, smaller, "b")
+    put_rows_back(store, smaller, "b")
     assert store.get("b") == before
     assert is_sound(path)

@@ -16,12 +16,13 @@ import pytest
 from holdfast.model.figures import DiskRoom
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sqlite import moves, schema, search, search_index, space, word_list
-from holdfast.stores.sqlite.bundle import BundleFolder, opened
+from holdfast.stores.sqlite import schema, search, search_index, space, word_list
+from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, number_of
 from holdfast.stores.sqlite.word_list import IndexWords
+from tests.stored import put_rows_back
 from tests.tally import injected, verified
 
 WORDS = ("spielzeugmacher", "zebra", "Größe", "中文", "a1b2", "x" * 9_000)
@@ -69,11 +70,6 @@ def removed(store: SqliteSessionStore, name: str) -> Path:
     with store.database.write() as db:
         delete(db, [number])
     return copy
-
-
-def put_back(store: SqliteSessionStore, copy: Path, name: str) -> None:
-    with store.database.write() as db, opened(copy) as copies:
-        moves.put_back(db, copies, [name])
 
 
 def statements_of(store: SqliteSessionStore, part: str) -> Sequence[str]:
@@ -135,7 +131,7 @@ def test_what_came_back_is_found(store: SqliteSessionStore) -> None:
     say(store, "two", "an ocelot")
     copy = removed(store, "two")
     assert found(store, "celo") == []
-    put_back(store, copy, "two")
+    put_rows_back(store, copy, "two")
     assert found(store, "celo") == ["an ocelot"]
 
 
@@ -145,7 +141,7 @@ def test_what_came_back_with_wrong_totals_is_found(store: SqliteSessionStore) ->
         db.execute("UPDATE sessions SET message_count = 0, bytes = 0 WHERE id = 'two'")
     copy = removed(store, "two")
     found(store, "zeug")
-    put_back(store, copy, "two")
+    put_rows_back(store, copy, "two")
     assert found(store, "celo") == ["an ocelot"]
 
 
@@ -168,7 +164,7 @@ def test_what_came_back_while_a_list_was_made_is_found(store: SqliteSessionStore
     with store.database.read() as db:
         words = IndexWords(db)
         assert words.containing("zeug", 10, at_end=False)
-    put_back(store, copy, "two")
+    put_rows_back(store, copy, "two")
     words.keep(store.database)
     assert kept(store) is None
     assert found(store, "celo") == ["an ocelot"]

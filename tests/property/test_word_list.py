@@ -29,12 +29,12 @@ from holdfast.model.session import (
 )
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import search, search_index, space, word_list
-from holdfast.stores.sqlite.bundle import BundleFolder, opened
+from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
-from holdfast.stores.sqlite.moves import put_back
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, number_of
 from holdfast.stores.store_copy import Head, MessageRow
+from tests.stored import put_rows_back
 
 NAMES = st.sampled_from("abcd")
 #: Few letters, so that parts are found in several words; some words are in one message only.
@@ -128,8 +128,7 @@ class Machine(RuleBasedStateMachine):
     def undo(self, name: str) -> None:
         if name in self.gone:
             gone = self.gone.pop(name)
-            with self.store.database.write() as db, opened(gone.copy) as copies:
-                put_back(db, copies, [name])
+            put_rows_back(self.store, gone.copy, name)
             self.texts[name] = gone.texts
 
     @rule(name=NAMES)
