@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.model.judge import Step
-from tests.model.kept import AGENT, ARCHIVE, DEAD, RELEASED, STORE, TRASH, Bundle, Session
+from tests.model.judge import ANY, Step
+from tests.model.kept import AGENT, ARCHIVE, DEAD, RELEASED, STORE, TRASH, Bundle, Edit, Session
 from tests.model.look import SeenSession
 from tests.model.removal_steps import remove
 from tests.model.run import (
@@ -20,7 +20,7 @@ from tests.model.run import (
     pick,
     totals,
 )
-from tests.model.world import START, AgentError
+from tests.model.world import AgentError
 
 KEYS = ("chat:1", "chat:2")
 RELATIONS = ("branch", "continuation", "delegate")
@@ -102,7 +102,8 @@ def _end_by_command(run: Run, session: Session) -> Step:
     run.command("sessions", "end", session.id, codes=codes)
     step = Step(faulty=run.fault is not None)
     if not held and not session.ended:
-        step.changes[session] = [{"ended_at": run.now, "end_reason": "ended"}]
+        ended = {"ended_at": run.now, "end_reason": "ended", "ended_by": ANY}
+        step.changes[session] = [ended]
     return step
 
 
@@ -127,9 +128,17 @@ def rename(run: Run, a: int, b: int, c: int) -> Step | None:
     step.changes[session] = [{"title": title}]
     if c % 2:
         return sure(run, step, run.ask("rename", session.id, title))
+    step.edit = _edit(session, "title", title)
     run.command("sessions", "rename", session.id, title or "")
     step.faulty = run.fault is not None
     return step
+
+
+def _edit(session: Session, field: str, after: Any) -> Edit:
+    """What a person changes can be undone; what the agent itself changes is part of its work."""
+    made = Edit(session=session.id, field=field, before=None, after=after)
+    made.before = made.value(session.line, session.row)
+    return made
 
 
 def pin(run: Run, a: int, b: int, c: int) -> Step | None:
@@ -141,6 +150,7 @@ def pin(run: Run, a: int, b: int, c: int) -> Step | None:
     step.changes[session] = [{"pinned": pinned}]
     if c % 2:
         return sure(run, step, run.ask("pin", session.id, pinned))
+    step.edit = _edit(session, "pinned", pinned)
     run.command("sessions", "pin" if pinned else "unpin", session.id)
     step.faulty = run.fault is not None
     return step
@@ -232,8 +242,9 @@ def die(run: Run, a: int, _b: int, _c: int) -> Step | None:
 
 def wait(run: Run, a: int, _b: int, _c: int) -> Step | None:
     """Time passes, and sometimes a clock is set back."""
-    run.world.now += -30 * 60.0 if a % 13 == 0 else pick(_JUMPS, a) or 0.0
-    run.told.append(f"it is {run.now - START:.0f} s later")
+    jump = -30 * 60.0 if a % 13 == 0 else pick(_JUMPS, a) or 0.0
+    run.world.now += jump
+    run.told.append(f"it is {jump:.0f} s later")
     return Step()
 
 

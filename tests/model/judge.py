@@ -21,6 +21,7 @@ from tests.model.kept import (
     TRASH,
     Bundle,
     Checkpoint,
+    Edit,
     File,
     Model,
     Session,
@@ -51,6 +52,10 @@ class Step:
     #: Whether what leaves the archive here is discarded, and not unpacked.
     discards: bool = False
     faulty: bool = False
+    #: The edit that becomes an operation here, and the one that is undone, or done again.
+    edit: Edit | None = None
+    undoes: Edit | None = None
+    redoes: Edit | None = None
 
     def move(self, thing: Thing, *places: str, must: bool = True) -> None:
         self.moves.setdefault(thing, set()).update(places)
@@ -74,6 +79,7 @@ def judge(model: Model, step: Step, seen: Seen, now: float) -> None:
                 _moved_by(thing, place, fresh[-1] if fresh else "")
     _lineage(model, seen)
     _log(model, seen)
+    _edits(model, step, seen, fresh)
     model.operations = set(seen.operations)
 
 
@@ -183,6 +189,8 @@ def _settle(
                 session.key = change["key"]
             if "ended_by" in change:
                 session.ended_by = tuple(fresh)
+            elif session.line["ended_at"] != seen.store[session.id].line["ended_at"]:
+                session.ended_by = ()  # it is open again, or has another end
             session.line, session.row = seen.store[session.id].line, seen.store[session.id].row
 
 
@@ -340,3 +348,22 @@ def _log(model: Model, seen: Seen) -> None:
         operation = seen.operations[place.rpartition(" ")[2]]
         told = operation["can_bring_back"]
         assert told >= count, f"{count} things are in {place}, the log can bring back {told}"
+
+
+def _edits(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> None:
+    """A value that changed is one operation, and one that was so already is none."""
+    if step.undoes is not None:
+        step.undoes.undone |= not step.faulty
+        step.undoes.sure &= not step.faulty
+    if step.redoes is not None:
+        step.redoes.sure &= not step.faulty
+    edit = step.edit
+    if edit is None:
+        return
+    wanted = int(edit.before != edit.after)
+    assert step.faulty or len(fresh) == wanted, f"{edit} is operations {fresh}"
+    found = seen.store[edit.session]
+    if fresh and edit.value(found.line, found.row) == edit.after != edit.before:
+        model.edits[fresh[0]] = edit
+        if step.redoes is not None:  # it belongs to the later operation now
+            model.edits = {n: each for n, each in model.edits.items() if each is not step.redoes}

@@ -132,6 +132,22 @@ class Rollback:
     after: Everything
 
 
+@dataclass(eq=False, kw_only=True, slots=True)
+class Edit:
+    """One value that a command changed: a title or a pin. `session` is an id: whatever has it was
+    edited. It is not `sure` whether it is undone when a fault met the undo."""
+
+    session: str
+    field: str
+    before: Any
+    after: Any
+    undone: bool = False
+    sure: bool = True
+
+    def value(self, line: dict[str, Any], row: dict[str, Any]) -> Any:
+        return row[self.field] if self.field in row else line[self.field]
+
+
 @dataclass(slots=True)
 class Model:
     sessions: list[Session] = field(default_factory=list)
@@ -139,6 +155,8 @@ class Model:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     bundles: list[Bundle] = field(default_factory=list)
     rollbacks: dict[str, Rollback] = field(default_factory=dict)
+    #: By the number of the operation.
+    edits: dict[str, Edit] = field(default_factory=dict)
     #: Lines that were exported, to be imported again.
     exports: list[list[dict[str, Any]]] = field(default_factory=list)
     operations: set[str] = field(default_factory=set)

@@ -20,6 +20,7 @@ from tests.model.kept import (
     TRASH,
     Bundle,
     Checkpoint,
+    Edit,
     File,
     Session,
 )
@@ -176,18 +177,56 @@ _ASIDE = ("parent_id", "routing_key", "pinned")
 
 def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
     """Any operation that left something behind, not only the latest; now and then another."""
-    waiting = sorted({_operation(t.place) for t in in_trash(run)} | _archivings(run), key=int)
+    taken = {_operation(t.place) for t in in_trash(run)}
+    edits = {number for number, each in run.model.edits.items() if not each.undone}
+    waiting = sorted(taken | _archivings(run) | edits, key=int)
     known = sorted(run.model.operations, key=int)
     operation = pick(waiting, a // 5) if a % 5 and waiting else pick(known, a)
     if operation is None or operation in run.model.rollbacks:
         return None
     step = Step(faulty=run.fault is not None)
-    come = _bring_back(run, step, operation)
-    taken = come and len(step.must) < len(step.moves)
+    come = _bring_back(run, step, operation) or _take_back(run, step, operation)
+    partly = come and len(step.must) < len(step.moves)
     run.command(
-        "undo", operation, "--yes", codes=(0, 1) if taken else (0,) if come else (0, 1, 2, 5)
+        "undo", operation, "--yes", codes=(0, 1) if partly else (0,) if come else (0, 1, 2, 5)
     )
     return step
+
+
+def _take_back(run: Run, step: Step, operation: str) -> bool:
+    """The value that a command changed is what it was before, unless it was changed again since.
+    Whether it must be."""
+    edit = run.model.edits.get(operation)
+    session = None if edit is None else run.model.stored(edit.session)
+    if edit is None or session is None or edit.undone:
+        return False
+    if edit.value(session.line, session.row) not in (edit.before, edit.after):
+        return False
+    step.undoes = edit
+    step.changes[session] = [{edit.field: edit.before}, *([] if edit.sure else [None])]
+    return edit.sure
+
+
+def _change_again(run: Run, step: Step, item: dict[str, Any]) -> None:
+    """A redo writes only over the value that the undo left."""
+    name, field = item["id"], _REDONE[item["action"]]
+    before, after = json.loads(item["version"]), json.loads(item["target"])
+    fitting = [
+        each
+        for each in run.model.edits.values()
+        if (each.session, each.field, each.before, each.after) == (name, field, before, after)
+        and (each.undone or not each.sure)
+    ]
+    assert fitting, f"nobody undid what a redo is to do again: {item}"
+    step.redoes = fitting[-1]
+    session = run.model.stored(name)
+    if session is not None and step.redoes.value(session.line, session.row) == before:
+        step.changes[session] = [{field: after}]
+        step.edit = Edit(session=name, field=field, before=before, after=after)
+
+
+#: What a redo does to an item, and which value that changes.
+_REDONE = {"remove": "", "reclaim": "", "end": "", "rename": "title", "pin": "pinned"}
 
 
 def redo(run: Run, _a: int, _b: int, _c: int) -> Step | None:
@@ -195,7 +234,7 @@ def redo(run: Run, _a: int, _b: int, _c: int) -> Step | None:
     Archiving and restoring files again are left to other tests."""
     said = run.world.holdfast("--json", "redo", "--dry-run")
     items = json.loads(said.out)["plan"]["items"] if said.code == 0 else []
-    if not items or any(each["action"] not in ("remove", "reclaim", "end") for each in items):
+    if not items or any(each["action"] not in _REDONE for each in items):
         return None
     step = Step(faulty=run.fault is not None)
     for each in items:
@@ -206,6 +245,9 @@ def redo(run: Run, _a: int, _b: int, _c: int) -> Step | None:
 
 def _goes_again(run: Run, step: Step, item: dict[str, Any]) -> None:
     model, name = run.model, item["id"]
+    if _REDONE[item["action"]]:
+        _change_again(run, step, item)
+        return
     if item["action"] == "end":
         ended = {"ended_at": ANY, "end_reason": "abandoned", "ended_by": ANY}
         for session in model.here():
@@ -273,7 +315,9 @@ def _reopen(run: Run, step: Step, operation: str) -> None:
     """What the operation ended as abandoned may go on."""
     for session in run.model.here():
         if operation in session.ended_by:
-            step.changes[session] = [{"ended_at": None, "end_reason": None}, None]
+            opened = {"ended_at": None, "end_reason": None}
+            only = session.ended_by == (operation,)
+            step.changes[session] = [opened] if only else [opened, None]
 
 
 def _taken_by(session: Session, operation: str) -> bool:

@@ -16,12 +16,15 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import tally
-from tests.model import judge, kept, run
+from tests.model import judge, kept, return_steps, run
+from tests.model.faults import Fault
 from tests.model.look import Seen, SeenSession
+from tests.model.world import Said, World
 
 ROOT = Path(__file__).parents[2]
 #: In memory where there is such a place: what a sequence waits for is the disk.
@@ -100,6 +103,96 @@ def test_what_returns_to_the_archive_is_of_the_operation_that_archived_it() -> N
         judge.judge(model, step, seen, 2.0)
         assert session.place == place
     assert session.operation == "4"
+
+
+class Quiet(World):
+    """A world in which commands do as a test says, not as Holdfast does."""
+
+    def holdfast(self, *args: str, fault: Fault | None = None, json_out: bool = True) -> Said:
+        items = [
+            {"action": "rename", "id": "one", "version": json.dumps(None), "target": '"New"'},
+        ]
+        return Said(0, json.dumps({"plan": {"items": items}}), "")
+
+
+def _edited() -> tuple[run.Run, kept.Session]:
+    """A session that a command has renamed, as operation 4."""
+    session = run.a_session("one", "cli", 1.0, title="New")
+    session.place = kept.STORE
+    edit = kept.Edit(session="one", field="title", before=None, after="New")
+    model = kept.Model(sessions=[session], edits={"4": edit}, operations={"4"})
+    return run.Run(Quiet(Path(), ""), model, run.Options()), session
+
+
+def _judged(going: run.Run, step: judge.Step | None, shown: dict[str, Any], *numbers: str) -> None:
+    assert step is not None
+    [session] = going.model.sessions
+    row = {name: shown.get(name, value) for name, value in session.row.items()}
+    line = {name: shown.get(name, value) for name, value in session.line.items()}
+    seen = Seen(
+        store={"one": SeenSession(line=line, row=row, parent_id=None, key=None)},
+        places={"one": Counter([kept.STORE])},
+        files={},
+        trash={},
+        bundles={},
+        checkpoints={},
+        operations={each: {"can_bring_back": 0} for each in numbers},
+    )
+    judge.judge(going.model, step, seen, 2.0)
+
+
+@pytest.mark.parametrize(
+    "shown", [{}, {"title": "Other"}, {"title": None, "pinned": True}, {"title": None, "cwd": "/"}]
+)
+def test_an_undo_of_an_edit_that_changes_too_little_or_too_much_is_noticed(
+    shown: dict[str, Any],
+) -> None:
+    going, _ = _edited()
+    with pytest.raises(AssertionError, match="session one is found"):
+        _judged(going, return_steps.undo(going, 1, 0, 0), shown, "4", "5")
+
+
+def test_an_edit_is_undone_once_and_belongs_to_its_redo() -> None:
+    going, session = _edited()
+    _judged(going, return_steps.undo(going, 1, 0, 0), {"title": None}, "4", "5")
+    assert session.line["title"] is None
+    again = return_steps.redo(going, 0, 0, 0)
+    with pytest.raises(AssertionError, match="session one is found"):
+        _judged(going, again, {}, "4", "5", "6")
+    _judged(going, again, {"title": "New"}, "4", "5", "6")
+    assert list(going.model.edits) == ["6"]
+    with pytest.raises(AssertionError, match="nobody undid"):
+        return_steps.redo(going, 0, 0, 0)
+
+
+def test_an_undo_leaves_a_value_that_was_changed_again() -> None:
+    going, session = _edited()
+    session.line["title"] = "The agent's"
+    step = return_steps.undo(going, 1, 0, 0)
+    _judged(going, step, {}, "4")
+    with pytest.raises(AssertionError, match="session one is found"):
+        _judged(going, step, {"title": None}, "4", "5")
+
+
+def test_what_is_already_so_is_no_operation() -> None:
+    going, _ = _edited()
+    same = kept.Edit(session="one", field="pinned", before=False, after=False)
+    with pytest.raises(AssertionError, match="is operations"):
+        _judged(going, judge.Step(edit=same), {}, "4", "5")
+    _judged(going, judge.Step(edit=same), {}, "4")
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_an_undo_of_an_end_by_hand_opens_that_session(only: bool) -> None:
+    going, session = _edited()
+    session.line |= {"ended_at": 1.5, "end_reason": "ended"}
+    session.ended_by, going.model.edits = ("4",) if only else ("3", "4"), {}
+    step = return_steps.undo(going, 5, 0, 0)
+    if only:
+        with pytest.raises(AssertionError, match="session one is found"):
+            _judged(going, step, {}, "4", "5")
+    _judged(going, step, {"ended_at": None, "end_reason": None}, "4", "5")
+    assert not session.ended_by
 
 
 def test_sequences_lose_nothing() -> None:
