@@ -26,6 +26,7 @@ _FIRST_PID_SPACE = 0xEFFFFFFC
 #: For kernels without time namespaces.
 _ONE_TIME = "time:[]"
 _NAMED_MACHINE = 3  # name, machine id, pid namespace
+_FULL = (errno.EMFILE, errno.ENFILE)
 _TRACES_ALL = 1 << 19  # CAP_SYS_PTRACE
 
 
@@ -39,17 +40,39 @@ def _this(process: int) -> Holder:
     if full is not None:
         # An identity without start time or boot id would be cached, and nobody could ever prove
         # that this holder is gone. A lack of descriptors is temporary: the caller may try again.
-        raise StorageError(
-            f"Cannot tell which process this is: {full.strerror}.",
-            hint="Close some files, or raise the limit (`ulimit -n`), and try again.",
-        ) from full
+        raise _unknown(full) from full
     return Holder(host=_host(), boot=_boot(), process=process, started=_began())
+
+
+def _unknown(full: OSError) -> StorageError:
+    return StorageError(
+        f"Cannot tell which process this is: {full.strerror}.",
+        hint="Close some files, or raise the limit (`ulimit -n`), and try again.",
+    )
+
+
+def _read(path: Path) -> bytes:
+    """What the system says in a file; nothing when it does not say. Raises when no descriptor is
+    left: another thread may have taken the last one since we looked. Bytes, because reading text
+    may import its codec, which takes a second descriptor."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _unknown(error) from error
+        return b""
 
 
 def is_dead(holder: Holder) -> bool:
     """True only when it can be proved. Another host is never declared dead from here."""
     if _no_descriptor_left() is not None:
         return False  # nothing can be read now, and that must not be cached
+    with suppress(StorageError):
+        return _is_proved(holder)
+    return False
+
+
+def _is_proved(holder: Holder) -> bool:
     if not holder.started or not holder.host or holder.host != _host() or holder.process <= 0:
         return False
     boot = _boot()
@@ -69,7 +92,7 @@ def _no_descriptor_left() -> OSError | None:
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
-        return error if error.errno in (errno.EMFILE, errno.ENFILE) else None
+        return error if error.errno in _FULL else None
     return None
 
 
@@ -149,14 +172,16 @@ def _ticks(process: int) -> str | None:
     """When a process started; None when that cannot be read here."""
     if not _LINUX:
         return _created(process)
-    return _stat_ticks(str(process)) if _counts_like_us() else None
+    with suppress(StorageError):
+        return _stat_ticks(str(process)) if _counts_like_us() else None
+    return None
 
 
 def _stat_ticks(process: str) -> str | None:
     try:
-        status = (_PROC / process / "stat").read_bytes()
+        status = _read(_PROC / process / "stat")
         ticks = status.rpartition(b")")[2].split()[_START_FIELD].decode("ascii")
-    except (OSError, IndexError, UnicodeDecodeError):
+    except (IndexError, UnicodeDecodeError):
         return None  # it does not exist or is hidden; we cannot tell which
     return ticks if ticks.isdecimal() else None
 
@@ -212,8 +237,8 @@ def host_name() -> str:
 def machine_id() -> str:
     """What tells this machine from every other one; empty when it has nothing that does."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        with suppress(OSError, UnicodeDecodeError):
-            named = Path(path).read_text("ascii").strip()
+        with suppress(UnicodeDecodeError):
+            named = _read(Path(path)).decode("ascii").strip()
             if named:
                 return named
     return ""
@@ -238,6 +263,6 @@ def _host() -> str:
 def _boot() -> str:
     """The boot id; empty when it is unknown. The time of the boot would not do: it moves with the
     clock."""
-    with suppress(OSError, UnicodeDecodeError):
-        return (_PROC / "sys" / "kernel" / "random" / "boot_id").read_text("ascii").strip()
+    with suppress(UnicodeDecodeError):
+        return _read(_PROC / "sys" / "kernel" / "random" / "boot_id").decode("ascii").strip()
     return ""
