@@ -483,6 +483,72 @@ def test_a_part_is_not_replaced_by_less(bench: Bench, by: str) -> None:
     assert not bench.again().refresh_vault().changed
 
 
+@pytest.mark.parametrize("bench", ["gptme"], indirect=True)
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_link_of_a_session_comes_back_as_that_link(bench: Bench, cold: bool) -> None:
+    """gptme notes the working directory of a session as a link in its folder."""
+    if cold:
+        swept.turn_on(bench.sample, bench.root, "cold_days = 0\n")
+    session, _ = bench.going()
+    link = bench.root / "logs" / session / "workspace"
+    leads_to, cwd = link.readlink(), bench.home.sessions.get(session).cwd
+    bench.again().refresh_vault()
+    link.unlink()  # kept in the next generation too
+    (link.parent / "events.jsonl").touch()
+    assert not bench.again().refresh_vault().problems
+    agent_deletes(bench, [session])
+    bench.home.refresh_vault()
+    link.parent.mkdir()
+    link.symlink_to(leads_to)  # left behind by the agent, it is not in the way
+    assert bench.again().restore_sessions(session).brought_back == 1
+    assert link.readlink() == leads_to
+    assert bench.again().sessions.get(session).cwd == cwd == str(leads_to)
+
+
+@pytest.mark.parametrize("bench", ["gptme"], indirect=True)
+def test_a_link_does_not_replace_what_the_vault_has(bench: Bench) -> None:
+    session, _ = bench.going()
+    folder = bench.root / "logs" / session
+    kept, inner = folder / "events.jsonl", folder / "files"
+    before = kept.read_bytes(), {each.name: each.read_bytes() for each in inner.iterdir()}
+    elsewhere = bench.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "longer").write_bytes(before[0] + b"{}\n")
+    bench.again().refresh_vault()
+    kept.unlink()
+    kept.symlink_to(elsewhere / "longer")
+    remove_tree(inner)
+    inner.symlink_to(elsewhere)
+    assert not bench.again().refresh_vault().problems
+    agent_deletes(bench, [session])
+    assert bench.home.restore_sessions(session).brought_back == 1
+    assert not kept.is_symlink()
+    assert not inner.is_symlink()
+    assert (kept.read_bytes(), {each.name: each.read_bytes() for each in inner.iterdir()}) == before
+    assert [*elsewhere.iterdir()] == [elsewhere / "longer"]
+
+
+@pytest.mark.parametrize("bench", ["gptme"], indirect=True)
+@pytest.mark.parametrize("known", [False, True])
+def test_a_transcript_that_is_a_link_is_not_said_to_be_held(bench: Bench, known: bool) -> None:
+    session, _ = bench.going()
+    transcript = bench.root / "logs" / session / "conversation.jsonl"
+    before = said(bench.home, session)
+    if known:
+        bench.again().refresh_vault()
+    elsewhere = bench.root.parent / "elsewhere.jsonl"
+    transcript.rename(elsewhere)
+    transcript.symlink_to(elsewhere)
+    problems = [each.reason for each in bench.again().refresh_vault().problems]
+    # What it held before it still holds; what it never had it does not claim.
+    assert problems == ([] if known else ["is not in the vault: its transcript is a link"])
+    elsewhere.unlink()
+    shutil.rmtree(transcript.parent)
+    assert [each.id for each in vaulted(bench.again())] == [session] * known
+    if known:
+        assert said(bench.home, session) == before
+
+
 @pytest.mark.parametrize("bench", ["claude-code"], indirect=True)
 @pytest.mark.parametrize("cold", [False, True])
 def test_what_the_vault_holds_is_not_replaced_by_less(bench: Bench, cold: bool) -> None:

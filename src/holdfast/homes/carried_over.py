@@ -19,24 +19,38 @@ def carry_over(earlier: Path, target: Path, *, but: Path | None = None) -> bool:
     `target`: then it needs a place beside that."""
     if target == but or earlier.is_symlink():
         return True
+    if target.is_symlink():
+        return _put_for_link(earlier, target)
     if is_folder(earlier) != is_folder(target):
         return is_folder(earlier) and all(map(is_folder, below(earlier)))
     if not is_folder(earlier):
         return _replaced(earlier, target)
+    _carry_inside(earlier, target, but)
+    return True
+
+
+def _carry_inside(earlier: Path, target: Path, but: Path | None) -> None:
     with os.scandir(earlier) as entries:
         inner = sorted(each.name for each in entries)
     less = []
     for name in inner:
         mine, theirs = earlier / name, target / name
         if not os.path.lexists(theirs):
-            if not is_passing(mine) and not mine.is_symlink():
-                name_again(mine, theirs, links=False)
+            if not is_passing(mine):
+                name_again(mine, theirs)
         elif not carry_over(mine, theirs, but=but):
             less.append(mine)
     for mine in less:
         beside = place_beside(target / mine.name, mine, lambda path: path)
         if beside is not None:
-            name_again(mine, beside, links=False)
+            name_again(mine, beside)
+
+
+def _put_for_link(earlier: Path, target: Path) -> bool:
+    """Nothing reads the link: what it leads to is not the session's, and makes up for nothing."""
+    if not is_passing(earlier):
+        target.unlink()
+        name_again(earlier, target)
     return True
 
 
@@ -58,6 +72,7 @@ def place_beside(place: Path, kept: Path, held: Callable[[Path], Path | None]) -
         there = held(beside)
         if there is None or not os.path.lexists(there):
             return beside
-        if not is_folder(there) and not is_folder(kept) and goes_on(kept, there):
+        are_files = not (there.is_symlink() or is_folder(there) or is_folder(kept))
+        if are_files and goes_on(kept, there):
             return None
     return None

@@ -21,23 +21,21 @@ _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqli
 _PASSING = (".lock", ".tmp", ".pid")
 
 
-def name_again(source: Path, target: Path, *, alone: bool = False, links: bool = True) -> None:
+def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
     """Give everything below `source` a second name below `target`, which does not exist yet. What
-    cannot have one, or should not, is copied and compared. With `alone`, so is a file that has
-    another name: somebody may write to it. Without `links`, those are left out."""
+    cannot have one, or should not, is copied and compared; a link is copied as the link that it is.
+    With `alone`, so is a file that has another name: somebody may write to it."""
     status = source.lstat()
     if stat.S_ISDIR(status.st_mode):
         make_private_dir(target)
         with os.scandir(source) as entries:
             inner = sorted(each.name for each in entries)
         for each in inner:
-            name_again(source / each, target / each, alone=alone, links=links)
+            name_again(source / each, target / each, alone=alone)
         shutil.copystat(source, target, follow_symlinks=False)
         return
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
-    if stat.S_ISLNK(status.st_mode) and not links:
-        return
     is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
     is_shared = alone and status.st_nlink > 1
     if is_shared or not is_appended or not _linked(source, target):

@@ -29,6 +29,7 @@ from holdfast.homes.vault import BY_THE_VAULT, Vault
 from holdfast.homes.vault_names import ABOUT, Entry, Inner
 from holdfast.homes.vault_stage import (
     kept_parts,
+    leads_out,
     make_folder,
     place_in,
     stage,
@@ -290,7 +291,7 @@ class HomeVault:
                 found[seen.unit.id] = session, str(seen.unit.transcript)
         for session, place in found.values():
             where = place_in(record, Path(place), folder)
-            if where and (folder / where).is_file():
+            if where and (folder / where).is_file() and not leads_out(folder, Path(where)):
                 yield Inner(session=session, transcript=where, place=place)
 
     def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:

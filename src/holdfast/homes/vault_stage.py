@@ -21,12 +21,14 @@ from holdfast.value import replace
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 _VANISHED = "it vanished while it was taken in"
+_IS_A_LINK = "its transcript is a link"
 
 
 def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> UnitRecord:
     """Second names and copies of all parts, with their record: what a restore puts back from.
     What the vault has from `earlier` and the agent deleted since, or replaced by less, goes along.
-    No link is taken in: what it leads to is not the session's."""
+    A link in a folder is taken in as that link, where the vault has nothing better: what it leads
+    to is not the session's. A part that is a link itself is left out."""
     number = int(folder.name.rpartition("-")[2])
     record = UnitRecord.of(number, unit, folder)
     make_folder(folder)
@@ -36,8 +38,10 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
         if not isinstance(slot.part, FilePart | FolderPart):
             others.append(slot)
         elif os.path.lexists(slot.part.path) and not slot.part.path.is_symlink():
-            name_again(slot.part.path, slot.copy, links=False)
+            name_again(slot.part.path, slot.copy)
             but = _below(unit.transcript, slot)
+            if but is not None and leads_out(slot.copy, but.relative_to(slot.copy)):
+                raise StorageError(_IS_A_LINK)
             for each in earlier:
                 if each.part.place == slot.part.place and os.path.lexists(each.copy):
                     less += [] if carry_over(each.copy, slot.copy, but=but) else [each]
@@ -94,7 +98,7 @@ def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
     number = int(folder.name.rpartition("-")[2])
     for index, each in enumerate(gone, first):
         slot = replace(each, number=number, index=index, folder=folder)
-        name_again(each.copy, slot.copy, links=False)
+        name_again(each.copy, slot.copy)
         yield replace(slot, stamp=tree_stamp(slot.copy))
 
 
@@ -112,7 +116,7 @@ def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
     if path is None or found:
         return found
     if any(path.is_relative_to(part.place) for part in unit.parts):
-        raise StorageError("its transcript is a link" if path.is_symlink() else _VANISHED)
+        raise StorageError(_IS_A_LINK if path.is_symlink() else _VANISHED)
     return ""
 
 
@@ -123,6 +127,12 @@ def place_in(record: UnitRecord, path: Path, folder: Path) -> str:
         if is_tree and path.is_relative_to(slot.part.place):
             return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
     return ""
+
+
+def leads_out(folder: Path, place: Path) -> bool:
+    """Whether a place in a folder is a link, or behind one: then the folder has not got what is
+    seen there."""
+    return any((folder / each).is_symlink() for each in (place, *place.parents))
 
 
 def make_folder(folder: Path) -> None:
