@@ -188,11 +188,11 @@ class _Passing(BaseHTTPRequestHandler):
         if how in ("hang", "refuse"):
             self.close_connection = True
             return
-        upstream = HTTPConnection("127.0.0.1", self.server.behind)
-        upstream.request(self.command, self.path, body, dict(self.headers.items()))
-        got = upstream.getresponse()
-        data = got.read()
-        upstream.close()
+        # Both are closed when the server is killed in between: a request, or half of its answer.
+        with contextlib.closing(HTTPConnection("127.0.0.1", self.server.behind)) as upstream:
+            upstream.request(self.command, self.path, body, dict(self.headers.items()))
+            with upstream.getresponse() as got:
+                data = got.read()
         self.close_connection = how in ("lose", "cut")
         if how != "lose":
             half = len(data) // 2 if how == "cut" else len(data)

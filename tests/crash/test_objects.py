@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pytest
@@ -198,6 +204,32 @@ def test_a_server_that_is_killed(
             own_server.start()
         proxy.spoil = times(0, "", "")
         check_whole(opened(root, place), original)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
+def test_a_proxy_whose_server_ends_leaves_nothing_open(answer: bytes) -> None:
+    """What it leaves open would be told of whichever test runs then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def end() -> None:
+            taken, _ = server.accept()
+            with taken:
+                taken.recv(65_536)
+                taken.sendall(answer)
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with proxied(f"http://127.0.0.1:{server.getsockname()[1]}") as proxy:
+                client = HTTPConnection("127.0.0.1", int(proxy.endpoint.rpartition(":")[2]))
+                with closing(client):
+                    client.request("GET", "/")
+                    with pytest.raises((HTTPException, OSError)):
+                        client.getresponse()
+            ending.join()
+            gc.collect()
+    assert not [each for each in told if each.category is ResourceWarning]
 
 
 # --- Two machines ---------------------------------------------------------------------------------
