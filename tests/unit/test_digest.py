@@ -21,19 +21,31 @@ for size in map(int, sys.argv[1:]):
 """
 
 
-def test_small_texts_need_no_openssl_and_large_ones_get_it() -> None:
-    sizes = [0, 1, 4_096, 20_000, 65_536, 3, 1_000_000, 5]
+_SIZES = [0, 1, 4_096, 20_000, 65_536, 3, 1_000_000, 5]
+
+
+def loads_openssl(script: str) -> list[str]:
+    """Whether OpenSSL is there after each digest, all of which are right."""
     said = subprocess.run(
-        [sys.executable, "-c", _IN_TURN, *map(str, sizes)],
+        [sys.executable, "-c", script, *map(str, _SIZES)],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
     text = bytes(range(256)) * 4_000
-    wanted = [hashlib.sha1(text[:size]).hexdigest() for size in sizes]  # noqa: S324 - as git does
+    wanted = [hashlib.sha1(text[:size]).hexdigest() for size in _SIZES]  # noqa: S324 - as git does
     rows = [line.split() for line in said.splitlines()]
     assert [row[:2] for row in rows] == [[each, each] for each in wanted]
-    assert [row[2] for row in rows] == ["False"] * 4 + ["True"] * 4
+    return [row[2] for row in rows]
+
+
+def test_small_texts_need_no_openssl_and_large_ones_get_it() -> None:
+    assert loads_openssl(_IN_TURN) == ["False"] * 4 + ["True"] * 4
+
+
+def test_a_python_without_digests_of_its_own_has_those_of_openssl() -> None:
+    missing = "import sys; sys.modules['_sha1'] = None\n"
+    assert loads_openssl(missing + _IN_TURN) == ["True"] * 8
 
 
 def test_the_other_digests_are_those_of_hashlib() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from hashlib import _Hash, blake2b, sha256
 
-    def _own_sha1() -> _Hash: ...
+    _own_sha1: Callable[[], _Hash] | None
 else:
     try:
         from _blake2 import blake2b
@@ -26,6 +26,8 @@ else:
     except ImportError:  # a Python that was built without them
         from hashlib import blake2b, sha256
 
+        _own_sha1 = None
+
 __all__ = ["blake2b", "new_sha1", "sha1", "sha256"]
 
 #: What is hashed without OpenSSL, in bytes; each digest counts as a few more.
@@ -34,13 +36,13 @@ _EACH = 64
 
 
 class _Hashed:
-    left = 0 if "hashlib" in sys.modules else _ENOUGH
+    left = 0 if "hashlib" in sys.modules or _own_sha1 is None else _ENOUGH
     openssl: Callable[..., _Hash] | None = None
 
 
 def new_sha1(size: int) -> _Hash:
     """SHA-1 of nothing yet, for a text of this many bytes."""
-    if _Hashed.left > 0:
+    if _Hashed.left > 0 and _own_sha1 is not None:
         _Hashed.left -= size + _EACH
         if _Hashed.left > 0:
             return _own_sha1()
