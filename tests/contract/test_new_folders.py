@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.checkpoints import new_folders, restore_run, working_tree
-from holdfast.stores.checkpoints.flush_disk import can_flush_disk
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.restore_run import UNCAPTURED
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.flush_disk import can_flush_disk
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import Everything, everything
 

@@ -27,7 +27,7 @@ class _Store(Protocol):
 
 def _flush_disk() -> Callable[[int], None] | None:
     """How to flush a whole disk; None where that is impossible."""
-    from holdfast.stores.checkpoints import flush_disk  # noqa: PLC0415 - slow to load
+    from holdfast.stores import flush_disk  # noqa: PLC0415 - slow to load
 
     return flush_disk.flush_disk if flush_disk.can_flush_disk() else None
 
