@@ -175,6 +175,8 @@ def test_a_delegate_inside_its_parent(machine: Machine, inside: Inside) -> None:
 def test_show_says_which_sign_of_life_a_session_has(machine: Machine, inside: Inside) -> None:
     root = home_of(settle(machine, "claude-code"), "claude-code")
     name = "541d5a9b-3a07-47e6-b87b-5fb3a444c954"
+    [transcript] = root.glob(f"projects/*/{name}.jsonl")
+    os.utime(transcript)  # the recording was made on a day that is long past
     assert "in use: used " in inside.ok("sessions", "show", name).out
     said = {"pid": 4194399, "sessionId": name, "procStart": "1", "pidDomain": "linux:x:pid:[1]"}
     (root / "sessions" / "4194399.json").write_text(json.dumps(said))
