@@ -1,15 +1,16 @@
-"""Sums up what was broken and verified, over all processes of a run, and fails every test that
-loses an open SQLite connection."""
+"""Sums up what was broken and verified, over all processes of a run, fails every test that loses an
+open SQLite connection, and keeps agents of one process out of the tests of the others."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from holdfast.homes import life
 from tests import connections, postgres, tally
 
 _KEY = "holdfast_tally"
@@ -39,6 +40,25 @@ def pytest_runtest_teardown(
     left = connections.left_open(thorough=last)
     if left:
         pytest.fail("SQLite connections were not closed, opened by:\n" + "\n".join(left), False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def agents_of_this_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A real agent that another worker is trying would make every home of that agent one in use."""
+    mine = tmp_path_factory.getbasetemp().resolve()
+    if not mine.name.startswith("popen-"):
+        yield
+        return
+    others, here, look = f"{mine.parent}/", f"{mine}/", life._processes
+
+    def looked() -> Iterator[tuple[int, Sequence[str], str | None]]:
+        for number, words, folder in look():
+            if not (folder or "").startswith(others) or f"{folder}/".startswith(here):
+                yield number, words, folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(life, "_processes", looked)
+        yield
 
 
 @pytest.fixture

@@ -408,6 +408,26 @@ def _make_hermes(root: Path) -> None:
     hermes_sessions.recorded(root.parent).rename(root)
 
 
+def _make_hermes_many(root: Path) -> None:
+    """With so many messages, in one that goes and in one that stays, that a run indexes them beside
+    the database."""
+    _make_hermes(root)
+    with hermes_sessions.database(root) as db:
+        for name in (min(hermes_sessions.OLD), max(hermes_sessions.LIVING)):
+            db.execute(
+                """
+                WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 520)
+                INSERT INTO messages (session_id, role, content, timestamp)
+                SELECT s.id, 'user', 'word' || i, s.started_at + 1 FROM n JOIN sessions s
+                WHERE s.id = ?
+                """,
+                (name,),
+            )
+            db.execute(
+                "UPDATE sessions SET message_count = message_count + 520 WHERE id = ?", (name,)
+            )
+
+
 def _touch_hermes(home: Home, name: str) -> None:
     with hermes_sessions.database(home.path) as db:
         db.execute(
@@ -441,6 +461,9 @@ _HERMES = Sample(
     ends=True,
     whole=hermes_sessions.whole,
 )
+
+
+_HERMES_MANY = replace(_HERMES, make=_make_hermes_many)
 
 
 def _make_hermes_checkpoints(root: Path) -> None:
@@ -553,6 +576,7 @@ HOMES = {
     "own": _OWN,
     "own-postgres": _SHARED,
     "hermes": _HERMES,
+    "hermes-many": _HERMES_MANY,
     "marmot": _MARMOT,
     **{each.name: _agent(each) for each in RECORDED},
     "own-archive": _bundles(_OWN),

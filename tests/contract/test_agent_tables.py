@@ -1,5 +1,5 @@
-"""Databases of agents: every row that names a session goes with it, and a table that we know
-nothing of is a reason not to touch the home."""
+"""Databases of agents: every row that names a session goes with it, as does what subagents have of
+their own, and a table that we know nothing of is a reason not to touch the home."""
 
 from __future__ import annotations
 
@@ -34,6 +34,25 @@ def test_what_a_subagent_of_cline_was_asked_goes_and_returns(tmp_path: Path) -> 
         home.trash.plan_empty().apply()
     store = (tmp_path / "home" / "db" / "sessions.db").read_bytes()
     assert queued[4].encode() not in store
+
+
+def test_the_folder_of_a_subagent_of_cline_goes_and_returns(tmp_path: Path) -> None:
+    """Cline makes one for a subagent that it takes for dead, and lists what it finds there."""
+    root = tmp_path / "home"
+    cline.make(root)
+    with cline.database(root) as db:
+        [(parent, child)] = db.execute(
+            "SELECT parent_session_id, session_id FROM sessions WHERE is_subagent"
+        )
+    left = root / "sessions" / child / f"{child}.json"
+    left.parent.mkdir()
+    left.write_text('{"version": 1, "status": "failed"}')
+    with holdfast.open(root, clock=lambda: NOW) as home:
+        report = home.delete([parent])
+        assert not report.failed
+        assert not left.parent.exists()
+        report.undo()
+    assert left.read_text() == '{"version": 1, "status": "failed"}'
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.homes import archive_bundles
+from holdfast.homes import archive_bundles, session_mover
 from holdfast.homes.archive_sessions import ArchiveMover
 from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
@@ -35,6 +35,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result, unseen
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter, SessionOrder
+from holdfast.model.stored_session import Found
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.decision import plan_item
 from holdfast.spine.apply import apply
@@ -416,6 +417,34 @@ def test_what_changes_while_it_is_archived_stays(
         assert "leaf" in everything(home)
         assert not list((home.root / "archive").glob("*.tar.*"))
         assert archived(home) == []
+
+
+def test_what_left_before_an_error_is_archived_and_the_rest_stays(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions leave in short transactions. If a later one fails, what went is in the archive, and
+    what stays is in the store alone."""
+    before = everything(home)
+    monkeypatch.setattr(session_mover, "AT_ONCE", 1)
+    real, sizes = moves.SqliteEngine.delete, list[int]()
+
+    def delete(self: moves.SqliteEngine, going: Sequence[Found]) -> None:
+        sizes.append(len(going))
+        if len(sizes) == 2:
+            raise StorageError("no room")
+        real(self, going)
+
+    monkeypatch.setattr(moves.SqliteEngine, "delete", delete)
+    report = archive(home, *IDS)
+    assert sizes == [1, 1, 1]
+    assert (report.removed, report.failed) == (2, 1)
+    [stayed] = [each.id for each in report.outcomes if each.result is Result.FAILED]
+    assert everything(home).keys() == {stayed}
+    assert len(archived(home)) == 2
+    monkeypatch.undo()
+    assert bring(home).brought_back == 2
+    assert everything(home) == before
+    check_store(home)
 
 
 def test_a_session_that_a_process_holds_is_no_part_of_it(home: HoldfastHome) -> None:

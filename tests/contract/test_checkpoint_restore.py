@@ -387,6 +387,23 @@ def test_a_restore_that_was_cut_short_is_finished_by_the_next_checkpoint(
     assert restore_record.under_way(folder) is None
 
 
+def test_a_target_is_held_although_another_restore_has_to_be_finished_first(
+    store: ShadowGitStore, project: Path
+) -> None:
+    other = take(store, project)
+    (project / "README").write_text("two\n")
+    target = take(store, project)
+    (project / "README").write_text("three\n")
+    safety = store.secure(target, now=NOW + 1)
+    folder = store.layout.private(project_of(project))
+    cut = restore_record.Restoration(target=target, safety=safety, paths=None, started_at=NOW)
+    restore_record.begin(folder, cut)
+    store.secure(other, now=NOW + 2)
+    assert restore_record.under_way(folder) is None
+    assert (project / "README").read_text() == "two\n"
+    assert restore_record.held(folder) == {other}
+
+
 # --- As an operation ------------------------------------------------------------------------------
 
 

@@ -10,10 +10,14 @@ import pytest
 
 from holdfast.homes import checkpoints as homes
 from holdfast.model.checkpoint import TakeOutcome
+from holdfast.stores.checkpoints import look_state, restore_record
 from holdfast.stores.checkpoints.early_look import EarlyLook, begin_look
 from holdfast.stores.checkpoints.private_index import PrivateIndex
+from holdfast.stores.checkpoints.restore_record import Restoration
 from holdfast.stores.checkpoints.writer import CheckpointWriter
+from holdfast.stores.git.program import Git
 from holdfast.stores.git.quick_process import QuickProcess
+from holdfast.value import replace
 from tests.contract.checkpoint_bench import Bench
 
 
@@ -143,3 +147,26 @@ def test_damage_is_still_told(bench: Bench) -> None:
     writer.take(bench.project, reason="quick", now=2_000.0)
     assert bench.content("a") == b"changed\n"
     assert bench.take().outcome is TakeOutcome.UNCHANGED
+
+
+def test_it_does_not_count_after_a_restore_that_the_take_finishes(bench: Bench) -> None:
+    """git may have compared before the restore went on: it would miss what that wrote."""
+    target = bench.store.list(bench.project)[0].id
+    bench.write("a", "later\n")
+    safety = bench.store.secure(target, now=1_500.0)
+    cut = Restoration(target=target, safety=safety, paths=None, started_at=1_500.0)
+    restore_record.begin(bench.private, cut)
+    # As if all of this were long ago: the index has the file, and nothing is read for its age.
+    state = look_state.read_state(bench.private)
+    PrivateIndex(
+        git=Git(store=bench.store.layout.store, folder=bench.private, work_tree=bench.project),
+        folder=bench.private,
+    ).rebuild(state.tree)
+    look_state.write_state(bench.private, replace(state, ahead=frozenset(), young={}))
+    early = begun(bench)
+    assert early._process is not None
+    early._process._wait()  # it has compared what the restore is about to replace
+    writer = CheckpointWriter(bench.folder, bench.store.how, early=early)
+    writer.take(bench.project, reason="quick", now=2_000.0)
+    assert (bench.project / "a").read_bytes() == b"text\n"
+    assert bench.content("a") == b"text\n"

@@ -204,6 +204,7 @@ def test_what_changes_at_the_last_moment_stays(
 
     monkeypatch.setattr(SessionMover, "_delete", late)
     monkeypatch.setattr(session_mover, "_MOST_COPIED", 30)
+    monkeypatch.setattr(session_mover, "_UNINDEXED_AT_ONCE", 30)  # which would be many steps
     report = remove(home, *OLD, undoable=undoable)
     assert (report.removed, report.skipped, emptied) == (11, 1, [11])
     store = store_of(home)
@@ -247,6 +248,29 @@ def test_a_kill_leaves_all_or_nothing(
         undo_latest(again, clock=clock)
     assert everything(again) == before
     assert not list(home.root.rglob("*.sessions.db"))
+    again.close()
+    tally.verified()
+
+
+@pytest.mark.parametrize("moment", ["before", "inside", "after"])
+def test_a_kill_without_copies_leaves_all_or_nothing(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr(session_mover, "_UNINDEXED_AT_ONCE", 30)
+    before = everything(home)
+    with monkeypatch.context() as patch:
+        _kill_at(patch, moment)
+        with pytest.raises(Killed):
+            remove(home, *OLD, undoable=False)
+    tally.injected()
+    home.close()
+    again = HoldfastHome(home.root, clock=clock, idle=DAY)
+    settle_if_needed(again, clock=clock)
+    left = {each.id for each in store_of(again).find(SessionFilter())}
+    assert left == ({"young"} if moment == "after" else {*OLD, "young"})
+    if moment != "after":
+        assert everything(again) == before
+    whole(again)
     again.close()
     tally.verified()
 

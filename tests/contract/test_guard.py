@@ -302,6 +302,17 @@ def test_warnings_come_once_each_also_after_a_restart(bench: Bench) -> None:
     )
 
 
+def test_what_was_told_is_remembered_while_there_is_room_again(bench: Bench) -> None:
+    guard = bench.fresh(messages_per_minute=10, warn_shares=(0.5,))
+    for _ in range(3):
+        with guard.call() as call:
+            call.append([Message("assistant", "x") for _ in range(6)])
+        bench.pass_time(120)
+        spend(guard)  # nothing was said in the last minute
+        bench.pass_time(120)
+    assert len(bench.alerts) == 1
+
+
 def test_warnings_of_a_day_come_once_for_all_sessions(bench: Bench) -> None:
     sessions = bench.open(GuardOptions(everywhere=Budgets(daily_tokens=100)))
     for _ in range(3):

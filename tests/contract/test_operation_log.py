@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.model.operation import OperationAction, OperationState, Removal
+from holdfast.model.operation import BY_ITSELF, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.operation_log import PATIENCE, FileOperationLog
 
 
 @pytest.fixture
@@ -147,6 +149,30 @@ def test_one_writer_at_a_time(log: FileOperationLog) -> None:
             pass
         assert log.read().operations == ()  # readers do not wait
     with log.writing("undo"):
+        pass
+
+
+def test_a_command_waits_longer_for_the_worker_that_nobody_asked_for(
+    log: FileOperationLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a restore on a busy machine is refused because of a checkpoint taken before it."""
+    with contextlib.ExitStack() as worker:
+        worker.enter_context(log.writing(BY_ITSELF))
+        # It ends while the command waits, which is past the usual time by then.
+        monkeypatch.setattr(time, "sleep", lambda _: worker.close())
+        with log.writing("checkpoints restore"):
+            pass
+
+
+def test_a_command_does_not_wait_for_the_worker_for_ever(
+    log: FileOperationLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PATIENCE, BY_ITSELF, 0.0)
+    with (
+        log.writing(BY_ITSELF),
+        pytest.raises(BusyError, match="its bounds"),
+        log.writing("checkpoints restore"),
+    ):
         pass
 
 

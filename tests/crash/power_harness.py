@@ -27,8 +27,8 @@ from tests.crash.harness import Tally, calls_of, die_at, in_memory
 from tests.crash.home_harness import Bench, restore, settle_only
 from tests.crash.power_cut import Disk
 
-#: Its bundles are flushed together, as many are.
-MANY = "own-archive-many"
+#: Bundles, or the files of sessions that come back, are flushed together, as many are.
+MANY = {"own-archive-many": ("own", "archive"), "own-restore-many": ("own", "restore")}
 #: Homes of the factory, with scenarios of `home_harness`.
 SCENARIOS = {
     f"{name}-{scenario}": (name, scenario)
@@ -40,7 +40,7 @@ SCENARIOS = {
         ("own", "restore"),
         ("own-archive", "prune"),
     )
-} | {MANY: ("own", "archive")}
+} | MANY
 
 
 def trusted(path: str) -> bool:
@@ -108,7 +108,7 @@ def _without_lineage(what: object) -> object:
 
 def main(scenario: str, every: str) -> None:
     name, doing = SCENARIOS[scenario]
-    if scenario == MANY:
+    if scenario in MANY:
         together.MANY = 0
     work = home_harness.SCENARIOS[doing]
     verify = what_is_here_is_whole if doing == "prune-now" else everything_returns

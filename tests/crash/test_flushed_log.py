@@ -149,6 +149,36 @@ def test_that_a_call_began_is_on_the_disk_in_a_moment(
     tally.verified()
 
 
+def test_what_nobody_waited_for_is_flushed_when_it_is_old_enough(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before, because most calls are over by then and flushed what they began. Later requests
+    do not put it off."""
+    looks, flushed = threading.Semaphore(0), threading.Event()
+    clock = [0.0]
+
+    def monotonic() -> float:
+        looks.release()
+        return clock[0]
+
+    def flush(fd: int) -> None:
+        disk.flush(fd)
+        flushed.set()
+
+    monkeypatch.setattr(late_flush, "monotonic", monotonic)
+    monkeypatch.setattr(log_flush, "_flush", flush)
+    for at, title in ((0.0, "zebra"), (0.004, "gnu")):
+        clock[0] = at
+        with disk.store.database.write(flushed=False) as db:
+            db.execute("UPDATE sessions SET title = ?", (title,))
+        for _ in range(4):  # one by the request itself, the others by the thread
+            assert looks.acquire(timeout=60)
+        assert not flushed.is_set()
+    clock[0] = 0.006  # the second one is young
+    assert flushed.wait(60)
+    assert b"gnu" in disk.flushed
+
+
 def test_closing_a_store_flushes_what_nobody_waited_for(disk: Disk) -> None:
     with disk.store.database.write(flushed=False) as db:
         db.execute("UPDATE sessions SET title = 'zebra'")

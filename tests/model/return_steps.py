@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,11 +121,14 @@ def export(run: Run, a: int, b: int, _: int) -> Step | None:
     chosen = {pick(here, a), pick(here, b)}
     ids = sorted(each.id for each in chosen if each is not None)
     said = run.command("sessions", "export", *ids, "--output", str(path))
-    if said.code != 0:
-        assert not path.exists(), "an export that failed left a file"
+    if said.code != 0 and not path.exists():
         return Step(faulty=True)
-    run.model.exports.append([json.loads(line) for line in path.read_text().splitlines()])
-    return Step()
+    # It has its name as soon as it is whole: only a kill may come after that.
+    assert said.code in (0, -signal.SIGKILL), "an export that failed left a file"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(line["id"] for line in lines) == ids, "an export lacks a session"
+    run.model.exports.append(lines)
+    return Step(faulty=said.code != 0)
 
 
 def bring_in(run: Run, a: int, b: int, _: int) -> Step | None:
@@ -249,7 +253,8 @@ def _goes_again(run: Run, step: Step, item: dict[str, Any]) -> None:
         _change_again(run, step, item)
         return
     if item["action"] == "end":
-        ended = {"ended_at": ANY, "end_reason": "abandoned", "ended_by": ANY}
+        reason = item["target"] or "abandoned"  # somebody's own word for it, if there was one
+        ended = {"ended_at": ANY, "end_reason": reason, "ended_by": ANY}
         for session in model.here():
             if session.id == name:
                 step.changes[session] = [ended, None]

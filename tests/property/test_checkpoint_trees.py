@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Captured, Capturing, TakeOutcome
-from holdfast.stores.checkpoints import take, walk
+from holdfast.stores.checkpoints import look, take, walk
 from holdfast.stores.checkpoints.private_index import lay_to_rest
 from holdfast.stores.checkpoints.repository import forget_worktree, opened
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -141,6 +141,22 @@ def test_so_it_is_where_the_times_of_directories_count(
     run(tmp_path_factory.getbasetemp() / "trees", given_steps, settled=True)
 
 
+@pytest.fixture
+def knowing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was read is known as soon as the clock has moved, and the index stays behind."""
+    monkeypatch.setattr(look, "TICK", 0)
+
+
+@pytest.mark.usefixtures("knowing")
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_so_it_is_where_known_files_are_not_read_again(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_steps: list[tuple[list[Edit], list[bytes], str]],
+) -> None:
+    run(tmp_path_factory.getbasetemp() / "trees", given_steps, settled=True)
+
+
 @pytest.mark.deep
 @settings(max_examples=1_500)
 @given(steps)
@@ -156,6 +172,17 @@ def test_so_it_is_for_many_more(
 @settings(max_examples=1_500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_and_so_it_is_for_the_times_of_many_more(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_steps: list[tuple[list[Edit], list[bytes], str]],
+) -> None:
+    run(tmp_path_factory.getbasetemp() / "trees", given_steps, settled=True)
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("knowing")
+@settings(max_examples=1_500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps)
+def test_and_so_it_is_for_many_known_files(
     tmp_path_factory: pytest.TempPathFactory,
     given_steps: list[tuple[list[Edit], list[bytes], str]],
 ) -> None:

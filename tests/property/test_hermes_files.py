@@ -19,13 +19,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.hermes import checkup, file_names, life
 from holdfast.homes.hermes.file_names import HermesName
 from holdfast.homes.hermes.kind import DATABASE
-from holdfast.homes.hermes.state_db.moves import (
-    AWAITED_PARENTS,
-    AwaitedParents,
-    pack,
-    packed,
-    unpack,
-)
+from holdfast.homes.hermes.state_db.moves import AWAITED_PARENTS, AwaitedParents
+from holdfast.homes.hermes.state_db.packed_text import pack, packed, unpack
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.item import SESSION
 from holdfast.model.session import Search, SessionFilter

@@ -16,6 +16,7 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.ports.sessions import SessionStore
 from holdfast.stores.postgres import search as shared_search
+from holdfast.stores.sessions import indexed_text
 from holdfast.stores.sessions.indexed_text import (
     bracketed,
     clean,
@@ -281,6 +282,26 @@ def test_any_snippet_is_one_short_line(pieces: list[str]) -> None:
     assert "\ufdd0" not in line
     assert "\ufdd1" not in line
     assert all(line[start - 1] + line[end] == "[]" for start, end in matches)
+
+
+_LONG = ["word " * 40, "a\n" * 150, "\n" * 300, "x \n" * 90, "b" * 170, "\x00c" * 100]
+
+
+@settings(max_examples=150)
+@given(
+    pieces=st.lists(st.sampled_from([*_LONG, "\ufdd0hit\ufdd1", " ", "\n"]) | ANY_TEXT, max_size=9)
+)
+@example(["word " * 40, "\n" * 300, "\ufdd0hit\ufdd1", "\n" * 300, "word " * 40])
+def test_a_snippet_is_that_of_the_whole_text(pieces: list[str]) -> None:
+    """What is far from the match is not looked at, and most text needs no regular expression."""
+    text = "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexed_text, "_NEAR", 0)
+        patch.setattr(
+            indexed_text, "_one_line", lambda text: re.sub(indexed_text._BLANK, " ", text)
+        )
+        wanted = snippet(text)
+    assert snippet(text) == wanted
 
 
 @settings(max_examples=30)

@@ -17,6 +17,7 @@ from holdfast import Message
 from holdfast.api.sessions import open_sessions
 from holdfast.homes.mirror import Mirror
 from holdfast.model.session import Json
+from holdfast.stores.sqlite import search, word_list
 from holdfast.web.screens import sessions
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
@@ -92,6 +93,27 @@ def test_what_was_said_is_found_while_it_is_typed(web: Web) -> None:
     for half in ('"disk', "disk OR", "(disk", "disk AND ("):
         answer = web.get("/sessions/results", params={"q": half})
         assert answer.status == 200, half
+
+
+def test_a_page_that_is_read_only_leaves_the_store_as_it_is(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search for a part of a word would keep a list of words in it. The page has none."""
+    monkeypatch.setattr(search, "_READ_FIRST", 0)
+    monkeypatch.setattr(word_list, "_MANY", 1)
+
+    def stored() -> dict[str, bytes]:
+        with closing(sqlite3.connect(machine.home / "sessions.db")) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return {each.name: each.read_bytes() for each in machine.home.glob("sessions.db*")}
+
+    before = stored()
+    with Web(machine, read_only=True) as web:
+        for query in ("disk", "dis", "isk", "*isk*", '"isk"', CJK, "zzzz"):
+            assert web.get("/sessions", params={"q": query}).status == 200
+    assert stored() == before
+    Inside(machine).run("sessions", "search", "isk", "--part")
+    assert stored() != before, "the command keeps one, so this would be seen"
 
 
 def test_a_conversation_is_read(web: Web) -> None:

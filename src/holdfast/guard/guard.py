@@ -32,6 +32,7 @@ from holdfast.policy.budgets import (
     checked_tokens,
     ticked,
 )
+from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, warnings
 from holdfast.ports.runs import Clock
@@ -98,6 +99,7 @@ class Guard:
         self._book = book
         self._processes = processes
         self._rules = rules
+        self._headroom = Headroom(rules.options, rules.prices, session.source, own=rules.own)
         self._clock = clock
         self._monotonic = monotonic
         self._tell = tell
@@ -196,6 +198,8 @@ class Guard:
     def _decide(self, estimate: Estimate, now: float) -> _Decided:
         seen = self._seen(now)
         standing = self._ticked(self._swept(seen, now))
+        if not standing.session.ended and self._is_quiet(standing, estimate):
+            return self._begun(standing, estimate, now, was=seen.work)
         found = self._measured(standing)
         if standing.session.ended:
             return _Decided(refusal=_already_ended(standing, found), ended=True)
@@ -207,11 +211,23 @@ class Guard:
         unknown = spending.unknown_cost(found)
         if unknown is not None:
             return _Decided(refusal=_cost_unknown(standing, unknown))
+        after = spending.with_iteration(found)
+        return self._begun(standing, estimate, now, was=seen.work, found=after)
+
+    def _begun(
+        self,
+        standing: Standing,
+        estimate: Estimate,
+        now: float,
+        *,
+        was: Work,
+        found: Sequence[Measure] = (),
+    ) -> _Decided:
+        """A call that may begin. `found` is what there may be a warning about."""
         holder = self._processes.this_process()
         reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
-        begun = standing.work.with_iteration()
-        alerts = self._warned(begun, spending.with_iteration(found), now, was=seen.work)
-        return _Decided(reservation=reservation, alerts=alerts)
+        work = standing.work.with_iteration()
+        return _Decided(reservation=reservation, alerts=self._warned(work, found, now, was=was))
 
     def _end(
         self,
@@ -226,10 +242,13 @@ class Guard:
         if reservation is not None:
             self._book.give_up([reservation])
             left = tuple(each for each in standing.in_flight if each.number != reservation)
-            standing = replace(standing, in_flight=left)
+            standing = Standing(
+                session=standing.session, work=standing.work, in_flight=left, day=standing.day
+            )
         if used:
             standing = self._booked(standing, used, now)
-        return self._warned(standing.work, self._measured(standing), now, was=seen.work)
+        found = () if self._is_quiet(standing, _UNKNOWN) else self._measured(standing)
+        return self._warned(standing.work, found, now, was=seen.work)
 
     def _booked(
         self, standing: Standing, used: Sequence[tuple[Usage, str | None]], now: float
@@ -275,6 +294,13 @@ class Guard:
         )
         return Standing(
             session=standing.session, work=work, in_flight=standing.in_flight, day=standing.day
+        )
+
+    def _is_quiet(self, standing: Standing, estimate: Estimate) -> bool:
+        """Whether there is nothing to refuse, to warn of, or to take back of what was told."""
+        work = standing.work
+        return not work.warned and self._headroom.suffices(
+            standing, estimate, at=work.ticked or 0.0
         )
 
     def _measured(self, standing: Standing) -> tuple[Measure, ...]:

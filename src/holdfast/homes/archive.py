@@ -39,7 +39,7 @@ WAY_OUT = (
 _NOT_MOVABLE = "only sessions of Claude Code and Codex can be restored under other paths"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 Entries = Mapping[tuple[str, str], ArchivedSession]
-BringBack = Callable[[Removal, bool], Ended]
+BringBack = Callable[[Sequence[Removal], bool], Sequence[Ended]]
 
 
 class HomeArchive:
@@ -72,9 +72,9 @@ class HomeArchive:
         *,
         moves: bool = False,
     ) -> None:
-        """`sessions` moves sessions into the archive. `bring_back` restores one bundle;
-        the second argument says that a killed run may have done so already. `is_back` says whether
-        its session is in the home; `moves` says that it also restores under other paths."""
+        """`sessions` moves sessions into the archive. `bring_back` restores bundles; the second
+        argument says that a killed run may have done so already. `is_back` says whether the session
+        of one is in the home; `moves` says that they can also be restored under other paths."""
         self.doers[SESSION, Action.ARCHIVE] = Keeper(sessions, keeps_copies=True)
         # An operation that restores brings back what was archived.
         restore = Restore(self.folder, bring_back, is_back, moves=moves)
@@ -153,23 +153,25 @@ class Restore:
         return self._ended(batch, again=False)
 
     def _ended(self, batch: Sequence[Removal], *, again: bool) -> Sequence[Outcome]:
-        ended = one_by_one(
-            batch, lambda each: self._restore(each, again), lambda why: (Result.FAILED, why)
-        )
+        seen = one_by_one(batch, self._without_bundle, lambda why: (Result.FAILED, why))
+        there = [each for each, end in zip(batch, seen, strict=True) if end is None]
+        back = iter(self._bring_back(there, again) if there else ())
+        ended = [next(back) if end is None else end for end in seen]
         outcomes = [each.end(*end) for each, end in zip(batch, ended, strict=True)]
-        back = [
+        restored = [
             removal.item.id
             for removal, outcome in zip(batch, outcomes, strict=True)
             if outcome.result is Result.BROUGHT_BACK and removal.item.target != MAPPED
         ]
-        self._archive.drop_in_time(back, batch[0].operation)
+        self._archive.drop_in_time(restored, batch[0].operation)
         return outcomes
 
-    def _restore(self, removal: Removal, again: bool) -> Ended:
+    def _without_bundle(self, removal: Removal) -> Ended | None:
+        """How it ends for what has no bundle to restore from; None when it has one."""
         if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
             return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:
-            return self._bring_back(removal, again)
+            return None
         if self._is_back(removal.item.session):
             return Result.BROUGHT_BACK, ""  # a killed run had come this far
         return Result.DAMAGED, BUNDLE_MISSING

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
 from typing import Protocol
 
-from holdfast.errors import UNREADABLE, DamageError, HoldfastError, UsageError, in_words
-from holdfast.homes.archive_sources import SessionFolder
+from holdfast.errors import DamageError, HoldfastError, UsageError
 from holdfast.homes.own_store import OwnEngine
-from holdfast.homes.session_folder import FOLDER
-from holdfast.homes.session_mover import obstacle, runs
-from holdfast.model.archive import Holds
+from holdfast.homes.session_mover import at_once, obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Result
@@ -23,24 +19,17 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import MOST_MESSAGES, Found
+from holdfast.model.stored_session import MOST_MESSAGES, Coming, Found
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
-from holdfast.services.exchange.line_reader import read_messages
+from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.services.exchange.session_import import ImportStore, import_sessions
-from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import Beside, NewerBundleError
+from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sessions.session_rows import key_stays
 from holdfast.value import replace
 
-TAKEN = (
-    "a session with this id is in the store; the archived one stays in the archive. "
-    "To get it back, delete the one in the store first"
-)
-HERE_ALREADY = "it is in the store already, the same; its bundle stays in the archive"
 #: How a session ended, and why.
 Ended = tuple[Result, str]
 
@@ -59,14 +48,14 @@ class Rows(Protocol):
         """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
 
     def make_ready(self, items: Sequence[PlanItem]) -> int:
-        """Make the store ready for these to leave it. Returns the message limit of a
-        transaction."""
+        """Make the store ready for these to leave it. Returns how many messages may go in one
+        run."""
 
     def remove_if_unchanged(
         self, removals: Sequence[Removal], most: int = ...
     ) -> Mapping[str, Ended]:
-        """Remove those without an obstacle, which is checked in the same transaction. One has
-        about as many messages as `most` says."""
+        """Remove those without an obstacle, which is checked in the same transaction. `most` is
+        what `make_ready` returned."""
 
     def is_original(self, beside: Beside) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
@@ -74,6 +63,10 @@ class Rows(Protocol):
     def put_back(self, beside: Beside, line: ByteLines) -> str:
         """Store a session as it was; raises `UsageError` when its place is taken. Returns what
         could not be restored exactly, in words, or nothing."""
+
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        """Store sessions exactly as they were, in one transaction: all of them, or none and raise.
+        False where sessions come back one by one."""
 
 
 def has_same_facts(one: Session, other: Session) -> bool:
@@ -127,7 +120,7 @@ class RowsOut:
         self, removals: Sequence[Removal], most: int = MOST_MESSAGES
     ) -> Mapping[str, Ended]:
         ended: dict[str, Ended] = {}
-        for run in runs(removals, self._look(removals), most):
+        for run in runs(removals, self._look(removals), at_once(most)):
             try:
                 ended |= self._remove(run)
             except HoldfastError as error:  # the transaction did not happen
@@ -145,6 +138,9 @@ class RowsOut:
             name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
             for name, why in obstacles.items()
         }
+
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        return False
 
     def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
         return self._engine.look([each.item.id for each in removals])
@@ -187,130 +183,45 @@ class StoreRows(RowsOut):
                 raise DamageError("its line holds another session")
             self._own.adopt(wanted.id, beside.children, wanted.last_active_at)
             back = self._store.get(wanted.id)
-            # Bundles of older versions count the messages that were taken back, too.
-            stored = replace(back, message_count=report.messages)
-            if wanted.version not in (back.version, stored.version):
+            if not _is_version(back, report.messages, wanted.version):
                 raise DamageError("its line does not match its record")
             if wanted.routing_key is None:
                 return ""
             routed = self._store.routed(wanted.routing_key)
             return "" if routed is None or routed.id == wanted.id else key_stays(routed.id)
 
-
-class Returner:
-    """Brings archived sessions back. Safe to repeat after a kill at any point."""
-
-    def __init__(
-        self, archive: SessionArchive, rows: Callable[[], Rows | None], files: SessionFolder
-    ) -> None:
-        self.archive = archive
-        self.rows = rows
-        self.files = files
-
-    def bring_back(self, file: str, *, again: bool = True) -> Ended:
-        """The session of one bundle, whole or not at all. The bundle is for the caller to drop.
-        `again` means that an earlier run may have brought it back; without it, one that is there
-        already was not brought back, and its bundle may be all that another home has of it."""
-        try:
-            with self.archive.at_hand(file):
-                return self._bring_back(file, again=again)
-        except NewerBundleError as error:
-            return Result.FAILED, f"{error.message}; {error.hint}"
-        except DamageError as error:
-            return Result.DAMAGED, f"its bundle is damaged, {error.message}: {file}"
-        except HoldfastError as error:
-            return Result.FAILED, error.message
-        except OSError as error:
-            return Result.FAILED, str(error.strerror or error)
-        except UNREADABLE as error:
-            return Result.DAMAGED, f"its bundle is damaged, {in_words(error)}: {file}"
-
-    def is_back(self, beside: Beside, file: str) -> bool:
-        """Whether the store has the very session that this bundle holds."""
-        rows = self.rows()
-        there = None if rows is None else rows.read([beside.session.id]).get(beside.session.id)
-        if rows is None or there is None:
-            return False
-        return self._is_same(rows, there, beside.session, file)
-
-    def _is_whole(self, beside: Beside, file: str) -> bool:
-        is_session = beside.holds is Holds.SESSION
-        return is_session and self.is_back(beside, file) and self.files.has_all(beside)
-
-    def _bring_back(self, file: str, *, again: bool) -> Ended:
-        read = self.archive.read(file)
-        beside = read.beside
-        if not again and self._is_whole(beside, file):
-            return Result.SKIPPED, HERE_ALREADY
-        # Before the rows: a session comes back whole, or stays in the archive whole.
-        taken = self.files.in_the_way(beside)
-        if taken:
-            return Result.FAILED, _in_the_way(taken)
-        result, note = self._put_back_rows(read, file)
-        if result is not Result.BROUGHT_BACK:
-            return result, note
-        if beside.files:
-            with self.archive.opened(file) as (raw, codec):
-                taken = self.files.put_back(beside, raw, codec)
-        # Another process may have taken a name in between.
-        return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
-
-    def _put_back_rows(self, read: bundle.Read, file: str) -> Ended:
-        beside = read.beside
-        if beside.holds is Holds.FILES:
-            return Result.BROUGHT_BACK, ""  # the store has the rest
-        rows = self.rows()
-        if rows is None:
-            return Result.FAILED, NO_SESSION_STORE
-        there = rows.read([beside.session.id]).get(beside.session.id)
-        if there is not None:
-            # The same: a killed run came this far.
-            same = self._is_same(rows, there, beside.session, file)
-            return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
-        if read.line is not None:
-            kept = bundle.OneLine(io.BytesIO(read.line))
-            return Result.BROUGHT_BACK, rows.put_back(beside, kept)
-        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
-            return Result.BROUGHT_BACK, rows.put_back(beside, line)
-
-    def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
-        """Whether a session in the store is the archived one, in all that would go with the bundle.
-        Times and counts do not tell: an import may have brought the same ones with other words."""
-        if not has_same_facts(there, archived):
-            return False
-        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
-            messages = chain.from_iterable(
-                read_messages(each.text(), archived.started_at) for each in raw_lines(line)
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        read = {beside.session.id: _read(beside, line) for beside, line in several}
+        coming = [
+            Coming(
+                session=read[beside.session.id].session,
+                messages=read[beside.session.id].messages or (),
+                children=beside.children,
+                last_active_at=beside.session.last_active_at,
             )
-            pairs = zip_longest(messages, rows.messages(there.id))
-            return all(
-                ours is not None and theirs is not None and _said(ours) == _said(theirs)
-                for ours, theirs in pairs
-            )
+            for beside, _ in several
+        ]
+
+        def check() -> None:
+            there = self.read(list(read))
+            for beside, _ in several:
+                name, wanted = beside.session.id, beside.session.version
+                if not _is_version(there[name], read[name].message_count, wanted):
+                    raise DamageError("its line does not match its record")
+
+        done = self._own.bring(coming, self._clock(), check)
+        self._own.rest()
+        return done
 
 
-def _said(message: Message) -> tuple[object, ...]:
-    return (
-        message.role,
-        message.content,
-        message.timestamp,
-        message.tool_name,
-        message.tool_calls,
-        message.tool_call_id,
-        message.reasoning,
-        message.usage,
-        message.cost,
-        dict(message.extra),
-    )
+def _read(beside: Beside, line: bytes) -> ReadSession:
+    for raw in raw_lines(bundle.OneLine(io.BytesIO(line))):
+        read = read_session(raw.text(), keep=True)
+        if read.session.id == beside.session.id:
+            return read
+    raise DamageError("its line holds another session")
 
 
-def _in_the_way(names: Sequence[str]) -> str:
-    shown = ", ".join(f"{FOLDER}/{name}" for name in names)
-    are = (
-        "is not what was archived and is"
-        if len(names) == 1
-        else "are not what was archived and are"
-    )
-    return (
-        f"{shown} {are} in the way; the bundle stays in the archive. Move it away and restore again"
-    )
+def _is_version(back: Session, messages: int, wanted: str) -> bool:
+    """Bundles of older versions count the messages that were taken back, too."""
+    return wanted in (back.version, replace(back, message_count=messages).version)

@@ -16,7 +16,9 @@ from holdfast.errors import (
 )
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
-from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
+from holdfast.homes.archive_return import TAKEN, Returner
+from holdfast.homes.archive_return_many import bring_back_many
+from holdfast.homes.archive_rows import Ended, Rows
 from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.session_folder import FOLDER
 from holdfast.model.archive import ArchivedSession, Holds
@@ -56,8 +58,8 @@ def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
     def is_back(session_id: str) -> bool:
         return session_id in contents.stored([session_id])
 
-    def bring_back(removal: Removal, again: bool) -> Ended:
-        return returner.bring_back(removal.item.id, again=again)
+    def bring_back(batch: Sequence[Removal], again: bool) -> Sequence[Ended]:
+        return bring_back_many(returner, [each.item.id for each in batch], again=again)
 
     made.serve(ArchiveMover(returner, made.packer), bring_back, is_back)
     of_files = FilesMover(returner, made.packer, loose, ground.trash)
@@ -140,15 +142,13 @@ class ArchiveMover(_FromStore):
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         entries = self._entries()
-        moved = []
-        for each in batch:
-            entry = entries.get((each.item.id, each.operation))
-            if entry is None:
-                moved.append(damaged(BUNDLE_MISSING))
-                continue
-            result, reason = self._returner.bring_back(entry.file)
-            moved.append(_moved(result, reason, copied=True))
-        return moved
+        found = [_entry(each, entries) for each in batch]
+        files = [entry.file for entry in found if entry is not None]
+        ended = iter(bring_back_many(self._returner, files))
+        return [
+            damaged(BUNDLE_MISSING) if entry is None else _moved(*next(ended), copied=True)
+            for entry in found
+        ]
 
     def _seen(
         self, rows: Rows, removal: Removal, entries: Entries | None, obstacle: str

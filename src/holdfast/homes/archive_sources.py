@@ -44,14 +44,14 @@ class SessionFolder:
         stems: Callable[[str], Collection[str]] = lambda name: (name,),
     ) -> None:
         """`stems` is what the names of files call a session."""
-        self._folder = root / FOLDER
+        self.path = root / FOLDER
         self.parse = parse
         self._stems = stems
 
     def of(self, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
         """The files of these sessions, by session: `a` does not own what `a_b` left."""
         try:
-            with open_dir(self._folder) as folder:
+            with open_dir(self.path) as folder:
                 return self._of(folder, ids)
         except (FileNotFoundError, NotADirectoryError):
             return {}
@@ -64,8 +64,8 @@ class SessionFolder:
         """Names of a bundle's files that something else has taken. A file with the same content is
         not in the way."""
         try:
-            with open_dir(self._folder) as folder:
-                return [file.name for file in beside.files if not _is_free(folder, file)]
+            with open_dir(self.path) as folder:
+                return [file.name for file in beside.files if not is_free(folder, file)]
         except FileNotFoundError:
             return []
 
@@ -74,9 +74,9 @@ class SessionFolder:
         if not beside.files:
             return True
         try:
-            with open_dir(self._folder) as folder:
+            with open_dir(self.path) as folder:
                 return all(
-                    lstat_at(file.name, folder) is not None and _is_free(folder, file)
+                    lstat_at(file.name, folder) is not None and is_free(folder, file)
                     for file in beside.files
                 )
         except FileNotFoundError:
@@ -89,15 +89,15 @@ class SessionFolder:
         """
         if not beside.files:
             return []
-        make_private_dir(self._folder)
+        make_private_dir(self.path)
         wanted = {bundle.FILES + file.name: file for file in beside.files}
         taken = []
-        with open_dir(self._folder) as folder, bundle.members(raw, codec) as members:
+        with open_dir(self.path) as folder, bundle.members(raw, codec) as members:
             for name, _, content in members:
                 file = wanted.get(name)
                 if file is None:
                     continue
-                self._check_name(beside, file)
+                self.check_name(beside, file)
                 if not _put_back(folder, file, content):
                     taken.append(file.name)
             os.fsync(folder)
@@ -119,7 +119,7 @@ class SessionFolder:
                 found[by_stem[parsed.session]].append(source)
         return found
 
-    def _check_name(self, beside: Beside, file: PackedFile) -> None:
+    def check_name(self, beside: Beside, file: PackedFile) -> None:
         """A bundle made by hand cannot reach other names."""
         parsed = self.parse(file.name)
         if parsed is None or parsed.session not in self._stems(beside.session.id):
@@ -142,7 +142,7 @@ class SessionFolder:
         )
 
     def _open(self, name: str) -> IO[bytes]:
-        with open_dir(self._folder) as folder:
+        with open_dir(self.path) as folder:
             fd = os.open(name, _READ, dir_fd=folder)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
@@ -152,19 +152,39 @@ class SessionFolder:
 
 def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
     """False when something else has its name."""
-    # Known beforehand, so that a run that finishes this one clears it away.
-    temporary = f".{file.name}.tmp"
     if lstat_at(file.name, folder) is None:
-        _make(folder, temporary, file, content)
-        with contextlib.suppress(FileExistsError):  # something has taken the name meanwhile
-            if not link_new(temporary, file.name, folder=folder, new_folder=folder):
-                os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        make_unnamed(folder, file, content)
+        return give_name(folder, file)
+    remove_unnamed(folder, file)
+    return is_free(folder, file)
+
+
+def _unnamed(file: PackedFile) -> str:
+    """Known beforehand, so that a run that finishes this one clears it away."""
+    return f".{file.name}.tmp"
+
+
+def give_name(folder: int, file: PackedFile) -> bool:
+    """Give a file its name that was made before. False when something else has it."""
+    temporary = _unnamed(file)
+    try:
+        if not link_new(temporary, file.name, folder=folder, new_folder=folder):
+            if lstat_at(file.name, folder) is not None:
+                return is_free(folder, file)
+            os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileExistsError:  # something has taken the name meanwhile
+        return is_free(folder, file)
+    finally:
+        remove_unnamed(folder, file)
+    return True
+
+
+def remove_unnamed(folder: int, file: PackedFile) -> None:
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=folder)
-    return _is_free(folder, file)
+        os.unlink(_unnamed(file), dir_fd=folder)
 
 
-def _is_free(folder: int, file: PackedFile) -> bool:
+def is_free(folder: int, file: PackedFile) -> bool:
     """Whether nothing has this name, or the very thing that was archived has it."""
     there = lstat_at(file.name, folder)
     if there is None:
@@ -179,9 +199,10 @@ def _is_free(folder: int, file: PackedFile) -> bool:
         return bundle.digest_of(content) == file.sha256
 
 
-def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
+def make_unnamed(folder: int, file: PackedFile, content: IO[bytes], *, flush: bool = True) -> None:
+    """Make a file whole, under a temporary name. Without `flush` it is not on the disk yet."""
+    name = _unnamed(file)
+    remove_unnamed(folder, file)
     times = (file.mtime_ns, file.mtime_ns)
     if file.link is not None:
         os.symlink(file.link, name, dir_fd=folder)
@@ -196,4 +217,5 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
         give_to(fd, file.uid, file.gid)
         os.fchmod(fd, file.mode & RIGHTS)
         os.utime(fd, ns=times)
-        os.fsync(fd)
+        if flush:
+            os.fsync(fd)

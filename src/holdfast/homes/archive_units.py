@@ -33,7 +33,7 @@ from holdfast.model.session import Message, Session
 from holdfast.parts.trees import is_same_tree, remove_tree
 from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
-from holdfast.spine.keeper import Keeper, in_a_word
+from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
@@ -59,7 +59,12 @@ def unit_archive(
     moving = MOVING.get(kind)
     mover = UnitArchiveMover(made.folder, made.packer, units, sessions, ground.state, moving)
 
-    def restore(removal: Removal, again: bool) -> Ended:
+    def restore(batch: Sequence[Removal], again: bool) -> Sequence[Ended]:
+        return one_by_one(
+            batch, lambda each: restore_one(each, again), lambda why: (Result.FAILED, why)
+        )
+
+    def restore_one(removal: Removal, again: bool) -> Ended:
         if moving is None or removal.item.target != MAPPED:
             return mover.restore(removal)
         moved = MovedRestore(made.folder, units, ground, moving, ids)

@@ -2,6 +2,7 @@
 
 sessions/ID/ID.json, ID.messages.json    what a session is, and what was said; written whole
 sessions/ID/AGENT.messages.json          what its subagents said; each has a row like a session
+sessions/ID__AGENT/ID__AGENT.json        a subagent that Cline took for dead, and lists
 db/sessions.db                           a row a session
 db/session-search.db                     an index of their words
 db/hub-events-*.db, db/hub-runs-*.db     what the daemon did: every event once more, whole
@@ -295,11 +296,10 @@ def _parts(
                 for name in names
             ]
             found.append(RowsPart(store=each.path, rows=tuple(named), role=role))
+    found += [FolderPart(path=root / "sessions" / name) for name in names if is_plain_name(name)]
     if is_plain_name(unit.id):
-        found += (
-            FolderPart(path=root / "sessions" / unit.id),
-            FolderPart(path=root / "checkpoint-scratch" / _scratch(unit.cwd, unit.id)),
-        )
+        scratch = root / "checkpoint-scratch" / _scratch(unit.cwd, unit.id)
+        found.append(FolderPart(path=scratch))
     repository = _repository(unit.cwd)
     if repository is not None and re.fullmatch(r"[\w-]+", unit.id):
         prefix = f"{Cline.facts.references}{unit.id}/"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item
     from holdfast.model.session import Message, Session
-    from holdfast.model.stored_session import Holder
+    from holdfast.model.stored_session import Coming, Holder
     from holdfast.ports.archive import Archive
     from holdfast.ports.sessions import GuardBook
     from holdfast.services.exchange.session_import import ImportStore
@@ -43,6 +43,10 @@ class OwnEngine(SessionEngine, Protocol):
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
         """Give a session that came back from the archive its children, and its last activity."""
+
+    def bring(self, coming: Sequence[Coming], now: float, then: Callable[[], None]) -> bool:
+        """Store sessions that come back from the archive, all of them or none; `then` is a part of
+        the transaction. False where sessions come back one by one."""
 
 
 class OwnStore(ABC):

@@ -12,7 +12,7 @@ import errno
 import itertools
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -143,17 +143,14 @@ class SessionMover:
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         found = store.look(_ids(batch))
-        # Without a bundle there is nothing to gain by a longer run.
-        bundled = any(each.item.undoable for each in batch)
-        for run in runs(batch, found, self._most if bundled else self._at_once):
+        # Without a bundle there is nothing to gain by a longer run, unless it is all there is.
+        longer = self._empties(batch) or any(each.item.undoable for each in batch)
+        for run in runs(batch, found, self._most if longer else self._at_once):
             yield from self._drop_what_fits(store, run, found)
 
     @property
     def _at_once(self) -> int:
-        """Messages in one transaction. Only a search index makes them slow to delete."""
-        if self._most == EVERYTHING:
-            return _UNINDEXED_AT_ONCE
-        return AT_ONCE if self._most <= MOST_MESSAGES else self._most
+        return at_once(self._most)
 
     def _empties(self, run: Sequence[Removal]) -> bool:
         """Whether a run is all that was announced, and may go at once. A part of it may not: what
@@ -188,7 +185,7 @@ class SessionMover:
         failure = ""
         empties = self._empties(run)
         try:
-            for part in runs(copied, found, _MOST_COPIED):
+            for part in runs(copied, found, min(_MOST_COPIED, store.most_copied)):
                 kept_in[self._copy(store, part, found)] = part
             with _full_disk_errors(copied):
                 for part in runs(going, found, EVERYTHING if empties else self._at_once):
@@ -262,9 +259,21 @@ class SessionMover:
     def _put_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         moved: dict[int, Moved] = {}
         by_number = {each.number: each for each in batch}
-        for path, numbers in self._folder(store, batch[0]).holding(_numbers(batch)).items():
-            moved |= self._from_bundle(store, path, [by_number[each] for each in numbers])
-            store.rest()
+        held = self._folder(store, batch[0]).holding(_numbers(batch))
+        coming = {path: [by_number[each] for each in numbers] for path, numbers in held.items()}
+        ids = {path: _ids(removals) for path, removals in coming.items()}
+        with closing(store.made_ready(ids)) as ready:
+            for path in ready:
+                removals = coming[path]
+                try:
+                    moved |= self._from_bundle(store, path, removals)
+                except BusyError:
+                    raise  # as in `_worked_off`
+                except (HoldfastError, OSError) as error:
+                    # What came back before is back, and what comes next may be.
+                    store.truncate_log()
+                    moved |= {each.number: failed(in_a_word(error)) for each in removals}
+                store.rest()
         self._drop_if_empty(store, batch[0])
         for each in batch:
             yield moved.get(each.number) or damaged(COPY_MISSING)
@@ -358,6 +367,14 @@ def runs(
         messages += more
     if run:
         yield run
+
+
+def at_once(most: int) -> int:
+    """Messages in one transaction, of as many in one run. Only a search index makes them slow to
+    delete."""
+    if most == EVERYTHING:
+        return _UNINDEXED_AT_ONCE
+    return AT_ONCE if most <= MOST_MESSAGES else most
 
 
 def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +201,10 @@ class Standing:
     work: Work = field(default_factory=Work)
     in_flight: tuple[Reservation, ...] = ()
     day: tuple[DayShare, ...] = ()
+
+    def day_of(self, source: str | None) -> Sequence[DayShare]:
+        """The shares of one source; None: of all."""
+        return [each for each in self.day if source in (None, each.source)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

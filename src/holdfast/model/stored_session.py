@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:  # a hook needs the process alone
     from holdfast.model.plan import PlanItem
+    from holdfast.model.session import Message, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +90,14 @@ class Returned:
 
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coming:
+    """A session that comes back from the archive, with its messages. `children` are those that it
+    had when it left; `last_active_at` counts its end."""
+
+    session: Session
+    messages: Sequence[Message]
+    children: Sequence[str]
+    last_active_at: float

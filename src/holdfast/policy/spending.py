@@ -3,7 +3,7 @@ and what is near its limit. What was used comes in as values."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.guard import (
     Alert,
@@ -37,8 +37,8 @@ _IN_WORDS = {
     Budget.DAILY_COST: "in cost per day",
 }
 _DIGITS = 6
-_COSTS = (Budget.COST, Budget.DAILY_COST)
-_DAILY = (Budget.DAILY_TOKENS, Budget.DAILY_COST)
+COSTS = (Budget.COST, Budget.DAILY_COST)
+DAILY = (Budget.DAILY_TOKENS, Budget.DAILY_COST)
 #: Known only to the processes that hold the session.
 _FLEETING = (Budget.MESSAGES_PER_MINUTE,)
 
@@ -79,7 +79,7 @@ class Measure:
 
     @property
     def is_daily(self) -> bool:
-        return self.budget in _DAILY
+        return self.budget in DAILY
 
     def would_pass(self, estimate: Estimate) -> bool:
         """Whether one more call would exceed the limit, together with the calls in flight. A call
@@ -149,8 +149,8 @@ def _of_session(
     session = standing.session
     flying = [each.estimate for each in standing.in_flight if each.session_id == session.id]
     for budget, limit in budgets.limits():
-        if budget not in _DAILY:
-            used = _used(budget, standing, prices, at)
+        if budget not in DAILY:
+            used = USED[budget](standing, prices, at)
             yield Measure(
                 budget=budget,
                 used=used,
@@ -162,38 +162,32 @@ def _of_session(
             )
 
 
-def _used(  # noqa: PLR0911 - one for each budget
-    budget: Budget, standing: Standing, prices: Prices, at: float
-) -> float | None:
-    session, work = standing.session, standing.work
-    match budget:
-        case Budget.TOKENS_IN:
-            return session.tokens.input
-        case Budget.TOKENS_OUT:
-            return session.tokens.output
-        case Budget.TOKENS:
-            return session.tokens.total
-        case Budget.ITERATIONS:
-            return work.guarded.iterations
-        case Budget.WALL_SECONDS:
-            return work.guarded.seconds
-        case Budget.MESSAGES_PER_MINUTE:
-            return in_last_minute(work.samples, at, session.message_count)
-        case _:
-            return prices.cost_of_session(session)
+#: What was used of each budget of a session. A time is one of the machine's own clock; the cost is
+#: None if it is unknown.
+USED: Mapping[Budget, Callable[[Standing, Prices, float], float | None]] = {
+    Budget.TOKENS_IN: lambda standing, _, __: standing.session.tokens.input,
+    Budget.TOKENS_OUT: lambda standing, _, __: standing.session.tokens.output,
+    Budget.TOKENS: lambda standing, _, __: standing.session.tokens.total,
+    Budget.COST: lambda standing, prices, _: prices.cost_of_session(standing.session),
+    Budget.ITERATIONS: lambda standing, _, __: standing.work.guarded.iterations,
+    Budget.WALL_SECONDS: lambda standing, _, __: standing.work.guarded.seconds,
+    Budget.MESSAGES_PER_MINUTE: lambda standing, _, at: in_last_minute(
+        standing.work.samples, at, standing.session.message_count
+    ),
+}
 
 
 def _of_day(
     budgets: Budgets, source: str | None, standing: Standing, prices: Prices
 ) -> Iterator[Measure]:
-    day = [each for each in standing.day if source in (None, each.source)]
+    day = standing.day_of(source)
     flying = [each for each in standing.in_flight if source in (None, each.source)]
     for budget, limit in budgets.limits():
-        if budget in _DAILY:
+        if budget in DAILY:
             spent = Spent() if budget is Budget.DAILY_TOKENS else spent_on(day, prices)
             yield Measure(
                 budget=budget,
-                used=_tokens(day) if budget is Budget.DAILY_TOKENS else spent.cost,
+                used=tokens_on(day) if budget is Budget.DAILY_TOKENS else spent.cost,
                 limit=limit,
                 in_flight=sum(_estimated(budget, each.estimate) for each in flying),
                 source=source,
@@ -203,7 +197,8 @@ def _of_day(
             )
 
 
-def _tokens(shares: Sequence[DayShare]) -> int:
+def tokens_on(shares: Iterable[DayShare]) -> int:
+    """The tokens of a day, or of a part of it."""
     return sum(share.usage.tokens.total for share in shares)
 
 
@@ -247,7 +242,7 @@ def _estimated(budget: Budget, estimate: Estimate) -> float:
 
 def _next(budget: Budget, estimate: Estimate) -> float:
     """What the next call adds: at least 1 of what is counted in whole numbers."""
-    if budget in _COSTS or budget is Budget.WALL_SECONDS:
+    if budget in COSTS or budget is Budget.WALL_SECONDS:
         return _estimated(budget, estimate)
     return max(1, _estimated(budget, estimate))
 

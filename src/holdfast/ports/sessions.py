@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -202,7 +202,12 @@ class SessionCopies(Protocol):
 
 class SessionEngine(Protocol):
     """How sessions leave a store and come back. The calls inside `transaction` take effect together
-    or not at all. Errors of a store are raised as `HoldfastError`."""
+    or not at all. Errors of a store are raised as `HoldfastError`.
+
+    `most_copied` is how many messages may be in one undo copy where everything leaves at once: one
+    comes back in one transaction."""
+
+    most_copied: int
 
     @property
     def place(self) -> Path | None:
@@ -228,6 +233,10 @@ class SessionEngine(Protocol):
         """Write an undo copy, for the removals from `first` to `last`; durable on return."""
 
     def delete(self, going: Sequence[Found]) -> None: ...
+
+    def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
+        """These bundles, of each of which some sessions are wanted, one after the other, each when
+        it can be put back. A store may work ahead on the next ones."""
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         """Put sessions back from their copies."""

@@ -216,6 +216,12 @@ def check_database(path: Path) -> None:
 def write_new(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
     """Create a file that must not exist yet, durably; a failure leaves none behind. It is private
     unless there is another `mode` for it."""
+    _create(path, data, mode)
+    sync_dir(path.parent)
+
+
+def _create(path: Path, data: bytes | bytearray, mode: int) -> None:
+    """The content is durable then; the name is not yet."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         if mode != PRIVATE_FILE:
@@ -227,7 +233,6 @@ def write_new(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) 
         raise
     finally:
         os.close(fd)
-    sync_dir(path.parent)
 
 
 def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
@@ -237,7 +242,7 @@ def replace(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) ->
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     temporary.unlink(missing_ok=True)
     try:
-        write_new(temporary, data, mode=mode)
+        _create(temporary, data, mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

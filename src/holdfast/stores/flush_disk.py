@@ -12,7 +12,14 @@ import os
 import sys
 from collections.abc import Callable
 
+from holdfast.stores.files import read_file
+
 _SINCE = (5, 8)
+_MEMORY = "/proc/meminfo"
+#: What waits to be written, of all file systems: these lines, in kB.
+_WAITING = (b"Dirty:", b"Writeback:")
+#: So much is written in the time of a few single flushes.
+_LITTLE_KB = 4096
 
 
 def can_flush_disk() -> bool:
@@ -27,6 +34,18 @@ def flush_disk(fd: int) -> None:
     if call(fd) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def is_quick() -> bool:
+    """Whether a flush of the whole disk has little to write for others just now."""
+    if not can_flush_disk():
+        return False
+    try:
+        lines = read_file(_MEMORY).splitlines()
+        waiting = [int(line.split()[1]) for line in lines if line.startswith(_WAITING)]
+    except (OSError, ValueError, IndexError):
+        return False
+    return len(waiting) == len(_WAITING) and sum(waiting) <= _LITTLE_KB
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from holdfast.stores.files import open_regular, storage_errors
 
 _PAUSE = 0.05
 _HOLDER_BYTES = 200
+_USUAL: Mapping[str, float] = {}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 #: The locks that this thread holds, with their descriptors, and whether children keep them.
 _HELD: ContextVar[tuple[tuple[Path, int, bool], ...]] = ContextVar("held", default=())
@@ -61,8 +62,10 @@ def exclusive(
     place: Path | None = None,
     queue: bool = False,
     inherited: bool = True,
+    patience: Mapping[str, float] = _USUAL,
 ) -> Iterator[None]:
-    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
+    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds, or
+    after those that `patience` has for this holder, if they are more.
 
     `place` is what the lock guards, when that is not the home that holds the lock file. With
     `queue`, no process that wants to share the lock gets it before us. Unless it is `inherited`,
@@ -70,13 +73,13 @@ def exclusive(
     file while another process waits for it would make two owners.
     """
     fd = _opened(path)
-    waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}")
+    waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}", patience)
     try:
         with _turn(path, fcntl.LOCK_EX, waiting) if queue else contextlib.nullcontext():
             waiting.acquire(fd, fcntl.LOCK_EX)
         # Only for the message that another process shows; the lock itself is the kernel's.
         with contextlib.suppress(OSError):
-            text = f"process {os.getpid()}, `holdfast {holder}`".encode("utf-8", "backslashreplace")
+            text = f"process {os.getpid()}, {_named(holder)}".encode("utf-8", "backslashreplace")
             # Always the same length: truncating a file may wait for the disk.
             os.pwrite(fd, text[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
         with _holding(path, fd, inherited=inherited):
@@ -141,10 +144,14 @@ def _holding(path: Path, fd: int, *, inherited: bool = True) -> Iterator[None]:
 class _Waiting:
     """Waits for a lock until a deadline. `fd` is the file in which the holder says who it is."""
 
-    def __init__(self, fd: int, wait: float, doing: str) -> None:
+    def __init__(
+        self, fd: int, wait: float, doing: str, patience: Mapping[str, float] = _USUAL
+    ) -> None:
         self._fd = fd
-        self._deadline = time.monotonic() + wait
+        self._began = time.monotonic()
+        self._wait = wait
         self._doing = doing
+        self._patience = patience
 
     def acquire(self, fd: int, how: int) -> None:
         while True:
@@ -153,14 +160,25 @@ class _Waiting:
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
                     raise
-                if time.monotonic() >= self._deadline:
-                    raise BusyError(
-                        f"Another process is {self._doing}: {_holder(self._fd)}.",
-                        hint="Wait until it has finished, then try again.",
-                    ) from None
+                self._check()
                 time.sleep(_PAUSE)
             else:
                 return
+
+    def _check(self) -> None:
+        """Raise when it is time to give up."""
+        waited = time.monotonic() - self._began
+        if waited < self._wait:
+            return
+        holder = _holder(self._fd)
+        if waited < max(
+            (self._patience[each] for each in self._patience if _named(each) in holder), default=0.0
+        ):
+            return
+        raise BusyError(
+            f"Another process is {self._doing}: {holder}.",
+            hint="Wait until it has finished, then try again.",
+        ) from None
 
 
 def _opened(path: Path) -> int:
@@ -181,6 +199,10 @@ def _opened_to_share(path: Path) -> int | None:
             return open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
             return None
+
+
+def _named(holder: str) -> str:
+    return f"`holdfast {holder}`"
 
 
 def _holder(fd: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.model.item import Problem
-from holdfast.model.operation import LogView, OperationAction, Removal
+from holdfast.model.operation import BY_ITSELF, LogView, OperationAction, Removal
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
@@ -18,6 +18,9 @@ from holdfast.stores.log_view import droppable, view_of
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
+#: For a worker that nobody asked for it waits longer: that one runs at low priority, and on a busy
+#: machine it needs a while.
+PATIENCE = {BY_ITSELF: 30.0}
 
 #: Tells whether a file is still the one that was read: device, inode, size and both times.
 _Stamp = tuple[int, int, int, int, int]
@@ -54,7 +57,8 @@ class FileOperationLog:
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)
         check_trash(self._trash)
-        with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
+        lock = self._folder / "lock"
+        with exclusive(lock, holder=command, wait=self._lock_wait, patience=PATIENCE):
             self._finish_if_possible()
             try:
                 yield FileLogWriter(self._folder, self._trash, *self._read_all())

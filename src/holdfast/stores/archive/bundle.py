@@ -17,7 +17,7 @@ import hashlib
 import io
 import stat
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
@@ -161,15 +161,20 @@ def verify(raw: IO[bytes], codec: Codec) -> Beside:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """A bundle that was read to its end and compared. `line` is that of its session, unless it has
-    none or that was too long to be kept."""
+    none or that was too long to be kept. `contents` are those of its files, by name: None when
+    they were too long together."""
 
     beside: Beside
     line: bytes | None = None
+    contents: Mapping[str, bytes] | None = None
 
 
 def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
-    """The same, and keep the line of the session if it is not longer than `keep`."""
+    """The same, and keep the line of the session if it is not longer than `keep`, and so the
+    contents of its files."""
     line = None
+    contents: dict[str, bytes] = {}
+    room = keep
     with reading(), members(raw, codec) as found:
         beside = _beside(found)
         missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
@@ -181,15 +186,19 @@ def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
                 raise DamageError(f"its {name} is not what was archived")
             if name not in missing:
                 continue  # a later version may add members
-            beginning = content.read(keep) if name == LINE else b""
+            beginning = content.read(keep if name == LINE else max(0, room))
             size, sha256 = measured(content, beginning)
             if missing.pop(name) != sha256:
                 raise DamageError(f"its {name} is not what was archived")
-            if name == LINE and size == len(beginning):
+            is_whole = size == len(beginning)
+            if name != LINE:
+                contents[name.removeprefix(FILES)] = beginning
+                room = room - size if is_whole else -1
+            elif is_whole:
                 line = beginning
         for name in (*missing, *links):
             raise DamageError(f"its {name} is not there")
-    return Read(beside=beside, line=line)
+    return Read(beside=beside, line=line, contents=contents if room >= 0 else None)
 
 
 Member = tuple[str, str | None, IO[bytes]]

@@ -32,6 +32,12 @@ def _flush_disk() -> Callable[[int], None] | None:
     return flush_disk.flush_disk if flush_disk.can_flush_disk() else None
 
 
+def flush_of_many(number: int) -> Callable[[int], None] | None:
+    """How so many files are flushed at once, by a descriptor that was opened before the first of
+    them was written; None where each is flushed on its own."""
+    return _flush_disk() if number > MANY else None
+
+
 class OneByOne:
     """For a store in which each blob is durable by itself."""
 
@@ -55,7 +61,7 @@ class FilesTogether:
         """`place` is where a blob belongs. About so many are expected, as `number` says."""
         self._folder = folder
         self._place = place
-        self._flush = _flush_disk() if number > MANY else None
+        self._flush = flush_of_many(number)
         # Opened before the first file is written: a flush tells of what failed since then.
         self._disk = None if self._flush is None else os.open(folder, _FOLDER)
         self._unnamed: dict[str, Path] = {}

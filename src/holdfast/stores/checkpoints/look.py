@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Container, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores.checkpoints.file_content import (
@@ -19,9 +19,10 @@ from holdfast.stores.checkpoints.file_content import (
     Signature,
     read,
     signature_at,
+    signature_of,
 )
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
-from holdfast.stores.checkpoints.look_state import Listed, State
+from holdfast.stores.checkpoints.look_state import KnownFile, Listed, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.walk import (
     ATTRIBUTES,
@@ -88,8 +89,10 @@ class Looked:
     permissions: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, str] = field(default_factory=dict)
     young: dict[bytes, Signature] = field(default_factory=dict)
-    #: The files that were read, as an index has them.
+    #: The files that were read, or did not have to be, as an index has them.
     rows: dict[bytes, bytes] = field(default_factory=dict)
+    #: The files that were read and that need not be read again while they have this signature.
+    known: dict[bytes, KnownFile] = field(default_factory=dict)
     #: Of a first look, the directories with files in them.
     folders: Container[bytes] | None = None
     size: int = 0
@@ -118,11 +121,34 @@ def find_all(seeing: Seeing) -> Looked:
             )
         paths = set() if process is None else _dirty(seeing, walked, process, early)
         paths |= walked.new | seeing.state.ahead | seeing.state.left.keys() | _grown(seeing)
+        rows: dict[bytes, bytes] = {}
         if seeing.hash_all:
             paths |= {path for path, _ in seeing.trees.files(seeing.base)}
+        else:
+            rows = _still_known(seeing, walked, paths)
+            paths -= rows.keys()
         if not seeing.indexing:  # the walk judged all names that are new
             paths -= ignoring.ask(_unsure(seeing, walked, paths))
-    return Looked(walked=walked, paths=frozenset(paths), whole=True)
+    return Looked(walked=walked, paths=frozenset(paths), whole=True, rows=rows)
+
+
+def _still_known(seeing: Seeing, walked: Walked, paths: set[bytes]) -> dict[bytes, bytes]:
+    """The rows of files that were read before and did not change since. git names them until the
+    index has caught up."""
+    rows: dict[bytes, bytes] = {}
+    for path in paths & seeing.state.known.keys():
+        folder, _, name = path.rpartition(b"/")
+        if folder not in walked.directories or path in walked.left:
+            continue
+        names = walked.fresh.get(folder)
+        if names is not None and name not in names:
+            continue  # gone, or ignored by now
+        signature, kind, oid = seeing.state.known[path]
+        with suppress(OSError):
+            status = os.lstat(place(seeing.root, path))
+            if status.st_dev == seeing.device and signature_of(status) == signature:
+                rows[path] = status_bytes(status, kind) + oid
+    return rows
 
 
 def _dirty(
@@ -216,6 +242,8 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
             looked.permissions[path] = here.permissions
         oid = object_id(Kind.BLOB, here.data)
         looked.rows[path] = status_bytes(here.status, here.kind) + oid
+        if here.status.st_dev == seeing.device and here.signature[-1] < seeing.moment - TICK:
+            looked.known[path] = here.signature, here.kind, oid
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
                 new.add(oid, Kind.BLOB, here.data)
@@ -349,6 +377,21 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
         )
     }
     return before | looked.young
+
+
+def carried_known(
+    seeing: Seeing, looked: Looked, changed: Container[bytes]
+) -> Mapping[bytes, KnownFile]:
+    """The files that the next look need not read: those that this one read, and those from before
+    that are still as they were, or that it did not look at."""
+    before = {
+        path: known
+        for path, known in seeing.state.known.items()
+        if path not in looked.paths
+        and path not in changed
+        and (path in looked.rows or not looked.whole)
+    }
+    return before | looked.known
 
 
 def carried_left(state: State, looked: Looked) -> Mapping[bytes, str]:

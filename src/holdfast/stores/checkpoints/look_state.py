@@ -28,6 +28,9 @@ Listing = Mapping[bytes, FolderDigests]
 #: gives it another one.
 Stamp = str
 
+#: A file when it was read: its signature, git's mode and the id of its content.
+KnownFile = tuple[Signature, int, bytes]
+
 _FORMAT = 1
 _LISTING_FORMAT = 2
 _STATE, _LISTING = "state.json", "listing"
@@ -63,7 +66,8 @@ class State:
 
     `left` are the paths that could not be captured, which every look checks. `limit` is the size
     limit of that look. `young` are files that had just changed, with their signatures: git compares
-    whole seconds, so it may miss their next change.
+    whole seconds, so it may miss their next change. `known` are files that git names as changed
+    because the index is behind, and that are as in `tree` while they have this signature.
     """
 
     tree: str = ""
@@ -71,6 +75,7 @@ class State:
     ahead: frozenset[bytes] = frozenset()
     left: Mapping[bytes, str] = field(default_factory=dict)
     young: Mapping[bytes, Signature] = field(default_factory=dict)
+    known: Mapping[bytes, KnownFile] = field(default_factory=dict)
 
 
 def read_state(folder: Path) -> State:
@@ -85,6 +90,8 @@ def read_state(folder: Path) -> State:
                 ahead=frozenset(path_bytes(path) for path in data["ahead"]),
                 left={path_bytes(path): reason for path, reason in data["left"].items()},
                 young={path_bytes(path): _signature(*it) for path, it in data["young"].items()},
+                # Not in a state that an earlier version left.
+                known={path_bytes(path): _known(*it) for path, it in data.get("known", {}).items()},
             )
     return State()
 
@@ -97,6 +104,10 @@ def write_state(folder: Path, state: State) -> None:
         "ahead": sorted(path_text(path) for path in state.ahead),
         "left": {path_text(path): reason for path, reason in state.left.items()},
         "young": {path_text(path): signature for path, signature in state.young.items()},
+        "known": {
+            path_text(path): (*signature, kind, oid.hex())
+            for path, (signature, kind, oid) in state.known.items()
+        },
     }
     text = json.dumps(data).encode("ascii")
     path = folder / _STATE
@@ -177,3 +188,8 @@ def _digest(text: bytes) -> bytes:
 
 def _signature(inode: int, mode: int, size: int, modified: int, changed: int) -> Signature:
     return inode, mode, size, modified, changed
+
+
+def _known(*of: int | str) -> KnownFile:
+    *signature, kind, oid = of
+    return _signature(*map(int, signature)), int(kind), bytes.fromhex(str(oid))

@@ -1,18 +1,20 @@
 """Records of a project's restores: the one under way, and the latest.
 
 The first is on disk from before the first change until after the last: a process that holds the
-project's lock and finds it knows that a restore was interrupted. The second says which checkpoints
-undo needs.
+project's lock and finds it knows that a restore was interrupted. Then it becomes the second, by one
+rename, which says which checkpoints undo needs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.stores import files
+from holdfast.stores.checkpoints.repository import write_cache
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.value import dataclass, field, replace
 
@@ -76,21 +78,26 @@ def held(folder: Path) -> frozenset[str]:
 
 
 def announce(folder: Path, target: str, now: float) -> None:
-    """Protect the target before the safety checkpoint is taken, which may rotate it out."""
+    """Protect the target before the safety checkpoint is taken, which may rotate it out. Not
+    flushed: without power, the restore is over as well."""
     coming = Restoration(target=target, safety="", paths=None, started_at=now)
-    _write(folder / _LATEST, coming)
+    path = folder / _LATEST
+    with storage_errors(f"write {path}"):
+        write_cache(path, _bytes(coming))
 
 
 def begin(folder: Path, restoration: Restoration) -> None:
-    # In this order: a restore that is the latest and not under way is done.
-    _write(folder / _UNDER_WAY, restoration)
-    _write(folder / _LATEST, restoration)
+    path = folder / _UNDER_WAY
+    with storage_errors(f"write {path}"):
+        files.replace(path, _bytes(restoration))
 
 
 def end(folder: Path) -> None:
+    """In one step: a restore that is the latest is not under way any more."""
     path = folder / _UNDER_WAY
-    with storage_errors(f"remove {path}"):
-        path.unlink(missing_ok=True)
+    with storage_errors(f"rename {path}"):
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(folder / _LATEST)
         sync_dir(folder)
 
 
@@ -101,7 +108,5 @@ def _read(path: Path) -> Restoration | None:
         return None
 
 
-def _write(path: Path, restoration: Restoration) -> None:
-    data = {"format": _FORMAT, **fields_to_json(restoration)}
-    with storage_errors(f"write {path}"):
-        files.replace(path, json.dumps(data).encode("ascii"))
+def _bytes(restoration: Restoration) -> bytes:
+    return json.dumps({"format": _FORMAT, **fields_to_json(restoration)}).encode("ascii")

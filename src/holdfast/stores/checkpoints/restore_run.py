@@ -18,7 +18,7 @@ from holdfast.stores.checkpoints.new_folders import NewFolder, new_folders
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
-from holdfast.stores.flush_disk import can_flush_disk
+from holdfast.stores.flush_disk import can_flush_disk, is_quick
 from holdfast.stores.git.trees import path_bytes
 
 CHANGED = "changed since the safety checkpoint"
@@ -47,8 +47,9 @@ _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 Blob = Callable[[str], bytes]
 
 _THREADS = 32
-#: More files than this are flushed all at once.
+#: More files than this are flushed all at once: always, or if the disk has little else to write.
 MANY = 64
+SOME = 8
 
 
 class RestoreRun:
@@ -77,7 +78,7 @@ class RestoreRun:
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """Do all steps; returns the paths that were left alone."""
         with self._tree.unlocked():
-            if len(steps.written) <= MANY or not can_flush_disk():
+            if not _is_flushed_at_the_end(len(steps.written)):
                 return self._perform(steps)
             with self._tree.flushed_at_the_end():
                 return self._perform(steps, many=True)
@@ -366,6 +367,10 @@ class RestoreRun:
 
     def _told(self) -> tuple[NotCaptured, ...]:
         return tuple(NotCaptured(path=path, reason=self._kept[path]) for path in sorted(self._kept))
+
+
+def _is_flushed_at_the_end(files: int) -> bool:
+    return (files > MANY and can_flush_disk()) or (files > SOME and is_quick())
 
 
 def _by_folder(changes: Sequence[Change]) -> list[Change]:

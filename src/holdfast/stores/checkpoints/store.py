@@ -109,6 +109,8 @@ class ShadowGitStore(CheckpointWriter):
             return begun
         self._make_workdir(checkpoint)
         with used(self.layout), project_lock(self.layout, checkpoint.project, checkpoint.workdir):
+            # First: finishing one puts its record in the place of the announcement.
+            self._finish_restore(checkpoint.project)
             restore_record.announce(self.layout.private(checkpoint.project), checkpoint.id, now)
         reason = f"before restoring {checkpoint.known_id[:_SHORT]}"
         taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)

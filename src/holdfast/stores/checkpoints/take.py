@@ -33,6 +33,7 @@ from holdfast.stores.checkpoints.ignore_rules import digest_of
 from holdfast.stores.checkpoints.look import (
     Looked,
     Seeing,
+    carried_known,
     carried_left,
     carried_young,
     find_all,
@@ -221,6 +222,7 @@ class Taker:
         """The state for the tree of this checkpoint, whatever tree it was for."""
         tree = base.content.files.hex()
         ahead = state.ahead
+        known = state.known if state.tree == tree else {}
         if state.tree != tree and self._index.wake(self._trees):
             try:
                 ahead |= self._index.differing(tree)
@@ -229,7 +231,8 @@ class Taker:
         if not state.tree or _lower(self._limit, state.limit):
             # The young files are unknown, or a file may be above the new size limit: read all.
             ahead |= {path for path, _ in self._trees.files(base.content.files)}
-        return replace(state, tree=tree, ahead=ahead)
+            known = {}
+        return replace(state, tree=tree, ahead=ahead, known=known)
 
     def _found(self, seeing: Seeing, base: Base | None) -> Looked:
         if base is None:
@@ -319,6 +322,7 @@ class Taker:
             ahead=frozenset() if seen.base is None else self._ahead(seen),
             left=carried_left(seeing.state, looked),
             young=carried_young(seeing, looked),
+            known={} if seen.base is None else carried_known(seeing, looked, seen.changed),
         )
         if looked.whole and _is_to_be_listed(looked, seeing, state):
             listed = Listed(
@@ -333,14 +337,14 @@ class Taker:
         if state != seeing.state:
             states.write_state(self._folder, state)
         if seen.base is not None and self._is_caught_up(seen, state):
-            states.write_state(self._folder, replace(state, ahead=frozenset()))
+            states.write_state(self._folder, replace(state, ahead=frozenset(), known={}))
 
     def _is_caught_up(self, seen: StoredLook, state: State) -> bool:
         """Bring the index up to date if it is missing or far behind; says whether it is now."""
         if not self._index.is_there():
             self._index.rebuild(state.tree)
             return True
-        behind = state.ahead | (seen.looked.paths - state.left.keys())
+        behind = state.ahead | state.known.keys() | (seen.looked.paths - state.left.keys())
         most = _BEHIND_FILES + self._index.size() // _BEHIND_PER_FILE
         if len(behind) <= most and seen.looked.size <= _BEHIND_BYTES:
             return False

@@ -177,6 +177,8 @@ class CheckpointWriter:
             from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
 
             finish(self.layout, project)
+            if self._early is not None:
+                self._early.close()  # it may have compared before this
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
         limit, over = self.how.max_bytes, False

@@ -7,13 +7,21 @@ Lineage is kept as the SQLite store does it: a child that stays notes the parent
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import AWAITED_PARENT, session_version
-from holdfast.model.stored_session import MOST_MESSAGES, Copied, End, Found, Returned
+from holdfast.model.stored_session import (
+    EVERYTHING,
+    MOST_MESSAGES,
+    Coming,
+    Copied,
+    End,
+    Found,
+    Returned,
+)
 from holdfast.stores.postgres import search_index, survey
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.guard_book import number_of
@@ -35,6 +43,8 @@ class PostgresEngine:
 
     #: No disk of this machine is filled.
     place = None
+
+    most_copied = EVERYTHING
 
     def __init__(
         self,
@@ -111,6 +121,9 @@ class PostgresEngine:
                 _part(db, numbers)
                 delete(db, numbers)
 
+    def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
+        yield from bundles
+
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self._database.write() as db:
             return Returned(notes=_put_back(db, bundle_of(bundle), ids))
@@ -124,6 +137,9 @@ class PostgresEngine:
             (found.number,),
         ).first
         return row == (copied.started_at, copied.first_message)
+
+    def bring(self, coming: Sequence[Coming], now: float, then: Callable[[], None]) -> bool:
+        return False
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
         """Give a session that came back its children, those that have no other parent by now."""

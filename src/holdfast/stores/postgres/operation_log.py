@@ -29,7 +29,7 @@ from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_record import Record
 from holdfast.stores.log_view import Whereabouts, droppable, view_of
-from holdfast.stores.operation_log import LOCK_WAIT, check_trash, numbers_in
+from holdfast.stores.operation_log import LOCK_WAIT, PATIENCE, check_trash, numbers_in
 from holdfast.stores.processes import host_name
 from holdfast.value import dataclass
 
@@ -73,7 +73,8 @@ class PostgresOperationLog:
             make_private_dir(folder)
         check_trash(self._state / "trash")
         # Other processes here, and what a killed one left running, are kept out by the disk.
-        with exclusive(folder / "lock", holder=command, wait=self._lock_wait):
+        lock = folder / "lock"
+        with exclusive(lock, holder=command, wait=self._lock_wait, patience=PATIENCE):
             database, own = self._database(), member.joined(self._state)
             with alone(database, LOCK, "log", command, wait=self._lock_wait):
                 join(database, own[0], self._state)

@@ -57,6 +57,8 @@ _SAID = frozenset({"tool_name", "tool_calls", "reasoning"})
 
 _WIDTH = 160
 _LEAD = 50
+#: So many times the width are looked at first.
+_NEAR = 2
 _BLANK = r"[\s\x00-\x1f\x7f-\x9f]+"
 
 
@@ -154,8 +156,7 @@ def bracketed(line: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 def snippet(text: str) -> str:
     """The place with the most matches, on one line, about 160 characters, with their marks."""
     at = _densest(text)
-    before = _one_line(text[max(0, at - 4 * _WIDTH) : at])
-    after = _one_line(text[at : at + 8 * _WIDTH])
+    before, after = _line_before(text, at), _line_after(text, at)
     tail = _cut_end(after, _WIDTH - _LEAD if len(before) > _LEAD else _WIDTH - len(before))
     lead = _cut_start(before, _WIDTH - len(tail))
     shown = lead + tail
@@ -184,10 +185,23 @@ def _densest(text: str) -> int:
     return best
 
 
+def _line_before(text: str, at: int) -> str:
+    """What comes before a place, on one line. What is nearest makes more than a snippet, unless it
+    is mostly blank."""
+    near = _one_line(text[max(0, at - _NEAR * _WIDTH) : at])
+    return near if len(near) > _WIDTH else _one_line(text[max(0, at - 4 * _WIDTH) : at])
+
+
+def _line_after(text: str, at: int) -> str:
+    near = _one_line(text[at : at + _NEAR * _WIDTH])
+    return near if len(near) > _WIDTH else _one_line(text[at : at + 8 * _WIDTH])
+
+
 def _one_line(text: str) -> str:
-    unmarked = text.replace(MATCH_STARTS, "").replace(MATCH_ENDS, "")
-    if "  " not in text and unmarked.isprintable():
-        return text  # as most are
+    line = text.replace("\n", " ")
+    unmarked = line.replace(MATCH_STARTS, "").replace(MATCH_ENDS, "")
+    if "  " not in line and unmarked.isprintable():
+        return line  # as most are
     return re.sub(_BLANK, " ", text)
 
 

@@ -334,8 +334,9 @@ def _columns(bundle: sqlite3.Connection) -> set[str]:
 
 
 def _file_of(db: sqlite3.Connection) -> Path:
-    [path] = [file for _, name, file in db.execute("PRAGMA database_list") if name == "main"]
-    return Path(path)
+    """As bytes: a path need not be UTF-8, and Python takes no other text from SQLite."""
+    asked = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
+    return Path(os.fsdecode(db.execute(asked).fetchone()[0]))
 
 
 def _checksum(path: Path, *, sync: bool = False) -> int:

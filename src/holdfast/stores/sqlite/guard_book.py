@@ -26,28 +26,40 @@ from holdfast.stores.sessions.guard_book import (
 )
 from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
+    COLUMNS,
     COUNTS,
     GUARDED_COLUMNS,
+    TABLES,
     counts,
     holder_columns,
     usage_of,
 )
+from holdfast.stores.sessions.session_rows import session as session_of
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, number_of
 from holdfast.value import replace
 
 _RESERVED = """
-    r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at, r.tokens_in,
-    r.tokens_out, r.cost
+    v.number, s.id, s.source, v.host, v.boot, v.process, v.started, v.made_at, v.tokens_in,
+    v.tokens_out, v.cost
 """
-_HELD = "reservations r JOIN sessions s ON s.number = r.session"
+_ALL_RESERVED = f"""
+    SELECT {_RESERVED} FROM reservations v JOIN sessions s ON s.number = v.session
+"""  # noqa: S608 - our own names
 _CLOCKS = len(CLOCK)
+_LOOK = f"{', '.join(f'g.{column}' for column in CLOCK)}, {_RESERVED}"
 #: Of one session: its clock, and each of its reservations, if there are any.
 _OF_SESSION = f"""
-    SELECT {", ".join(f"g.{column}" for column in CLOCK)}, {_RESERVED} FROM sessions s
-    LEFT JOIN guarded g ON g.session = s.number LEFT JOIN reservations r ON r.session = s.number
+    SELECT {_LOOK} FROM sessions s
+    LEFT JOIN guarded g ON g.session = s.number LEFT JOIN reservations v ON v.session = s.number
     WHERE s.id = ?
 """  # noqa: S608 - our own names
+#: The same, and after it the session itself.
+_WITH_SESSION = f"""
+    SELECT {_LOOK}, {COLUMNS} FROM {TABLES} LEFT JOIN reservations v ON v.session = s.number
+    WHERE s.id = ?
+"""  # noqa: S608 - our own names
+_LOOKED_AT = _CLOCKS + _RESERVED.count(",") + 1
 _ADD = f"""
     UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in COUNTS)}
     WHERE number = ?
@@ -81,16 +93,18 @@ class SqliteGuardBook:
         self, session_id: str, *, today: float | None, session: Session | None = None
     ) -> Standing:
         with self._database.read() as db:
-            found = self._store.get(session_id) if session is None else session
-            rows = db.execute(_OF_SESSION, (session_id,)).fetchall()
-            clock = rows[0][:_CLOCKS] if found.guarded is not None else None
+            asked = _WITH_SESSION if session is None else _OF_SESSION
+            rows = db.execute(asked, (session_id,)).fetchall()
+            if session is None:
+                session = session_of(rows[0][_LOOKED_AT:]) if rows else self._store.get(session_id)
+            clock = rows[0][:_CLOCKS] if session.guarded is not None else None
             if today is None:
-                flying = [row[_CLOCKS:] for row in rows if row[_CLOCKS] is not None]
+                flying = [row[_CLOCKS:_LOOKED_AT] for row in rows if row[_CLOCKS] is not None]
             else:
-                flying = db.execute(f"SELECT {_RESERVED} FROM {_HELD}").fetchall()  # noqa: S608 - our own names
+                flying = db.execute(_ALL_RESERVED).fetchall()
             return Standing(
-                session=found,
-                work=work_of(found.guarded, clock),
+                session=session,
+                work=work_of(session.guarded, clock),
                 in_flight=tuple(map(reservation, flying)) if flying else (),
                 day=() if today is None else _day(db, day(today)),
             )

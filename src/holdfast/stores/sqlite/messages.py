@@ -15,6 +15,9 @@ from holdfast.stores.sqlite import search_index
 from holdfast.value import replace
 
 _COLUMNS = "number, role, timestamp, form, body, fields"
+_INSERT = (
+    "INSERT INTO messages (session, role, timestamp, form, body, fields) VALUES (?, ?, ?, ?, ?, ?)"
+)
 _SET_TOTALS = f"""
     UPDATE sessions SET last_active_at = ?, {", ".join(f"{total} = ?" for total in TOTALS)}
     WHERE number = ?
@@ -35,13 +38,19 @@ def page(
 def insert(
     db: sqlite3.Connection, session: int, message: Message, row: content.Row, now: float
 ) -> int:
+    return db.execute(_INSERT, _columns(session, message, row, now)).lastrowid or 0
+
+
+def _columns(session: int, message: Message, row: content.Row, now: float) -> tuple[object, ...]:
     timestamp = now if message.timestamp is None else message.timestamp
-    cursor = db.execute(
-        "INSERT INTO messages (session, role, timestamp, form, body, fields) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (session, content.storable(message.role), timestamp, row.form, row.body, row.fields),
-    )
-    return cursor.lastrowid or 0
+    return session, content.storable(message.role), timestamp, row.form, row.body, row.fields
+
+
+def insert_all(
+    db: sqlite3.Connection, session: int, rows: Sequence[tuple[Message, content.Row]], now: float
+) -> None:
+    """The same for many, whose numbers nobody needs."""
+    db.executemany(_INSERT, (_columns(session, message, row, now) for message, row in rows))
 
 
 def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:

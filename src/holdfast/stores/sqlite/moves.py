@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from holdfast.model.session import AWAITED_PARENT, session_version
 from holdfast.model.stored_session import (
     EVERYTHING,
     MOST_MESSAGES,
+    Coming,
     Copied,
     End,
     Found,
@@ -40,7 +41,7 @@ from holdfast.stores.sessions.session_rows import (
     key_stays,
 )
 from holdfast.stores.sessions.survey import LifeSigns
-from holdfast.stores.sqlite import emptying, ledger, search_index, space
+from holdfast.stores.sqlite import emptying, ledger, search_index, session_return, space
 from holdfast.stores.sqlite.bundle import (
     MESSAGE_COLUMNS,
     BundleFolder,
@@ -89,6 +90,8 @@ class SessionSql:
 
 class DatabaseEngine:
     """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
+
+    most_copied = EVERYTHING
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -154,6 +157,9 @@ class DatabaseEngine:
             numbers = [each.number for each in going]
             messages = sum(each.messages for each in going)
             return self.copies(folder).write(db, numbers, first, last, messages=messages)
+
+    def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
+        yield from bundles
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
         """Whether a session is the one that was copied, and not another that took its id since:
@@ -267,7 +273,7 @@ class SqliteEngine(DatabaseEngine):
 
     def _let_go(self) -> None:
         db = self._database.connection()
-        if any(name == _COPIES for _, name, _ in db.execute("PRAGMA database_list")):
+        if (_COPIES,) in db.execute("SELECT name FROM pragma_database_list"):  # no path: any bytes
             db.execute(f"DETACH {_COPIES}")
 
     def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
@@ -278,6 +284,19 @@ class SqliteEngine(DatabaseEngine):
                 "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
             )
             _adopt(db, number, children)
+
+    def bring(self, coming: Sequence[Coming], now: float, then: Callable[[], None]) -> bool:
+        ready = [session_return.ready(each, now) for each in coming]
+        with self._database.write() as db:
+            session_return.insert(db, ready, now)
+            _join(db, [each.session.id for each in coming])
+            for each in coming:
+                if each.children:
+                    _adopt(db, number_of(db, each.session.id), each.children)
+            then()
+        with self._database.write() as db:  # on its own, so that nobody waits for both
+            search_index.catch_up_many(db, sum(len(each.messages) for each in coming))
+        return True
 
     def rest(self) -> None:
         space.rest(self._database)

@@ -7,9 +7,10 @@ and is therefore always complete.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.stores.sessions.session_rows import AMONG
 
@@ -20,6 +21,10 @@ AGE = "words_age"
 #: should wait long for a message to be stored.
 _MOST_AT_ONCE = 2 * BATCH
 
+#: How many bytes FTS5 gathers before it writes a part of the index: by default, and where many
+#: messages come or go at once. Fewer and larger parts have to be merged less often.
+_GATHERED, _GATHERED_OF_MANY = 1024 * 1024, 16 * 1024 * 1024
+
 # An index that was replaced. FTS5 keeps what it needs to open one in the first rows of its data.
 _OLD = "old_message_index"
 _FIRST_PAGE = 11
@@ -27,9 +32,11 @@ _ROWS_OF_OLD = 8_000
 _SMALL = 25_000
 
 
-def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None:
-    """Index what is not indexed yet, if that is at least `batch` messages. Inside a write
-    transaction."""
+def catch_up(
+    db: sqlite3.Connection, newest: int, *, batch: int = BATCH, most: int = _MOST_AT_ONCE
+) -> None:
+    """Index what is not indexed yet, if that is at least `batch` messages, and `most` of them.
+    Inside a write transaction."""
     indexed_to = indexed(db)
     if newest - indexed_to < batch:
         return
@@ -38,7 +45,7 @@ def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None
         SELECT coalesce(max(number), ?2) FROM
             (SELECT number FROM messages WHERE number BETWEEN ?1 + 1 AND ?2 ORDER BY 1 LIMIT ?3)
         """,
-        (indexed_to, newest, _MOST_AT_ONCE),
+        (indexed_to, newest, most),
     ).fetchone()
     db.execute("UPDATE facts SET value = ? WHERE name = 'indexed_to'", (newest,))
     db.execute(
@@ -57,6 +64,32 @@ def catch_up_some(db: sqlite3.Connection) -> bool:
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     catch_up(db, newest, batch=1)
     return bool(newest > indexed(db))
+
+
+def catch_up_many(db: sqlite3.Connection, most: int) -> None:
+    """Index what is not indexed yet, up to so many messages, as a few large parts. Inside a write
+    transaction."""
+    [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
+    with gathering(db):
+        catch_up(db, newest, most=most)
+
+
+@contextlib.contextmanager
+def gathering(db: sqlite3.Connection) -> Iterator[None]:
+    """Let FTS5 gather more before it writes. In the caller's transaction, at the end of which the
+    setting is what it was: neither another process nor a kill leaves it behind."""
+    row = db.execute("SELECT v FROM message_index_config WHERE k = 'hashsize'").fetchone()
+    _gather(db, _GATHERED_OF_MANY)
+    yield
+    db.execute("SAVEPOINT gathered")  # FTS5 writes out what it has, by this setting
+    db.execute("RELEASE gathered")
+    _gather(db, _GATHERED if row is None else row[0])
+    if row is None:
+        db.execute("DELETE FROM message_index_config WHERE k = 'hashsize'")
+
+
+def _gather(db: sqlite3.Connection, size: int) -> None:
+    db.execute("INSERT INTO message_index (message_index, rank) VALUES ('hashsize', ?)", (size,))
 
 
 def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session") -> None:

@@ -66,6 +66,36 @@ _DELEGATES = """
     SELECT s.id FROM sessions s JOIN masters USING (number)
     WHERE s.id NOT IN (SELECT value FROM json_each(?1)) ORDER BY s.number
 """
+_INSERT = """
+    INSERT INTO sessions (id, source, parent, relation, title, cwd, model, started_at,
+                          last_active_at, ended_at, end_reason, pinned, extra)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def insert_session(db: sqlite3.Connection, new: Session, parent: int | None) -> int:
+    """Store a session that has no messages yet. Returns its number."""
+    return (
+        db.execute(
+            _INSERT,
+            (
+                new.id,
+                storable(new.source),
+                parent,
+                new.relation.value if new.relation else None,
+                storable(new.title),
+                storable(new.cwd),
+                storable(new.model),
+                new.started_at,
+                new.last_active_at,
+                new.ended_at,
+                storable(new.end_reason),
+                int(new.pinned),
+                content.dump_extra(new.extra),
+            ),
+        ).lastrowid
+        or 0
+    )
 
 
 class SqliteSessionStore(SqlSessions):
@@ -93,28 +123,7 @@ class SqliteSessionStore(SqlSessions):
             if taken:
                 raise _exists(new.id, taken[0])
             parent = None if new.parent_id is None else self._row(db, new.parent_id)[0]
-            db.execute(
-                """
-                INSERT INTO sessions (id, source, parent, relation, title, cwd, model, started_at,
-                                      last_active_at, ended_at, end_reason, pinned, extra)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-                (
-                    new.id,
-                    storable(new.source),
-                    parent,
-                    new.relation.value if new.relation else None,
-                    storable(new.title),
-                    storable(new.cwd),
-                    storable(new.model),
-                    new.started_at,
-                    new.last_active_at,
-                    new.ended_at,
-                    storable(new.end_reason),
-                    int(new.pinned),
-                    content.dump_extra(new.extra),
-                ),
-            )
+            insert_session(db, new, parent)
             if new.routing_key is not None:
                 self.route(new.routing_key, new.id)
             return self.get(new.id)

@@ -113,9 +113,12 @@ class Cline(Lab):
         )
 
     def listed(self) -> set[str]:
+        """A subagent that Cline once took for dead is listed like a session. It counts only if it
+        was left behind."""
         said = self.run("history", "--json")
         listed = json.loads(said[said.index("[") :]) if "[" in said else []
-        return {each["sessionId"] for each in listed if not each.get("isSubagent")}
+        names = {each["sessionId"] for each in listed if not each.get("isSubagent")}
+        return {each for each in names if "__" not in each or each.split("__")[0] not in names}
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """The daemon is the agent and the process its window, but a run that begins before the

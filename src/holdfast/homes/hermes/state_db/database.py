@@ -87,6 +87,16 @@ class HermesDatabase(Database):
         self.check_writable()
         super().vacuum()
 
+    def reconnect(self) -> None:
+        """Go on with a new connection in this thread. FTS5 keeps what it read of a search table for
+        as long as nobody else commits, so one that has changed its pages cannot use it any more."""
+        old = self.connection()
+        self._local.process = None
+        self.connection()  # before the other is closed: the last one takes the log with it
+        with self._guard:
+            self._all.remove((os.getpid(), old))
+        old.close()
+
     def check_writable(self) -> None:
         """Raise `SchemaError` for a database that may only be read."""
         if self.schema.unknown is not None:

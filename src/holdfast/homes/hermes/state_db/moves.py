@@ -6,12 +6,10 @@ Tables that only name sessions stay as they are, as after a removal by Hermes it
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import sqlite3
-import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,26 @@ from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
+from holdfast.homes.hermes.state_db.packed_text import pack, packed, unpack
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.search_fill import fill, indexing_many, without_triggers
+from holdfast.homes.hermes.state_db.search_ahead import (
+    MESSAGES,
+    PREFIX,
+    Ahead,
+    WorkAhead,
+    from_ahead,
+)
+from holdfast.homes.hermes.state_db.search_fill import (
+    fill,
+    indexing_many,
+    kept_up_to_date,
+    without_triggers,
+)
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.model.plan import PlanItem
-from holdfast.model.stored_session import Found, Returned
+from holdfast.model.stored_session import EVERYTHING, Found, Returned
 from holdfast.ports.runs import Clock
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.sessions.session_rows import AMONG
@@ -33,24 +44,23 @@ from holdfast.stores.sqlite.bundle import BundleFolder, CopiedTable, opened, quo
 from holdfast.stores.sqlite.moves import DatabaseEngine, Judge, SessionSql
 from holdfast.stores.sqlite.space import rest
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 #: Messages in one transaction: a few tenths of a second if each has to leave the search tables.
 _MOST_INDEXED = 400
 #: The same for messages that are not in the search tables any more. An undo brings them back in
 #: portions of this size, and each then goes through the triggers: Hermes must not wait longer than
 #: its patience for a lock lasts.
 _MOST_UNINDEXED = 2_000
+#: Messages in one bundle where all leave at once. To bring them back takes 0.2 s.
+_MOST_COPIED = 4_000
 #: Hermes asks for the lock in pauses of up to a tenth of a second.
 _PAUSE = 0.03
-_SESSIONS, _MESSAGES = "sessions", "messages"
+_SESSIONS = "sessions"
 
 
 class HermesEngine(DatabaseEngine):
     """Moves the sessions of one Hermes home."""
+
+    most_copied = _MOST_COPIED
 
     def __init__(
         self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
@@ -63,6 +73,7 @@ class HermesEngine(DatabaseEngine):
         self._awaited = AwaitedParents(state)
         self.search = SearchRenewal(store.database, state)
         self._to_go: Sequence[str] = ()
+        self._ahead: Ahead | None = None
 
     def sql(self) -> SessionSql:
         return SessionSql(
@@ -93,7 +104,7 @@ class HermesEngine(DatabaseEngine):
         if not self.search.is_worth_it(going):
             return _MOST_INDEXED
         self._to_go = going
-        return _MOST_UNINDEXED
+        return EVERYTHING if self.search.begin(going) else _MOST_UNINDEXED
 
     def finish_search(self) -> None:
         """Put the messages that a run, finished or killed, left out of the search tables back."""
@@ -120,9 +131,39 @@ class HermesEngine(DatabaseEngine):
                 db.execute(f"DELETE FROM {quoted(table)} WHERE session_id {AMONG}", ids)  # noqa: S608 - quoted name
             db.execute(f"DELETE FROM sessions WHERE id {AMONG}", ids)  # noqa: S608 - our own text
 
+    def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
+        with self.database.read() as db:
+            tables = kept_up_to_date(db, self.database.schema)
+        with contextlib.closing(WorkAhead(bundles, tables)) as work:
+            for bundle in bundles:
+                self._ahead = work.of(bundle)  # before the transaction: nobody waits for it there
+                yield bundle
+                self._ahead = None
+                work.done_with(bundle)
+
+    @contextlib.contextmanager
+    def transaction(self, *, empties: bool = False) -> Iterator[None]:
+        if empties and self._to_go:
+            # Not before: the intent of the removals is in the log by now, see `delete`.
+            to_go, self._to_go = self._to_go, ()
+            self.search.wait()
+            try:
+                with super().transaction(), self.database.write() as db:
+                    self.search.exchange(db, to_go)
+            finally:
+                self.database.reconnect()
+                self.search.close()
+        try:
+            with super().transaction(empties=empties):
+                yield
+        finally:
+            if self._ahead is not None:  # files are attached, and parts were moved in
+                self._ahead = None
+                self.database.reconnect()
+
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self.database.write() as db, opened(bundle) as copies:
-            refused = _put_back(db, self.database.schema, copies, ids, self._awaited)
+            refused = _put_back(db, self.database.schema, copies, ids, self._awaited, self._ahead)
             return Returned(refused=refused)
 
     def relate(self, parents: Mapping[str, str], children: Mapping[str, Sequence[str]]) -> None:
@@ -141,46 +182,8 @@ class HermesEngine(DatabaseEngine):
 # A bundle has the tables `sessions` and `messages` of our own bundles, so that the code that keeps
 # bundles need not know whose they are. Every row has all its columns, under Hermes's names after
 # `h_`. The rows of other tables are in `raw_<table>`.
-#
-# Hermes keeps text as it was said. Copies stay for days and count against the caps: long text is
-# packed, which makes a copy a third as large.
 
-_RAW, _PREFIX = "raw_", "h_"
-#: Shorter text stays readable to any SQLite tool.
-_WORTH_PACKING = 512
-_LEVEL = 1
-#: The first byte of every value of bytes in a copy says what the rest is.
-_TEXT, _BYTES = b"z", b"b"
-
-
-@lru_cache(maxsize=1)
-def _compressor(process: int) -> zstd.ZstdCompressor:  # noqa: ARG001 - what it is kept by
-    """One for all values, each a frame of its own: making one takes as long as using it. A process
-    makes its own: after a fork, the lock of a thread that used it would never be free again."""
-    return zstd.ZstdCompressor(_LEVEL)
-
-
-def pack(value: str | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return _BYTES + value
-    return _TEXT + _compressor(os.getpid()).compress(
-        value.encode(), zstd.ZstdCompressor.FLUSH_FRAME
-    )
-
-
-def packed(value: str) -> str:
-    """SQL: a value as it goes into a copy."""
-    is_worth_it = f"typeof({value}) = 'blob' OR length({value}) >= {_WORTH_PACKING}"
-    return f"CASE WHEN {is_worth_it} THEN pack({value}) ELSE {value} END"
-
-
-def unpack(value: Any) -> Any:
-    """A value of a copy as it was; raises `zstd.ZstdError` for bytes that `pack` did not write."""
-    if not isinstance(value, bytes):
-        return value
-    if value[:1] == _TEXT:
-        return zstd.decompress(value[1:]).decode()
-    return value[1:]
+_RAW = "raw_"
 
 
 def _copied(schema: Schema) -> Sequence[CopiedTable]:
@@ -204,13 +207,13 @@ def _copied_table(schema: Schema, table: str) -> CopiedTable:
     owner = "s.rowid" if table == _SESSIONS else "o.rowid"
     join = "" if table == _SESSIONS else "JOIN store.sessions o ON o.id = s.session_id"
     return CopiedTable(
-        name=table if table == _MESSAGES else _RAW + table,
-        columns=("number", "session", *(_PREFIX + column for column in columns)),
+        name=table if table == MESSAGES else _RAW + table,
+        columns=("number", "session", *(PREFIX + column for column in columns)),
         query=f"""
             SELECT s.rowid, {owner}, {", ".join(values)}
             FROM store.{quoted(table)} s {join} WHERE {owner} {AMONG}
         """,  # noqa: S608 - quoted names
-        by_rowid=table == _MESSAGES,
+        by_rowid=table == MESSAGES,
     )
 
 
@@ -222,7 +225,7 @@ def _copied_rows(
         f"SELECT * FROM {quoted(table)} WHERE session = ? ORDER BY number",  # noqa: S608 - quoted name
         (session,),
     )
-    columns = [column[0].removeprefix(_PREFIX) for column in cursor.description[2:]]
+    columns = [column[0].removeprefix(PREFIX) for column in cursor.description[2:]]
     for number, _, *values in cursor:
         yield number, dict(zip(columns, map(unpack, values), strict=True))
 
@@ -236,6 +239,7 @@ def _put_back(
     copies: sqlite3.Connection,
     ids: Collection[str],
     awaited: AwaitedParents,
+    ahead: Ahead | None,
 ) -> Mapping[str, str]:
     """Put sessions back as they were. Returns why some could not be, by id."""
     chosen = copies.execute(
@@ -261,10 +265,12 @@ def _put_back(
         children[name] = json.loads(own_children)
         back.append(number)
         for copy, table in tables.items():
-            if table not in (_SESSIONS, _MESSAGES) and table in schema.columns:
+            if table not in (_SESSIONS, MESSAGES) and table in schema.columns:
                 for place, each in _copied_rows(copies, copy, number):
                     insert(db, schema, table, place, each)
-    _put_messages_back(db, schema, copies, back)
+    expected = ahead is not None and {*back} == ahead.sessions
+    if ahead is None or not expected or not from_ahead(db, schema, ahead):
+        _put_messages_back(db, schema, copies, back)
     _relate(db, parents, children, awaited)
     return refused
 
@@ -279,8 +285,8 @@ def _put_messages_back(
         f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
         (json.dumps(sessions),),
     )
-    copied = [column[0].removeprefix(_PREFIX) for column in cursor.description]
-    known = [column for column in copied[2:] if column in schema.columns[_MESSAGES]]
+    copied = [column[0].removeprefix(PREFIX) for column in cursor.description]
+    known = [column for column in copied[2:] if column in schema.columns[MESSAGES]]
     places = [copied.index(column, 2) for column in known]
     names, marks = ", ".join(map(quoted, known)), ", ".join("?" * len(known))
     db.execute("DROP TABLE IF EXISTS temp.back")
@@ -291,7 +297,7 @@ def _put_messages_back(
     )
     taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
     if db.execute(taken).fetchone() is None:
-        with indexing_many(db, schema):
+        with indexing_many(db, schema.search_tables):
             with without_triggers(db, schema):
                 db.execute(
                     f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
@@ -300,8 +306,8 @@ def _put_messages_back(
                 fill(db, table, "m.id IN (SELECT b.id FROM temp.back b)")
     else:  # in a database that Hermes has created again since
         for number in sessions:
-            for place, each in _copied_rows(copies, _MESSAGES, number):
-                insert(db, schema, _MESSAGES, place, each)
+            for place, each in _copied_rows(copies, MESSAGES, number):
+                insert(db, schema, MESSAGES, place, each)
     db.execute("DROP TABLE temp.back")
 
 
@@ -322,13 +328,13 @@ def insert(
         f"SELECT 1 FROM {quoted(table)} WHERE rowid = ?",  # noqa: S608 - quoted name
         (place,),
     ).fetchone()
-    if taken and table == _MESSAGES:
+    if taken and table == MESSAGES:
         columns.remove("id")  # in a database that Hermes has created again since: the next number
         values = [row[column] for column in columns]
-    elif not taken and table != _MESSAGES:
+    elif not taken and table != MESSAGES:
         columns, values = ["rowid", *columns], [place, *values]
     marks = ", ".join("?" * len(columns))
-    verb = "INSERT" if table in (_SESSIONS, _MESSAGES) else "INSERT OR IGNORE"
+    verb = "INSERT" if table in (_SESSIONS, MESSAGES) else "INSERT OR IGNORE"
     db.execute(
         f"{verb} INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ({marks})", values
     )

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from holdfast.errors import SchemaError
 from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.value import dataclass
 
 #: What FTS5 has when nobody set it, and what suits many messages at once: bytes that it gathers
 #: before it writes them out, and parts of the index of one size that are merged to a larger one.
@@ -27,18 +28,34 @@ _INSERTS = re.compile(
 _NEW = re.compile(r"\bnew\.", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchTable:
+    """How a search table is declared, and what of a message `m` it searches, in SQL."""
+
+    name: str
+    declared: str
+    text: str
+
+
+def kept_up_to_date(db: sqlite3.Connection, schema: Schema) -> Sequence[SearchTable]:
+    """The search tables into which Hermes's triggers put each message."""
+    found = []
+    for table in schema.search_tables:
+        text = _searched_text(db, table)
+        if text is not None:
+            [sql] = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+            found.append(SearchTable(name=table, declared=sql, text=text))
+    return found
+
+
 def fill(
     db: sqlite3.Connection, table: str, chosen: str, parameters: Sequence[Any] = (), end: str = ""
 ) -> int:
     """Put the messages `m` that a condition chooses into a search table. Returns how many: none if
     Hermes has no trigger for the table, and so does not keep it up to date itself."""
-    trigger = _trigger(db, table)
-    if trigger is None:
+    text = _searched_text(db, table)
+    if text is None:
         return 0
-    found = _INSERTS.search(trigger)
-    if found is None:  # never pass over messages without a word
-        raise SchemaError(f"The trigger {table}_insert is not known.", hint="Upgrade Holdfast.")
-    text = _NEW.sub("m.", found[1])
     return db.execute(
         f"INSERT INTO {table} (rowid, content) "  # noqa: S608 - known names, and text of a known trigger
         f"SELECT m.id, {text} FROM messages m WHERE {chosen} ORDER BY m.id {end}",
@@ -62,11 +79,11 @@ def without_triggers(db: sqlite3.Connection, schema: Schema) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def indexing_many(db: sqlite3.Connection, schema: Schema) -> Iterator[None]:
+def indexing_many(db: sqlite3.Connection, tables: Collection[str]) -> Iterator[None]:
     """Let the search tables gather more before they write it out, and merge larger parts: that
     takes a quarter less than what is right for one message at a time. All in the caller's
     transaction, so that nobody else ever sees these settings, not even after a kill."""
-    before = {table: _settings(db, table) for table in schema.search_tables}
+    before = {table: _settings(db, table) for table in tables}
     for table in before:
         for name, value in _FOR_MANY.items():
             _set(db, table, name, value)
@@ -78,6 +95,16 @@ def indexing_many(db: sqlite3.Connection, schema: Schema) -> Iterator[None]:
             _set(db, table, name, settings.get(name, value))
             if name not in settings:
                 db.execute(f"DELETE FROM {table}_config WHERE k = ?", (name,))  # noqa: S608 - known name
+
+
+def _searched_text(db: sqlite3.Connection, table: str) -> str | None:
+    trigger = _trigger(db, table)
+    if trigger is None:
+        return None
+    found = _INSERTS.search(trigger)
+    if found is None:  # never pass over messages without a word
+        raise SchemaError(f"The trigger {table}_insert is not known.", hint="Upgrade Holdfast.")
+    return _NEW.sub("m.", found[1])
 
 
 def _trigger(db: sqlite3.Connection, table: str) -> str | None:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError, in_voice
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
-from holdfast.homes.hermes.state_db.search_fill import fill, indexing_many
+from holdfast.homes.hermes.state_db.search_beside import STAYING, IndexBeside, clear
+from holdfast.homes.hermes.state_db.search_fill import fill, indexing_many, kept_up_to_date
 from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.survey import used_bytes
@@ -31,13 +32,16 @@ from holdfast.stores.sqlite.survey import used_bytes
 _MOST_GOES = 1 / 2
 _FEW_STAY = 2_000
 _FEW_STAY_ALONE = 20_000
+#: Messages that leave at once if nobody waits: in two seconds.
+_MOST_AT_ONCE = 150_000
 #: Messages that are indexed again in one transaction.
 _AT_ONCE = 200
 #: A VACUUM of so many pages takes less than a second.
 _FEW_PAGES = 10_000
 #: A smaller share of free pages is not worth a VACUUM of a large file.
 _LEAST_SHARE = 0.1
-_ROOM = 2
+#: Where what stays is written to the log, to the file, and beside it: as often as this.
+_ROOM = 3
 _MARKER = "search-renewal.json"
 
 
@@ -47,6 +51,8 @@ class SearchRenewal:
     def __init__(self, database: HermesDatabase, state: Path) -> None:
         self._database = database
         self._marker = state / _MARKER
+        self._beside: IndexBeside | None = None
+        self._leaving = 0
 
     def is_worth_it(self, going: Collection[str]) -> bool:
         """Whether few messages stay when these sessions go."""
@@ -61,30 +67,68 @@ class SearchRenewal:
             ).fetchone()
             needed = used_bytes(db) * (messages - leaving) / max(1, messages)
         if shutil.disk_usage(self._database.path.parent).free < _ROOM * needed:
-            return False  # what stays is written to the log and to the file
+            return False
+        self._leaving = leaving
         few = _FEW_STAY if others_have_open(self._database.path) else _FEW_STAY_ALONE
         return bool(leaving > messages * _MOST_GOES and messages - leaving <= few)
 
-    def renew(self, db: sqlite3.Connection, going: Collection[str]) -> None:
+    def begin(self, going: Collection[str]) -> bool:
+        """Index what stays beside the database, while sessions that were found worth it are copied.
+        Returns whether all of them may then leave in one transaction: nobody else has the database
+        open, and it is no longer than one that indexes what stays."""
+        if self._leaving > _MOST_AT_ONCE or others_have_open(self._database.path):
+            return False
+        with self._database.read() as db:
+            self._beside = IndexBeside(
+                db, self._database.schema, self._marker.parent, self._database.path, going
+            )
+        return True
+
+    def wait(self) -> None:
+        """Until what stays is indexed. Before the transaction: nobody waits for it there."""
+        if self._beside is not None:
+            self._beside.wait()
+
+    def exchange(self, db: sqlite3.Connection, going: Collection[str]) -> None:
+        """Rebuild the search tables with what was indexed beside the database. The connection must
+        not use them any more, not even in this transaction."""
+        self.renew(db, going, self._beside)
+
+    def renew(
+        self, db: sqlite3.Connection, going: Collection[str], beside: IndexBeside | None = None
+    ) -> None:
         """Rebuild the search tables with everything that stays, in the caller's transaction.
         Readers see the old tables until it commits."""
         with storage_errors(f"write {self._marker}"):
             make_private_dir(self._marker.parent)
             replace(self._marker, b"{}")  # before the tables, so that a kill is noticed
-        for table in self._database.schema.search_tables:
-            [sql] = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
-            db.execute(f"DROP TABLE {table}")
+        is_exact = beside is not None and beside.is_exact(db)
+        lacking = []
+        ready = {table.name: table for table in kept_up_to_date(db, self._database.schema)}
+        for name in self._database.schema.search_tables:
+            [sql] = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+            db.execute(f"DROP TABLE {name}")
             db.execute(sql)
-        staying = "m.session_id NOT IN (SELECT value FROM json_each(?))"
-        with indexing_many(db, self._database.schema):
-            for table in self._database.schema.search_tables:
-                fill(db, table, staying, (json.dumps(list(going)),))
+            table = ready.get(name) if is_exact else None
+            if beside is None or table is None or not beside.moved_in(db, table):
+                lacking.append(name)
+        with indexing_many(db, lacking):
+            for name in lacking:
+                fill(db, name, STAYING, (json.dumps(list(going)),))
 
     def finish(self) -> None:
         """Put the messages that stayed after all back into the search tables."""
+        self.close()
         if self._marker.exists():
             self.complete()
             self._marker.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove what was indexed beside the database, also by a run that was killed."""
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.wait()
+        clear(self._marker.parent)
 
     def complete(self) -> None:
         """Put every message that a search table lacks into it."""
