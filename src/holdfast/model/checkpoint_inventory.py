@@ -12,80 +12,77 @@ from holdfast.value import dataclass, field
 class Weights:
     """The graph: the size of each object, the objects that it holds, and the object of each root.
 
-    An object that holds another one twice counts twice. There are no cycles.
+    An object that holds another one twice counts twice. There are no cycles. `counts` says how
+    often each object is held, `held` are the bytes of all objects that a root holds.
     """
 
-    __slots__ = ("_counts", "_held", "_holds", "_roots", "_sizes")
+    __slots__ = ("counts", "held", "holds", "roots", "sizes")
 
     def __init__(
         self, sizes: Sequence[int], holds: Sequence[Sequence[int]], roots: Mapping[str, int]
     ) -> None:
-        self._sizes = sizes
-        self._holds = holds
-        self._roots = roots
-        self._counts = [0] * len(sizes)
-        self._held = 0
-        for root in roots.values():
-            self._held += _take(self._counts, sizes, holds, root)
-
-    @property
-    def roots(self) -> Mapping[str, int]:
-        return self._roots
-
-    @property
-    def held(self) -> int:
-        """The bytes of all objects that a root holds."""
-        return self._held
+        self.sizes = sizes
+        self.holds = holds
+        self.roots = roots
+        self.counts = [0] * len(sizes)
+        self.held = sum(self.shift(self.counts, root, 1) for root in roots.values())
 
     @property
     def unheld(self) -> int:
         """The bytes of all objects that no root holds."""
-        return sum(self._sizes) - self._held
+        return sum(self.sizes) - self.held
 
     def is_held(self, node: int) -> bool:
-        return self._counts[node] > 0
+        return self.counts[node] > 0
 
     def union(self, other: Weights) -> Weights:
         """The union of two graphs that share nothing."""
-        shift = len(self._sizes)
+        shift = len(self.sizes)
         return Weights(
-            [*self._sizes, *other._sizes],
-            [*self._holds, *([node + shift for node in held] for held in other._holds)],
-            {**self._roots, **{root: node + shift for root, node in other._roots.items()}},
+            [*self.sizes, *other.sizes],
+            [*self.holds, *([node + shift for node in held] for held in other.holds)],
+            {**self.roots, **{root: node + shift for root, node in other.roots.items()}},
         )
 
     def what_if(self) -> WhatIf:
-        return WhatIf(self._counts, self._sizes, self._holds, self._roots, self._held)
+        return WhatIf(self)
+
+    def shift(self, counts: list[int], node: int, by: int) -> int:
+        """Hold an object once more in these counts, or, with -1, once less. Returns the bytes that
+        nothing held before, or that nothing holds any more."""
+        sizes, holds = self.sizes, self.holds
+        turned = 1 if by > 0 else 0
+        changed = 0
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            counts[node] += by
+            if counts[node] == turned:
+                changed += sizes[node]
+                waiting.extend(holds[node])
+
+        return changed
 
 
 class WhatIf:
     """What would still be held if certain roots were dropped. It is mutable; the weights are
     not."""
 
-    __slots__ = ("_counts", "_gone", "_holds", "_roots", "_sizes", "held")
+    __slots__ = ("_counts", "_gone", "_weights", "held")
 
-    def __init__(
-        self,
-        counts: Sequence[int],
-        sizes: Sequence[int],
-        holds: Sequence[Sequence[int]],
-        roots: Mapping[str, int],
-        held: int,
-    ) -> None:
-        self._counts = list(counts)
-        self._sizes = sizes
-        self._holds = holds
-        self._roots = roots
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._counts = list(weights.counts)
         self._gone: set[str] = set()
-        self.held = held
+        self.held = weights.held
 
     def drop(self, root: str) -> int:
         """The bytes that nothing holds any more after this root is dropped, given the earlier
         drops."""
-        if root in self._gone or root not in self._roots:
+        if root in self._gone or root not in self._weights.roots:
             return 0
         self._gone.add(root)
-        freed = _release(self._counts, self._sizes, self._holds, self._roots[root])
+        freed = self._weights.shift(self._counts, self._weights.roots[root], -1)
         self.held -= freed
         return freed
 
@@ -94,7 +91,7 @@ class WhatIf:
         if root not in self._gone:
             return 0
         self._gone.remove(root)
-        taken = _take(self._counts, self._sizes, self._holds, self._roots[root])
+        taken = self._weights.shift(self._counts, self._weights.roots[root], 1)
         self.held += taken
         return taken
 
@@ -103,34 +100,6 @@ class WhatIf:
         freed = self.drop(root)
         self.put_back(root)
         return freed
-
-
-def _take(
-    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
-) -> int:
-    taken = 0
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        counts[node] += 1
-        if counts[node] == 1:
-            taken += sizes[node]
-            waiting.extend(holds[node])
-    return taken
-
-
-def _release(
-    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
-) -> int:
-    freed = 0
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        counts[node] -= 1
-        if counts[node] == 0:
-            freed += sizes[node]
-            waiting.extend(holds[node])
-    return freed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

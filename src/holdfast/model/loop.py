@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
@@ -91,7 +91,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(JsonValue):
     """One call of a tool that Holdfast saw, and the checkpoint that was there before it ran. If
     nothing had changed, that is an earlier checkpoint. `missed` says why there is none, or what it
     lacks."""
@@ -104,18 +104,6 @@ class ToolCall:
     checkpoint: str = ""
     missed: str = ""
     subagent: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "turn": self.turn,
-            "call": self.call,
-            "tool": self.tool,
-            "workdir": self.workdir,
-            "checkpoint": self.checkpoint,
-            "missed": self.missed,
-            "subagent": self.subagent,
-        }
 
 
 #: What was used on each UTC day with each model.

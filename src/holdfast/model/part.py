@@ -184,25 +184,10 @@ class Counts:
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> Counts:
-        number = calls = 0
-        opening = Opening()
-        tokens, unpriced, cost = Tokens(), Tokens(), 0.0
+        found = cls()
         for message in messages:
-            number += 1
-            if number <= LOOKED_AT:
-                opening = opening.then(message)
-            calls += len(message.tool_calls) if isinstance(message.tool_calls, list) else 0
-            tokens = tokens.plus(message.usage)
-            unpriced = unpriced.plus(message.unpriced)
-            cost += message.cost or 0.0
-        return cls(
-            messages=number,
-            tool_calls=calls,
-            tokens=tokens,
-            cost=cost,
-            unpriced=unpriced,
-            opening=opening,
-        )
+            found = found.plus(message)
+        return found
 
     def of_session(self, session: Session) -> Session:
         """The session that these are of, counted."""
@@ -218,10 +203,9 @@ class Counts:
 
     def plus(self, message: Message) -> Counts:
         """With one more message."""
-        more = message.tool_calls
         return Counts(
             messages=self.messages + 1,
-            tool_calls=self.tool_calls + (len(more) if isinstance(more, list) else 0),
+            tool_calls=self.tool_calls + message.tool_call_count,
             tokens=self.tokens if message.tokens is None else self.tokens.plus(message.usage),
             cost=self.cost + (message.cost or 0.0),
             unpriced=self.unpriced
@@ -354,14 +338,13 @@ class Sight:
     spoiled: bool = False
 
 
-_KINDS = {
-    "file": FilePart,
-    "folder": FolderPart,
-    "rows": RowsPart,
-    "line": LinePart,
-    "ref": RefPart,
+_NAMES = {
+    FilePart: "file",
+    FolderPart: "folder",
+    RowsPart: "rows",
+    LinePart: "line",
+    RefPart: "ref",
 }
-_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def part_to_json(part: Part) -> dict[str, Any]:

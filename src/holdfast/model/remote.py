@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
+from holdfast.model.json_value import JsonValue
 from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remote:
+class Remote(JsonValue):
     """A remote that was named for checkpoints. `url` is without its password. `pushed` and
     `fetched` count the checkpoints that went there and came from there."""
 
@@ -17,14 +18,6 @@ class Remote:
     url: str
     pushed: int = 0
     fetched: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "url": self.url,
-            "pushed": self.pushed,
-            "fetched": self.fetched,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +70,7 @@ class Push:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unusable:
+class Unusable(JsonValue):
     """A reference on the remote that was left there, and why."""
 
     ref: str
@@ -112,7 +105,7 @@ class Fetch:
                 for each in self.fetched
             ],
             "known": self.known,
-            "unusable": [{"ref": each.ref, "why": each.why} for each in self.unusable],
+            "unusable": [each.to_json() for each in self.unusable],
             "waiting": [
                 {"machine": machine, "project": project, "checkpoints": count}
                 for machine, project, count in self.waiting

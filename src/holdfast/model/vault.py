@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.model.item import Problem
-from holdfast.model.json_value import fields_to_json
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
@@ -48,7 +48,7 @@ class VaultRefresh:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VaultFigures:
+class VaultFigures(JsonValue):
     """What a vault holds. Of its `sessions`, `alone` were deleted by their agent; those take
     `alone_bytes`, and everything in the vault takes `bytes`. What has a second name takes none."""
 
@@ -58,9 +58,6 @@ class VaultFigures:
     alone: int = 0
     alone_bytes: int = 0
     bytes: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return fields_to_json(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

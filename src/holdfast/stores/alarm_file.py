@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.alarm import Alarm, Writer
-from holdfast.model.json_value import NO_RECORD
+from holdfast.model.json_value import NO_RECORD, fields_from_json
 from holdfast.stores.files import make_private_dir, read_file
 from holdfast.stores.files import replace as write_file
 from holdfast.stores.line_file import Stamp, stamp_of
@@ -80,19 +80,5 @@ class AlarmFile:
 
 
 def _alarm(said: dict[str, Any]) -> Alarm:
-    writers = tuple(
-        Writer(pid=int(each["pid"]), command=str(each["command"]), sure=each["sure"] is True)
-        for each in said["writers"]
-    )
-    ended = said["ended_at"]
-    return Alarm(
-        home=str(said["home"]),
-        path=str(said["path"]),
-        folder=said["folder"] is True,
-        first_at=float(said["first_at"]),
-        last_at=float(said["last_at"]),
-        ended_at=None if ended is None else float(ended),
-        bytes=int(said["bytes"]),
-        bytes_per_minute=float(said["bytes_per_minute"]),
-        writers=writers,
-    )
+    writers = tuple(fields_from_json(Writer, each) for each in said["writers"])
+    return fields_from_json(Alarm, said, writers=writers)

@@ -29,6 +29,7 @@ from typing import Any
 from holdfast.config import NOTES
 from holdfast.errors import BusyError
 from holdfast.model.guard import Guarded, Work
+from holdfast.model.json_value import fields_from_json
 from holdfast.model.loop import DayNote, DayUse, ToolCall
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
@@ -293,11 +294,7 @@ def _calls(path: Path) -> Iterator[ToolCall]:
         return
     for line in lines:
         with contextlib.suppress(*_UNREADABLE):
-            said = json.loads(line)
-            yield ToolCall(**{key: said[key] for key in _CALL_FIELDS})
-
-
-_CALL_FIELDS = ("at", "turn", "call", "tool", "workdir", "checkpoint", "missed", "subagent")
+            yield fields_from_json(ToolCall, json.loads(line))
 
 
 def _state_json(state: LoopState) -> dict[str, Any]:

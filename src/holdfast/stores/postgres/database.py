@@ -206,18 +206,16 @@ class Database:
         self._loop = loop
 
     @property
-    def _is_on_loop(self) -> bool:
-        return self._loop is not None and self._loop.is_on_loop()
+    def _running(self) -> Loop | None:
+        """The loop, if this call runs on it."""
+        return self._loop if self._loop is not None and self._loop.is_on_loop() else None
 
     @property
     def _state(self) -> _State:
-        return self._of_loop if self._is_on_loop else self._of_threads
+        return self._of_loop if self._running else self._of_threads
 
     def _pause(self, seconds: float) -> None:
-        if self._loop is not None and self._loop.is_on_loop():
-            self._loop.pause(seconds)
-        else:
-            time.sleep(seconds)
+        (self._running.pause if self._running else time.sleep)(seconds)
 
     # --- Transactions -----------------------------------------------------------------------------
 
@@ -263,18 +261,20 @@ class Database:
     def run(self, work: Callable[[Db], T]) -> T:
         """A write that is done again when it is known not to have happened: the connection was
         lost, or another transaction was in the way. Inside another write it is a part of that."""
-        if self._is_inside():
-            with self.write() as db:
-                return work(db)
+        is_part = self._is_inside()
         deadline = time.monotonic() + self._patience
         while True:
             try:
                 with self.write() as db:
                     return work(db)
             except (ConnectionLostError, CollisionError):
-                if time.monotonic() >= deadline:
+                if is_part or time.monotonic() >= deadline:
                     raise
                 self._pause(_PAUSE)
+
+    def change(self, statement: str, values: Values) -> Result:
+        """`run` for one statement."""
+        return self.run(lambda db: db.execute(statement, values))
 
     def call(
         self,
@@ -364,7 +364,8 @@ class Database:
     def _check_holds(self) -> None:
         """Before a statement that would go over another connection than the one with the lock."""
         mine = [each for each in self._holds if each.thread == threading.get_ident()]
-        if any(each.wire is not self._state.wire or not _is_open(each.wire) for each in mine):
+        wire = self._state.wire
+        if any(each.wire is not wire or wire is None or not wire.is_open for each in mine):
             raise LockLostError(
                 f"The connection to {self.place} was lost, and with it the lock of this run; it "
                 "stopped.",
@@ -396,7 +397,7 @@ class Database:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         # On a loop one call runs at a time: its runner sees to that.
-        with contextlib.nullcontext() if self._is_on_loop else self._lock:
+        with contextlib.nullcontext() if self._running else self._lock:
             if self._state.process != os.getpid():
                 if self._state.wire is not None:
                     self._state.inherited.append(self._state.wire)
@@ -420,8 +421,7 @@ class Database:
         self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()
-            on_loop = self._loop is not None and self._loop.is_on_loop()
-            connect = self._loop.connect if self._loop and on_loop else self._connect
+            connect = self._running.connect if self._running else self._connect
             wire = connect(self._conninfo)
             try:
                 wire.execute(_SETTINGS)
@@ -511,10 +511,6 @@ class Database:
             if is_lost(error):
                 self._drop()
             raise translated(error, self.place) from error
-
-
-def _is_open(wire: Wire | None) -> bool:
-    return wire is not None and wire.is_open
 
 
 def _close(*states: _State) -> None:

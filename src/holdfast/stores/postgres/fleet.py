@@ -29,12 +29,9 @@ _HOMES = """
 def note(database: Database, names: Sequence[str], figures: Figures) -> None:
     """Keep the figures of a home. One that never wrote to the store is not in it."""
     if names:
-        database.run(
-            lambda db: db.execute(
-                "UPDATE members SET figures = %s, figures_at = now(), seen_at = now() "
-                "WHERE id = %s",
-                (json.dumps(figures.to_json()), names[0]),
-            )
+        database.change(
+            "UPDATE members SET figures = %s, figures_at = now(), seen_at = now() WHERE id = %s",
+            (json.dumps(figures.to_json()), names[0]),
         )
 
 
@@ -61,11 +58,7 @@ def look(database: Database, *, silence: float) -> Fleet:
 def forget(database: Database, machine: str) -> None:
     """List the homes of a machine no more, until it is heard of again. What is known of its boots
     stays: it is what tells that its processes are gone."""
-    database.run(
-        lambda db: db.execute(
-            "UPDATE members SET forgotten_at = now() WHERE name = %s", (storable(machine),)
-        )
-    )
+    database.change("UPDATE members SET forgotten_at = now() WHERE name = %s", (storable(machine),))
 
 
 def _home(row: Sequence[Any], silence: float) -> FleetHome:

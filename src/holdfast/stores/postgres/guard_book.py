@@ -74,7 +74,7 @@ class PostgresGuardBook:
     def standing(
         self, session_id: str, *, today: float | None, session: Session | None = None
     ) -> Standing:
-        with self._database.write() if self._database.is_writing else self._database.read() as db:
+        with self._database.read() as db:
             if db.writing and today is not None:
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             found = self._store.get(session_id) if session is None else session
@@ -115,10 +115,8 @@ class PostgresGuardBook:
         return self._database.run(reserve)
 
     def give_up(self, reservations: Sequence[int]) -> None:
-        self._database.run(
-            lambda db: db.execute(
-                "DELETE FROM reservations WHERE number = ANY(%s::bigint[])", (list(reservations),)
-            )
+        self._database.change(
+            "DELETE FROM reservations WHERE number = ANY(%s::bigint[])", (list(reservations),)
         )
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
@@ -142,12 +140,10 @@ class PostgresGuardBook:
         return told if on == day(today) else ()
 
     def warn_on(self, today: float, told: Sequence[str]) -> None:
-        self._database.run(
-            lambda db: db.execute(
-                "INSERT INTO facts (name, value) VALUES (%s, %s) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (WARNED_TODAY, json.dumps([day(today), *told])),
-            )
+        self._database.change(
+            "INSERT INTO facts (name, value) VALUES (%s, %s) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (WARNED_TODAY, json.dumps([day(today), *told])),
         )
 
 

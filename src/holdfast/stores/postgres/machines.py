@@ -11,7 +11,7 @@ import time
 
 from holdfast.model.stored_session import Holder
 from holdfast.stores import processes
-from holdfast.stores.postgres.database import Database, Db
+from holdfast.stores.postgres.database import Database
 
 #: A machine is noted at most so often by one process, in seconds.
 _OFTEN = 60.0
@@ -62,10 +62,7 @@ class Heard:
             if before[:2] == (machine, boot) and recent:
                 return
 
-        def write(db: Db) -> None:
-            db.execute(NOTE, (machine, boot))
-
-        self._database.run(write)
+        self._database.change(NOTE, (machine, boot))
         self._noted = (machine, boot, now)
 
 

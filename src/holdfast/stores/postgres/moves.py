@@ -76,7 +76,7 @@ class PostgresEngine:
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """Those of these sessions that are there. Inside a write transaction their rows are locked:
         nobody can come in between this look and what is done then."""
-        with self._reading() as db:
+        with self._database.read() as db:
             lock = "FOR UPDATE" if db.writing else ""
             rows = db.execute(
                 f"""
@@ -162,7 +162,7 @@ class PostgresEngine:
                 _relate(db, *row)
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
-        with self._reading() as db:
+        with self._database.read() as db:
             lock = "FOR UPDATE" if db.writing else ""
             rows = db.execute(
                 f"""
@@ -196,11 +196,6 @@ class PostgresEngine:
 
     def truncate_log(self) -> None:
         """The server looks after its own."""
-
-    @contextmanager
-    def _reading(self) -> Iterator[Db]:
-        with self._database.read() as db:
-            yield db
 
 
 # --- Back -----------------------------------------------------------------------------------------
@@ -259,14 +254,12 @@ def _insert(db: Db, bundle: int, old: list[int], new: list[int]) -> None:
 
 def _are_taken(db: Db, bundle: int, sessions: list[int]) -> bool:
     """Whether other messages have their numbers: only in a store that was made since."""
-    return (
-        db.execute(
-            "SELECT 1 FROM trash_messages t JOIN messages m ON m.number = t.number "
-            "WHERE t.bundle = %s AND t.session = ANY(%s::bigint[]) LIMIT 1",
-            (bundle, sessions),
-        ).first
-        is not None
+    found = db.execute(
+        "SELECT 1 FROM trash_messages t JOIN messages m ON m.number = t.number "
+        "WHERE t.bundle = %s AND t.session = ANY(%s::bigint[]) LIMIT 1",
+        (bundle, sessions),
     )
+    return found.first is not None
 
 
 def _route(db: Db, key: str, number: int) -> str | None:

@@ -99,14 +99,12 @@ class LoopWire:
             self._connection.pgconn.finish()
 
 
-class Waiting:
-    """How a database waits on the loop."""
+# As `database.Loop` wants them.
 
-    def is_on_loop(self) -> bool:
-        return is_on_loop()
 
-    def connect(self, conninfo: str) -> LoopWire:
-        return LoopWire(conninfo)
+def connect(conninfo: str) -> LoopWire:
+    return LoopWire(conninfo)
 
-    def pause(self, seconds: float) -> None:
-        wait_for(asyncio.sleep(seconds))
+
+def pause(seconds: float) -> None:
+    wait_for(asyncio.sleep(seconds))

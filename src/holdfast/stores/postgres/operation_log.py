@@ -130,12 +130,10 @@ def alone(database: Database, lock: int, name: str, command: str, *, wait: float
 
     with database.alone(lock, wait=wait, busy=holder):
         text = f"process {os.getpid()} on {host_name()}, `holdfast {_text(command)}`"
-        database.run(
-            lambda db: db.execute(
-                "INSERT INTO lock_holders (name, holder) VALUES (%s, %s) ON CONFLICT (name) "
-                "DO UPDATE SET holder = excluded.holder, since = now()",
-                (name, text),
-            )
+        database.change(
+            "INSERT INTO lock_holders (name, holder) VALUES (%s, %s) ON CONFLICT (name) "
+            "DO UPDATE SET holder = excluded.holder, since = now()",
+            (name, text),
         )
         yield
 
@@ -201,29 +199,23 @@ class SharedLogWriter:
         # Neither a journal nor trash of the time before this home shared a log is used again.
         least = max(numbers_in(self._state / "operations", self._state / "trash"), default=0)
 
-        def insert(db: Db) -> int:
-            [[number]] = db.execute(
-                """
-                INSERT INTO operations
-                    (number, member, action, command, started_at, undoes, redoes, run)
-                SELECT greatest(coalesce(max(number), 0), %s::bigint) + 1, %s, %s, %s, %s, %s, %s,
-                       %s
-                FROM operations RETURNING number
-                """,
-                (least, self._own[0], action.value, _text(command), at, undoes, redoes, RUN.get()),
-            ).rows
-            return int(number)
-
-        yield SharedJournal(self._database, str(self._database.run(insert)))
+        [[number]] = self._database.change(
+            """
+            INSERT INTO operations
+                (number, member, action, command, started_at, undoes, redoes, run)
+            SELECT greatest(coalesce(max(number), 0), %s::bigint) + 1, %s, %s, %s, %s, %s, %s, %s
+            FROM operations RETURNING number
+            """,
+            (least, self._own[0], action.value, _text(command), at, undoes, redoes, RUN.get()),
+        ).rows
+        yield SharedJournal(self._database, str(number))
 
     def forget(self, *, before: float) -> int:
         old = droppable(self.read(), self._records, before)
         numbers = [int(record.operation) for record in old]
         if numbers:
-            self._database.run(
-                lambda db: db.execute(
-                    "DELETE FROM operations WHERE number = ANY(%s::bigint[])", (numbers,)
-                )
+            self._database.change(
+                "DELETE FROM operations WHERE number = ANY(%s::bigint[])", (numbers,)
             )
         return len(numbers)
 
@@ -234,7 +226,6 @@ class SharedJournal:
     def __init__(self, database: Database, operation: str) -> None:
         self._database = database
         self.operation = operation
-        self._bytes = 0
 
     def intend(self, batch: Sequence[Removal]) -> None:
         self._append(log_record.intent(self.operation, batch))
@@ -247,11 +238,9 @@ class SharedJournal:
         return False
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
-        self._database.run(
-            lambda db: db.execute(
-                "UPDATE operations SET finished_at = %s, stopped = %s WHERE number = %s",
-                (at, stopped, int(self.operation)),
-            )
+        self._database.change(
+            "UPDATE operations SET finished_at = %s, stopped = %s WHERE number = %s",
+            (at, stopped, int(self.operation)),
         )
 
     def bytes(self) -> int:
@@ -259,12 +248,9 @@ class SharedJournal:
         return 0
 
     def _append(self, line: dict[str, Any]) -> None:
-        body = json.dumps(line, separators=(",", ":"))
-        self._database.run(
-            lambda db: db.execute(
-                "INSERT INTO operation_lines (operation, body) VALUES (%s, %s)",
-                (int(self.operation), body),
-            )
+        self._database.change(
+            "INSERT INTO operation_lines (operation, body) VALUES (%s, %s)",
+            (int(self.operation), json.dumps(line, separators=(",", ":"))),
         )
 
 

@@ -3,7 +3,7 @@ of the SQLite store: what they mean is said there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.model.session import SessionFilter
@@ -85,7 +85,3 @@ def priced(db: Db, prices: Prices) -> str:
 def _literal(model: str | None) -> str:
     """The name of a model as SQL: it comes from the store itself, and has no NUL in it."""
     return "'" + (model or "").replace("'", "''").replace("%", "%%") + "'"
-
-
-def numbers(found: Iterable[Sequence[Any]]) -> list[int]:
-    return [row[0] for row in found]

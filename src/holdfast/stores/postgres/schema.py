@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from psycopg import errors
 
 from holdfast.errors import SchemaError, StorageError
 from holdfast.stores.postgres import address
-from holdfast.stores.postgres.database import Database, SyncWire, Wire
+from holdfast.stores.postgres.database import Database, Result, SyncWire, Wire
 from holdfast.stores.postgres.failure import as_ours
 
 LATEST = 2
@@ -77,8 +77,7 @@ def create(url: str, *, role: str | None = None) -> int:
                 f"{place} runs PostgreSQL {server // 10_000}; Holdfast needs 13 or later."
             )
         with _alone(wire):
-            found = _version(wire)
-            _check(found, place)
+            found = _version(wire.execute, place) or 0
             with _whole(wire):
                 if found < LATEST:
                     _check_room(wire, found, place)
@@ -132,14 +131,12 @@ def _grant(wire: Wire, role: str, place: str) -> None:
 
 def check(database: Database) -> None:
     """Raise unless there is a store that this version can use."""
-    found = database.query("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"]).first
-    if found is None or not found[0]:
+    version = _version(database.query, database.place)
+    if version is None:
         raise StorageError(
             f"There is no session store in {database.place}.",
             hint="`holdfast store init` creates one.",
         )
-    [[version]] = database.query("SELECT coalesce(max(number), 0) FROM migrations").rows
-    _check(version, database.place)
     if version < LATEST:
         raise SchemaError(
             f"The store in {database.place} has an older schema ({version}; this version of "
@@ -170,24 +167,19 @@ def _whole(wire: Wire) -> Iterator[None]:
     wire.execute("COMMIT")
 
 
-def _version(wire: Wire) -> int:
-    [[there]] = wire.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"]).rows
+def _version(ask: Callable[[str, Sequence[str]], Result], place: str) -> int | None:
+    """The number of the schema, which must be one that this version knows; None without any."""
+    [[there]] = ask("SELECT to_regclass(%s) IS NOT NULL", [f"{SCHEMA}.migrations"])
     if not there:
-        return 0
-    [[version]] = wire.execute(
-        f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.migrations",  # noqa: S608 - our own name
-        [],
-    ).rows
-    return int(version)
-
-
-def _check(version: int, place: str) -> None:
+        return None
+    [[version]] = ask(f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.migrations", [])  # noqa: S608 - our own name
     if version > LATEST:
         raise SchemaError(
             f"The store in {place} was created by a newer version of Holdfast (schema {version}, "
             f"this one knows {LATEST}).",
             hint="Upgrade Holdfast.",
         )
+    return int(version)
 
 
 def _migration(number: int) -> str:

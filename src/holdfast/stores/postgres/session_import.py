@@ -78,7 +78,7 @@ class PostgresImport:
         return self._store.routed(key)
 
     def descends(self, session_id: str, ancestor: str) -> bool:
-        with self._reading() as db:
+        with self._database.read() as db:
             return descends(db, session_id, ancestor)
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
@@ -105,7 +105,7 @@ class PostgresImport:
             delete(db, [old])
 
     def waiting(self) -> Sequence[tuple[str, str]]:
-        with self._reading() as db:
+        with self._database.read() as db:
             rows = db.execute(
                 "SELECT id, extra FROM sessions WHERE parent IS NULL AND position(%s IN extra) > 0",
                 (json.dumps(AWAITED_PARENT),),
@@ -149,11 +149,6 @@ class PostgresImport:
 
     def _one(self, query: str, *values: str) -> tuple[object, ...] | None:
         return self._database.query(query, [storable(value) for value in values]).first
-
-    @contextmanager
-    def _reading(self) -> Iterator[Db]:
-        with self._database.read() as db:
-            yield db
 
 
 @contextmanager

@@ -23,8 +23,16 @@ from holdfast.policy.prices import Prices
 from holdfast.stores.postgres import ledger, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Database, Db
-from holdfast.stores.postgres.rows import COLUMNS, LAST_ACTIVE, TABLES, page, priced, tables, where
-from holdfast.stores.postgres.rows import SPELLED as _SPELLED
+from holdfast.stores.postgres.rows import (
+    COLUMNS,
+    LAST_ACTIVE,
+    SPELLED,
+    TABLES,
+    page,
+    priced,
+    tables,
+    where,
+)
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions import messages as pure
 from holdfast.stores.sessions.content import storable
@@ -88,7 +96,8 @@ class PostgresSessionReader:
         if prices is not None and order_by is SessionOrder.COST:
             with self.database.read() as db:
                 cost = priced(db, prices)
-        by = order(order_by, cost, _SPELLED)
+        by = order(order_by, cost, SPELLED)
+
         # The numbers first: what is joined to a session is looked up for its page only.
         rows = self.database.query(
             f"""
@@ -144,7 +153,8 @@ class PostgresSessionReader:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Message]:
-        number, _, _ = self._row_of(session_id)
+        with self.database.read() as db:
+            number, _, _ = self._row(db, session_id)
 
         def read(after: int, before: int, most: int) -> Sequence[Sequence[Any]]:
             return message_rows.page(
@@ -209,13 +219,6 @@ class PostgresSessionReader:
         if row is None:
             raise self._unknown(session_id)
         return row[0], row[1], row[2]
-
-    def _row_of(self, session_id: str) -> tuple[int, float | None, float]:
-        if self.database.is_writing:
-            with self.database.write() as db:
-                return self._row(db, session_id)
-        with self.database.read() as db:
-            return self._row(db, session_id)
 
     def _numbered(self, db: Db, session_id: str) -> tuple[int, Session]:
         if db.writing:

@@ -74,7 +74,8 @@ class PostgresSessionStore(PostgresSessionReader):
         """Runs calls of this store on an event loop, without a thread."""
         from holdfast.stores.postgres import on_loop  # noqa: PLC0415 - few hosts have a loop
 
-        self.database.wait_on(on_loop.Waiting())
+        self.database.wait_on(on_loop)
+
         return on_loop.LoopRunner()
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -294,36 +295,30 @@ class PostgresSessionStore(PostgresSessionReader):
         self._heard.note()
         # The row is locked first: whoever removes the session sees the lease, or this sees that it
         # is gone.
-        return self.database.run(
-            lambda db: (
-                db.execute(
-                    """
-                WITH open AS (
-                    SELECT number FROM sessions WHERE id = %s AND ended_at IS NULL FOR SHARE
-                )
-                INSERT INTO leases (session, host, boot, process, started, heartbeat)
-                SELECT number, %s, %s, %s, %s, %s FROM open
-                ON CONFLICT (session, host, boot, process, started)
-                DO UPDATE SET heartbeat = excluded.heartbeat, released = false
-                """,
-                    (storable(session_id), *holder_columns(holder), now),
-                ).count
-                > 0
+        taken = self.database.change(
+            """
+            WITH open AS (
+                SELECT number FROM sessions WHERE id = %s AND ended_at IS NULL FOR SHARE
             )
+            INSERT INTO leases (session, host, boot, process, started, heartbeat)
+            SELECT number, %s, %s, %s, %s, %s FROM open
+            ON CONFLICT (session, host, boot, process, started)
+            DO UPDATE SET heartbeat = excluded.heartbeat, released = false
+            """,
+            (storable(session_id), *holder_columns(holder), now),
         )
+        return taken.count > 0
 
     def release(self, session_id: str, holder: Holder) -> None:
         """Release a lease. It stays on record: the process may come back as long as it lives, and
         its death can be proved only if the process is known."""
-        self.database.run(
-            lambda db: db.execute(
-                """
-                UPDATE leases SET released = true
-                WHERE session = (SELECT number FROM sessions WHERE id = %s)
-                  AND host = %s AND boot = %s AND process = %s AND started = %s
-                """,
-                (storable(session_id), *holder_columns(holder)),
-            )
+        self.database.change(
+            """
+            UPDATE leases SET released = true
+            WHERE session = (SELECT number FROM sessions WHERE id = %s)
+              AND host = %s AND boot = %s AND process = %s AND started = %s
+            """,
+            (storable(session_id), *holder_columns(holder)),
         )
 
     # --- Rows -------------------------------------------------------------------------------------

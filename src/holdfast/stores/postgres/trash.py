@@ -110,9 +110,7 @@ class TrashTables:
         return path if self._database.run(remove) else None
 
     def drop(self, path: Path) -> None:
-        self._database.run(
-            lambda db: db.execute("DELETE FROM trash_bundles WHERE number = %s", (bundle_of(path),))
-        )
+        self._database.change("DELETE FROM trash_bundles WHERE number = %s", (bundle_of(path),))
 
     def size(self, path: Path) -> int:
         return _bytes(self._database, "s.bundle = %s", bundle_of(path))
