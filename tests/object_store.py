@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from holdfast.errors import DamageError
 from holdfast.model.archive import Blob
-from holdfast.stores.blobs.together import OneByOne
 
 
 class EndedError(BaseException):
@@ -123,8 +122,11 @@ class ObjectBlobs:
             self.bucket.delete(name)
             raise
 
-    def together(self, number: int) -> contextlib.AbstractContextManager[OneByOne]:
-        return contextlib.nullcontext(OneByOne(self))
+    def together(self, number: int) -> contextlib.AbstractContextManager[ObjectBlobs]:
+        return contextlib.nullcontext(self)
+
+    def finish(self) -> Mapping[str, OSError]:
+        return {}
 
     def copy(self, name: str, new_name: str) -> None:
         self.bucket.copy(_key(name), _key(new_name))

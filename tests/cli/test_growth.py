@@ -8,8 +8,7 @@ import pytest
 
 from holdfast.cli import show_growth
 from holdfast.model.alarm import Alarm, Writer
-from holdfast.model.figures import Growth, HomeFigures, Point
-from holdfast.model.growth_words import growth_words
+from holdfast.model.figures import Growth, HomeFigures, Point, growth_words
 from holdfast.policy.remedy import Freeable, Remedy
 from holdfast.policy.rules import DAY
 from holdfast.stores.alarm_file import AlarmFile

@@ -19,8 +19,7 @@ from holdfast.spine.undo import undo_latest
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.line_blobs import LineBlobs
-from holdfast.stores.cache_file import CacheFile
-from holdfast.stores.line_file import LineFile
+from holdfast.stores.line_file import CacheFile, LineFile
 from tests import tally
 from tests.archiving import (
     IDS,

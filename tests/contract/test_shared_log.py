@@ -21,6 +21,7 @@ from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Result
 from holdfast.spine.settle import settle_if_needed
+from holdfast.stores.postgres import operation_log
 from holdfast.stores.postgres.failure import LockLostError
 from holdfast.stores.postgres.operation_log import LOCK, PostgresOperationLog
 from tests import fleet, postgres, tally
@@ -106,7 +107,7 @@ def test_one_machine_at_a_time_changes_the_store(
 ) -> None:
     a, b = pair
     with a.open() as first, _log(first).writing("prune --older-than 90d"), b.open() as second:
-        monkeypatch.setattr(_log(second), "_lock_wait", 0.1)
+        monkeypatch.setattr(operation_log, "LOCK_WAIT", 0.1)
         with pytest.raises(BusyError, match=r"process \d+ on alpha, `holdfast prune --older"):
             second.prune(older_than="90d")
         assert len(second.log.list()) == 0  # reading does not wait

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.output import joined, say, width
 from holdfast.cli.plain import Line, is_piped
-from holdfast.model.growth_words import growth_words
+from holdfast.model.figures import growth_words
 from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ _LONGEST_REASON = 100
 
 # Between statements: blank lines, spaces and comments.
 _GAP = re.compile(r"(?:[ \t\n]+|#[^\n]*)*")
+_BLANK = re.compile(r"[ \t]*")
 _KEY_PART = re.compile(
     r"""[ \t]*(?:(?P<bare>[A-Za-z0-9_-]+)|(?P<quoted>"(?:\\.|[^"\\\n])*"|'[^'\n]*'))[ \t]*"""
 )
@@ -85,8 +86,7 @@ def read_document(path: Path, where: str) -> Document:
         return Document()
     if len(data) > LARGEST:
         raise _unreadable(where, "is larger than 1 MiB, too large for a configuration file")
-    text = _decode(data, where)
-    return Document(text=text, tables=_parse(text, where))
+    return document_of(_decode(data, where), where)
 
 
 def _read(path: Path, where: str) -> bytes | None:
@@ -133,12 +133,8 @@ def parse(text: str) -> Mapping[str, object]:
 
 def document_of(text: str, where: str) -> Document:
     """The document that a text is."""
-    return Document(text=text, tables=_parse(text, where))
-
-
-def _parse(text: str, where: str) -> Mapping[str, object]:
     try:
-        return parse(text)
+        return Document(text=text, tables=parse(text))
     except RecursionError as error:
         raise _unreadable(where, "is not valid TOML: nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, or int() refusing thousands of digits
@@ -182,22 +178,14 @@ def key_lines(text: str) -> Lines:
     """Every key and table of `text` with its line, counted from 1."""
     text = text.replace("\r\n", "\n")  # as tomllib does, so that both count alike
     lines = Lines()
-    table: tuple[str, ...] = ()
     line, counted = 1, 0
-    at = _skip_gap(text, 0)
-    while at < len(text):
-        line, counted = line + text.count("\n", counted, at), at
-        try:
-            if text[at] == "[":
-                table, at = _header(text, at)
-                _mention(lines, table, line)
-            else:
-                key, at = _key(text, at, "=")
-                _mention(lines, (*table, *key[:-1]), line)
-                lines.assigned.setdefault((*table, *key), line)
-            at = _skip_gap(text, _value_end(text, at))
-        except _LostError:
-            break
+    for each in statements(text):
+        line, counted = line + text.count("\n", counted, each.start), each.start
+        if each.is_header:
+            _mention(lines, each.path, line)
+        else:
+            _mention(lines, each.path[:-1], line)
+            lines.assigned.setdefault(each.path, line)
     return lines
 
 
@@ -218,7 +206,7 @@ class Statement:
 def statements(text: str) -> Iterator[Statement]:
     """What a valid text with plain line ends says, as far as this scanner understands it."""
     table: tuple[str, ...] = ()
-    at = _skip_gap(text, 0)
+    at = _skip(_GAP, text, 0)
     while at < len(text):
         start = at
         try:
@@ -228,7 +216,7 @@ def statements(text: str) -> Iterator[Statement]:
             else:
                 key, at = _key(text, at, "=")
                 path = (*table, *key)
-            begin = at + len(text[at:]) - len(text[at:].lstrip(" \t"))
+            begin = _skip(_BLANK, text, at)
             end = _value_end(text, at)
             value_end = begin if is_header else _before_comment(text, begin, end)
         except _LostError:
@@ -242,7 +230,7 @@ def statements(text: str) -> Iterator[Statement]:
             value_end=value_end,
             end=end,
         )
-        at = _skip_gap(text, end)
+        at = _skip(_GAP, text, end)
 
 
 def _before_comment(text: str, begin: int, end: int) -> int:
@@ -272,8 +260,8 @@ def _mention(lines: Lines, path: tuple[str, ...], line: int) -> None:
         lines.mentioned[path[:length]] = line
 
 
-def _skip_gap(text: str, at: int) -> int:
-    match = _GAP.match(text, at)
+def _skip(blank: re.Pattern[str], text: str, at: int) -> int:
+    match = blank.match(text, at)
     return match.end() if match else at
 
 

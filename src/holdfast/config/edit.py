@@ -33,7 +33,7 @@ def with_value(text: str, path: Sequence[str], value: object) -> str:
     wanted, plain = tuple(path), text.replace("\r\n", "\n")
     edit = _edit(plain, wanted, toml(value))
     changed = _as_before(text, plain, edit)
-    if not _differs_in(wanted, value, parse(text), _parsed(changed)):
+    if _parsed(changed) != _set(parse(text), wanted, value):
         raise UsageError(
             f"{toml_key(wanted)} cannot be changed without changing more of the file.",
             hint="Change it yourself: holdfast config edit",
@@ -126,15 +126,6 @@ def _parsed(text: str) -> Mapping[str, object] | None:
         return parse(text)
     except ValueError:
         return None
-
-
-def _differs_in(
-    path: tuple[str, ...],
-    value: object,
-    old: Mapping[str, object],
-    new: Mapping[str, object] | None,
-) -> bool:
-    return new is not None and _set(old, path, value) == new
 
 
 def _set(table: Mapping[str, object], path: tuple[str, ...], value: object) -> dict[str, object]:

@@ -75,7 +75,8 @@ class Number(Kind):
     def read(self, value: object) -> Value:
         # A bool is an int to Python; `keep_last = true` is still a mistake.
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(value, "write it without quotes" if self._is_quoted(value) else "")
+            quoted = isinstance(value, str) and not isinstance(self.parse(value), str)
+            raise self._wrong(value, "write it without quotes" if quoted else "")
         if self._whole and isinstance(value, float):
             raise self._wrong(value)
         if self._or_off and value == 0:
@@ -90,9 +91,6 @@ class Number(Kind):
         if _WHOLE.fullmatch(bare):
             return int(bare)
         return float(bare) if _DECIMAL.fullmatch(bare) else text
-
-    def _is_quoted(self, value: object) -> bool:
-        return isinstance(value, str) and not isinstance(self.parse(value), str)
 
     def _wrong(self, value: object, hint: str = "") -> WrongValueError:
         kind = "a whole number" if self._whole else "a number"

@@ -7,9 +7,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
-from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.guard import BLOCK, PRICE_KEYS, GuardSettings, HookSettings
 from holdfast.config.guardian import GuardianSettings
-from holdfast.config.hooks import BLOCK, HookSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.config.edit import toml
 from holdfast.config.key import Key
-from holdfast.config.kinds import Value
 from holdfast.config.settings import (
     BY_TABLE,
     GUARD,
@@ -89,14 +89,7 @@ def _lines(key: Key) -> Iterator[str]:
     yield from key.about
     yield f"Environment: {key.variable}"
     if key.default is not None:
-        yield f"{key.name} = {_toml(key.default)}"
+        yield f"{key.name} = {toml(key.default)}"
     elif key.example is not None:
         yield "Not set by default. For example:"
-        yield f"    {key.name} = {_toml(key.example)}"
-
-
-def _toml(value: Value) -> str:
-    """Numbers, plain text and lists of it look in TOML as they do in JSON."""
-    import json  # noqa: PLC0415 - only `config init` pays for it
-
-    return json.dumps(value)
+        yield f"    {key.name} = {toml(key.example)}"

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from holdfast.errors import DamageError
 from holdfast.model.arguments import check_foreign_id
-from holdfast.model.guard import guarded_from_json
+from holdfast.model.guard import guarded_from_json, tokens_from_json
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item, Problem
 from holdfast.model.json_value import Reader, fields_to_json
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
@@ -108,11 +108,7 @@ def session_from_json(value: object) -> Session:
     """The session that `Session.to_json` wrote; raises `DamageError` or `UsageError`."""
     read = Reader(value, "session", DamageError)
     relation = _text(read, "relation")
-    tokens = Tokens(
-        input=read.whole("tokens_in"),
-        output=read.whole("tokens_out"),
-        cached=read.whole("tokens_cached"),
-    )
+    tokens = tokens_from_json(read, "tokens")
     cost = read.number("cost")
     extra = read.value("extra")
     if not isinstance(extra, dict):
@@ -150,11 +146,7 @@ def _unpriced(read: Reader, tokens: Tokens, cost: float) -> Tokens:
     """Lines of earlier versions lack the field. There, a cost of 0 means that no cost was known."""
     if "unpriced_in" not in read:
         return Tokens() if cost else tokens
-    return Tokens(
-        input=read.whole("unpriced_in"),
-        output=read.whole("unpriced_out"),
-        cached=read.whole("unpriced_cached"),
-    )
+    return tokens_from_json(read, "unpriced")
 
 
 def _text(read: Reader, key: str) -> str | None:

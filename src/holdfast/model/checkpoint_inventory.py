@@ -60,7 +60,6 @@ class Weights:
             if counts[node] == turned:
                 changed += sizes[node]
                 waiting.extend(holds[node])
-
         return changed
 
 

@@ -9,6 +9,7 @@ import math
 from enum import StrEnum
 
 from holdfast.model.json_value import TOO_LARGE, JsonValue
+from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
 
 LEAST_ROOM = 256 * 1024
@@ -18,6 +19,8 @@ _FULL = 1024**2
 #: A disk is nearly full with less than one part in so many free; but so much is enough on any.
 _PART = 20
 _LITTLE = 2 * 1024**3
+#: A date that is further away is no news.
+_FAR_DAYS = 730.0
 
 
 class Tally(StrEnum):
@@ -117,3 +120,17 @@ class Growth(JsonValue):
     over_days: float = 0.0
     disk_free: int | None = None
     full_in_days: float | None = None
+
+
+def growth_words(growth: Growth) -> str:
+    """What the curve says, and from how many days it knows."""
+    change = growth.points[-1].bytes - growth.points[0].bytes
+    days = format_count(round(growth.over_days), "day")
+    if not change:
+        return f"unchanged in {days}"
+    text = f"{'+' if change > 0 else '-'}{format_bytes(abs(change))} in {days}"
+    full, pace = growth.full_in_days, growth.bytes_per_day
+    if full is None or pace is None or full > _FAR_DAYS:
+        return text
+    when = f"in {format_count(int(full), 'day')}" if full >= 1 else "within a day"
+    return f"{text}; at {format_bytes(int(pace))} a day the disk is full {when}"

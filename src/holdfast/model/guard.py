@@ -84,23 +84,19 @@ def _booked(value: object, error: type[HoldfastError]) -> Booked:
     if not _is_day(day) or "\0" in model or any("\ud800" <= each <= "\udfff" for each in model):
         raise error("`day` of booked usage must be a date, and its `model` plain text")
     cost = read.number("cost")
-    tokens, unpriced = _tokens(read, "tokens"), _tokens(read, "unpriced")
-    counts = (cost, *(count for each in (tokens, unpriced) for count in _each(each)))
-    if not all(0 <= count <= _LARGEST for count in counts):
+    tokens, unpriced = tokens_from_json(read, "tokens"), tokens_from_json(read, "unpriced")
+    if not all(0 <= count <= _LARGEST for count in (cost, *tokens.counts, *unpriced.counts)):
         raise error("booked usage cannot be negative or too large")
     return Booked(day=day, model=model, usage=Usage(tokens=tokens, cost=cost, unpriced=unpriced))
 
 
-def _tokens(read: Reader, name: str) -> Tokens:
+def tokens_from_json(read: Reader, name: str) -> Tokens:
+    """What `Tokens.to_json` wrote under this name."""
     return Tokens(
         input=read.whole(f"{name}_in"),
         output=read.whole(f"{name}_out"),
         cached=read.whole(f"{name}_cached"),
     )
-
-
-def _each(tokens: Tokens) -> tuple[int, int, int]:
-    return tokens.input, tokens.output, tokens.cached
 
 
 def _is_day(text: str) -> bool:

@@ -6,7 +6,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -80,6 +80,10 @@ class Tokens:
         return self.input + self.output
 
     @property
+    def counts(self) -> tuple[int, int, int]:
+        return self.input, self.output, self.cached
+
+    @property
     def any(self) -> bool:
         return bool(self.input or self.output or self.cached)
 
@@ -93,6 +97,14 @@ class Tokens:
 
     def to_object(self) -> Json:
         return {"in": self.input, "out": self.output, "cached": self.cached}
+
+    def with_each(self, other: Tokens, by: Callable[[int, int], int]) -> Tokens:
+        """What a function of two makes of each count of both."""
+        return Tokens(
+            input=by(self.input, other.input),
+            output=by(self.output, other.output),
+            cached=by(self.cached, other.cached),
+        )
 
     def plus(self, other: Tokens) -> Tokens:
         """The sum of both."""
@@ -363,13 +375,14 @@ class SessionFilter:
     max_cost: float | None = None
 
     def __post_init__(self) -> None:
+        relations = texts_of(self.relations, "relations")
         values: dict[str, object] = {
             "ids": _ids_of(self.ids, "ids"),
             "not_ids": _ids_of(self.not_ids, "not_ids"),
             "sources": texts_of(self.sources, "sources"),
             "not_sources": texts_of(self.not_sources, "not_sources"),
             "end_reasons": texts_of(self.end_reasons, "end_reasons"),
-            "relations": _relations(self.relations),
+            "relations": relations and tuple(map(Relation.of, relations)),
             "parent_id": None if self.parent_id is None else id_of(self.parent_id),
             "cwd": os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd,
         }
@@ -415,11 +428,6 @@ def _ids_of(
     if values is None:
         return None
     return tuple(id_of(value, f"Each of `{name}`") for value in arguments.several(values))
-
-
-def _relations(values: Collection[str] | None) -> tuple[Relation, ...] | None:
-    texts = texts_of(values, "relations")
-    return None if texts is None else tuple(Relation.of(text) for text in texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_T
 from holdfast.stores.files import (
     make_private_dir,
     open_regular,
+    opened_regular,
     read_file,
     replace,
     sync_dir,
@@ -296,7 +298,9 @@ class _Document:
 
     def _parse(self, notes: _Notes | None) -> None:
         if self._part.lines:
-            self.entries = [(None, _text(line)) for line in _split(self._raw or b"")]
+            text = (self._raw or b"").decode("utf-8", "surrogateescape")
+            # Lines end with a newline, and with nothing else.
+            self.entries = [(None, line) for line in io.StringIO(text, newline="\n")]
             return
         if self._raw is None:
             self._is_map = notes is not None and any(
@@ -422,7 +426,7 @@ class _Document:
 
     def _bytes(self) -> bytes:
         if self._part.lines:
-            return b"".join(_bytes_of(line) for _, line in self.entries)
+            return "".join(line for _, line in self.entries).encode("utf-8", "surrogateescape")
         inner: Any = dict(self.entries) if self._is_map else [each for _, each in self.entries]
         whole = self._whole
         if self._part.at:
@@ -454,34 +458,13 @@ class _Document:
 def _carry_over(late: bytes, path: Path) -> None:
     """What was appended to the old file, by a descriptor opened before the rename."""
     if late:
-        fd = open_regular(path, os.O_WRONLY | os.O_APPEND)
-        try:
+        with opened_regular(path, os.O_WRONLY | os.O_APPEND) as fd:
             write_all(fd, late)
             os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
-def _split(raw: bytes) -> Iterator[bytes]:
-    """Lines end with a newline, and with nothing else."""
-    start = 0
-    while start < len(raw):
-        end = raw.find(b"\n", start)
-        end = len(raw) if end < 0 else end + 1
-        yield raw[start:end]
-        start = end
 
 
 def _checksum(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "surrogateescape")
-
-
-def _bytes_of(line: str) -> bytes:
-    return line.encode("utf-8", "surrogateescape")
 
 
 def _nested(at: Sequence[str], inner: Any) -> Any:

@@ -57,7 +57,12 @@ class Budgets:
 
     def __post_init__(self) -> None:
         for budget in Budget:
-            _check_limit(budget, getattr(self, budget))
+            limit = getattr(self, budget)
+            most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
+            if not _is_number(limit) or not 0 <= limit <= most:
+                raise UsageError(
+                    f"{limit!r} is not a valid budget for {budget}.", hint="0 turns a budget off."
+                )
         if not isinstance(self.warn_shares, Iterable):
             raise UsageError(f"`warn_shares` must be a list, not {self.warn_shares!r}.")
         for share in self.warn_shares:
@@ -125,14 +130,6 @@ class GuardOptions:
         return self.by_source.get(source, self.everywhere)
 
 
-def _check_limit(budget: Budget, limit: float) -> None:
-    most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
-    if not _is_number(limit) or not 0 <= limit <= most:
-        raise UsageError(
-            f"{limit!r} is not a valid budget for {budget}.", hint="0 turns a budget off."
-        )
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -146,7 +143,7 @@ def checked_tokens(tokens: Tokens | None) -> Tokens:
         raise UsageError(
             f"Tokens of a call must be given as Tokens(input=…, output=…), not as {shown(tokens)}."
         )
-    for count in (tokens.input, tokens.output, tokens.cached):
+    for count in tokens.counts:
         if not is_count(count):
             raise UsageError(f"A call cannot have used {count!r} tokens.")
     return tokens

@@ -16,8 +16,7 @@ from holdfast.model.item import ARCHIVED_KINDS, SESSION, VAULTED_KINDS, Inventor
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
-from holdfast.policy.families import hold_parents
-from holdfast.policy.holds import in_use_because, spare_living
+from holdfast.policy.holds import hold_parents, in_use_because, spare_living
 from holdfast.policy.shared_bytes import SharedBytes
 
 

@@ -142,9 +142,12 @@ def unreached(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
     return [Shortfall(cap=cap, limit=limit, remaining=weighing.bytes, held_by=held)]
 
 
-def _waves(trash: Iterable[Decision], members: Sequence[Decision]) -> Iterator[list[Decision]]:
-    yield oldest_first(each for each in trash if each.kept and each.held is None)
-    yield oldest_first(each for each in members if not each.kept and each.undoable)
+def _waves(
+    trash: Iterable[Decision], members: Sequence[Decision], *, use_trash: bool
+) -> Iterator[list[Decision]]:
+    if not use_trash:
+        yield oldest_first(each for each in trash if each.kept and each.held is None)
+        yield oldest_first(each for each in members if not each.kept and each.undoable)
     yield oldest_first(each for each in members if each.kept and each.holder is None)
 
 
@@ -172,7 +175,7 @@ class Sum:
         delegates: Delegates,
         use_trash: bool = False,
     ) -> None:
-        self.members = self._members = members
+        self.members = members
         self._use_trash = use_trash
         self._trash = trash
         self._remains = remains
@@ -185,12 +188,11 @@ class Sum:
     def in_trash(self) -> int:
         if not self._use_trash:
             return 0
-        going = (each for each in self._members if not each.kept and each.undoable)
+        going = (each for each in self.members if not each.kept and each.undoable)
         return sum(each.bytes for each in (*going, *(t for t in self._trash if t.kept)))
 
     def waves(self) -> Iterator[Iterable[Decision]]:
-        waves = list(_waves(self._trash, self._members))
-        return iter(waves[-1:] if self._use_trash else waves)
+        return _waves(self._trash, self.members, use_trash=self._use_trash)
 
     def would_free(self, decision: Decision) -> bool:
         """Not if it has no bytes, or has gone with its parent."""
@@ -214,8 +216,8 @@ class Sum:
 
     def _staying(self) -> Iterator[Decision]:
         if self._use_trash:
-            return (each for each in self._members if each.kept)
-        return (each for each in (*self._members, *self._trash) if each.holds_space)
+            return (each for each in self.members if each.kept)
+        return (each for each in (*self.members, *self._trash) if each.holds_space)
 
 
 class Shared:
@@ -240,7 +242,7 @@ class Shared:
     ) -> None:
         self._shared = shared
         self._trash = trash
-        self.members = self._members = members
+        self.members = members
         self._use_trash = use_trash
         self._trial = shared.trial()
         if use_trash:  # then the trash does not count
@@ -264,8 +266,7 @@ class Shared:
         return self._shared.trial().bytes - self.bytes if self._use_trash else 0
 
     def waves(self) -> Iterator[Iterable[Decision]]:
-        waves = list(_waves(self._trash, self._members))
-        return iter(waves[-1:] if self._use_trash else waves)
+        return _waves(self._trash, self.members, use_trash=self._use_trash)
 
     def would_free(self, _: Decision) -> bool:
         """Perhaps only once others have gone, too."""

@@ -90,15 +90,11 @@ class Draft:
         self._sessions = {each.item.id: each for each in decisions if _is_session(each)}
         self._owned = [item for item in owned if item.session in self._sessions]
         self._pinned = {item.id for item in self._owned if is_pinned(item)}
-        if files is Files.ONLY:
-            self._leave_rows()
-        for item in self._owned:
-            self._load(item)
-
-    def _leave_rows(self) -> None:
-        for session in self._sessions.values():
+        for session in self._sessions.values() if files is Files.ONLY else ():
             session.bytes = 0
             self.remains[session.item.source, ROW_STAYS] += session.item.bytes
+        for item in self._owned:
+            self._load(item)
 
     def _load(self, item: Item) -> None:
         """Add a file to its session, or to what stays of that session."""
@@ -154,14 +150,13 @@ class Draft:
         yield from sessions
         yield from files
         yield from self._others(each for each in self.decisions if not _is_session(each))
-        left = self._frees if self._space.for_good else any(_leaves(item) for item in sessions)
+        if self._space.for_good:
+            left = any(not each.holds_space for each in (*self.trash, *self.decisions))
+        else:
+            left = any(item.action is not Action.KEEP for item in sessions)
         if left or sum(item.bytes for item in self._space.items) >= self._space.worth:
             for item in self._space.items:
                 yield plan_item(item, Action.RECLAIM, self._space.reason)
-
-    @property
-    def _frees(self) -> bool:
-        return any(not each.holds_space for each in (*self.trash, *self.decisions))
 
     def _others(self, decisions: Iterable[Decision]) -> Iterator[PlanItem]:
         freed = {} if self._shared is None else self._shared.freed
@@ -209,10 +204,6 @@ class Draft:
             in_use = session.held == IN_USE
             return in_use_because("by its session") if in_use else "its session is kept"
         return FILES_STAY if self._files is Files.NONE else None
-
-
-def _leaves(item: PlanItem) -> bool:
-    return item.action is not Action.KEEP
 
 
 def _is_session(decision: Decision) -> bool:

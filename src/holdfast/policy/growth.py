@@ -6,7 +6,7 @@ one large import, does not turn a trend around.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from holdfast.model.figures import Growth, HomeFigures, Point
@@ -42,8 +42,10 @@ def growth(figures: Iterable[HomeFigures], now: float) -> Growth:
     if not known:
         return Growth()
     latest = known[-1]
-    points = _last_of_days(Point(at=each.at, bytes=each.bytes) for each in known)
-    made = _paced(Growth(points=_recent(points, now), latest=latest))
+    # Of each day the last one.
+    points = {int(each.at // DAY): Point(at=each.at, bytes=each.bytes) for each in known}.values()
+    recent = tuple(each for each in points if each.at > now - DAYS * DAY)
+    made = _paced(Growth(points=recent, latest=latest))
     return replace(made, disk_free=latest.disk_free, full_in_days=_full_in(made, latest.disk_free))
 
 
@@ -57,21 +59,15 @@ def together(homes: Sequence[Growth]) -> Growth:
         return Growth()
     latest = _sum([figures for _, figures in known])
     made = _paced(Growth(points=_added([each for each, _ in known]), latest=latest))
-    disks = [_disk(members) for members in _by_disk(known).values()]
+    by_disk: dict[int | None, list[tuple[Growth, HomeFigures]]] = {}
+    for each in known:
+        by_disk.setdefault(each[1].disk_size, []).append(each)
+    disks = [_disk(members) for members in by_disk.values()]
     with_room = [each for each in disks if each[0] is not None]
     if not with_room:
         return made
     free, full = min(with_room, key=lambda each: (each[1] is None, each[1] or 0.0, each[0]))
     return replace(made, disk_free=free, full_in_days=full)
-
-
-def _by_disk(
-    known: Sequence[tuple[Growth, HomeFigures]],
-) -> Mapping[int | None, list[tuple[Growth, HomeFigures]]]:
-    found: dict[int | None, list[tuple[Growth, HomeFigures]]] = {}
-    for each in known:
-        found.setdefault(each[1].disk_size, []).append(each)
-    return found
 
 
 def _disk(members: Sequence[tuple[Growth, HomeFigures]]) -> tuple[int | None, float | None]:
@@ -107,14 +103,6 @@ def _at(home: Growth, day: int) -> int:
 
 def _day(point: Point) -> int:
     return int(point.at // DAY)
-
-
-def _last_of_days(points: Iterable[Point]) -> tuple[Point, ...]:
-    return tuple({_day(point): point for point in points}.values())
-
-
-def _recent(points: Sequence[Point], now: float) -> tuple[Point, ...]:
-    return tuple(each for each in points if each.at > now - DAYS * DAY)
 
 
 def _paced(made: Growth) -> Growth:

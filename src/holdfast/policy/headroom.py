@@ -75,13 +75,9 @@ def _of_day(budgets: Budgets, source: str | None) -> Iterator[_Bound]:
 
 
 def _used_on_day(budget: Budget, source: str | None) -> _Used:
-    def tokens(standing: Standing, prices: Prices, at: float) -> float:  # noqa: ARG001
-        return tokens_on(standing.day_of(source))
-
-    def cost(standing: Standing, prices: Prices, at: float) -> float | None:  # noqa: ARG001
-        return spent_on(standing.day_of(source), prices).cost
-
-    return tokens if budget is Budget.DAILY_TOKENS else cost
+    if budget is Budget.DAILY_TOKENS:
+        return lambda standing, _, __: tokens_on(standing.day_of(source))
+    return lambda standing, prices, _: spent_on(standing.day_of(source), prices).cost
 
 
 def _quiet_below(budgets: Budgets, limit: float) -> float:

@@ -6,11 +6,11 @@ those of [guard]: a session of Codex has the source `codex`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import COMMAND_FLAG
-from holdfast.model.guard import Advice, DayShare, Estimate, Level, Standing, Work
+from holdfast.model.guard import DayShare, Estimate, Level, Standing, Work
 from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import format_cost
@@ -19,7 +19,8 @@ from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, fixation_advice
 from holdfast.policy.budgets import Budget
 from holdfast.policy.loop_rules import LoopRules
-from holdfast.policy.prices import Prices, cost
+from holdfast.policy.prices import Prices
+from holdfast.policy.prices import cost as cost_of
 from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
@@ -85,11 +86,7 @@ def largest(one: Usage, other: Usage) -> Usage:
     once stays used, whatever becomes of the record."""
     later = other.tokens.total >= one.tokens.total
     return Usage(
-        tokens=Tokens(
-            input=max(one.tokens.input, other.tokens.input),
-            output=max(one.tokens.output, other.tokens.output),
-            cached=max(one.tokens.cached, other.tokens.cached),
-        ),
+        tokens=one.tokens.with_each(other.tokens, max),
         cost=max(one.cost, other.cost),
         unpriced=other.unpriced if later else one.unpriced,
     )
@@ -98,18 +95,14 @@ def largest(one: Usage, other: Usage) -> Usage:
 def less(usage: Usage, other: Usage) -> Usage:
     """What is left of it, which is never less than nothing."""
     return Usage(
-        tokens=_fewer(usage.tokens, other.tokens),
+        tokens=usage.tokens.with_each(other.tokens, _fewer),
         cost=max(0.0, usage.cost - other.cost),
-        unpriced=_fewer(usage.unpriced, other.unpriced),
+        unpriced=usage.unpriced.with_each(other.unpriced, _fewer),
     )
 
 
-def _fewer(tokens: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=max(0, tokens.input - other.input),
-        output=max(0, tokens.output - other.output),
-        cached=max(0, tokens.cached - other.cached),
-    )
+def _fewer(count: int, other: int) -> int:
+    return max(0, count - other)
 
 
 def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
@@ -132,14 +125,15 @@ def with_use(known: Sequence[DayUse], use: DayUse) -> tuple[DayUse, ...]:
 
 def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tuple[Measure, ...]:
     """How much of each budget is used."""
+    shares = [
+        (use, DayShare(source=use.agent, model=model, usage=usage))
+        for use in today
+        for model, usage in use.by_model.items()
+    ]
     standing = Standing(
         session=_session(state, rules.prices),
         work=state.work,
-        day=tuple(
-            DayShare(source=use.agent, model=model, usage=usage)
-            for use in today
-            for model, usage in use.by_model.items()
-        ),
+        day=tuple(share for _, share in shares),
     )
     at = state.work.ticked or 0.0
     found = spending.measures(rules.options, standing, rules.prices, at=at)
@@ -148,7 +142,8 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
         replace(each, unpriced=strange) if each.used is None and not each.is_daily else each
         for each in found
     )
-    return (*found, *_of_project(rules, state.project, today))
+    here = [share for use, share in shares if state.project and use.project == state.project]
+    return (*found, *spending.of_day(rules.of_project, _PROJECT, here, rules.prices))
 
 
 def judge(
@@ -167,16 +162,13 @@ def judge(
     undecided = "" if unknown is None else _unknown(unknown)
     if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")
-    return Decision(advice=_new_advice(advice, state), undecided=undecided)
+    new = "" if advice_key(advice.text) in state.told else advice.text
+    return Decision(advice=new, undecided=undecided)
 
 
 def advice_key(text: str) -> str:
     """What is remembered of advice that was given: each is given once, whatever it counts."""
     return "advice:" + "".join(each for each in text if not each.isdigit())
-
-
-def _new_advice(advice: Advice, state: LoopState) -> str:
-    return "" if advice_key(advice.text) in state.told else advice.text
 
 
 #: What the user was told that could not be decided, and which checkpoints are missing.
@@ -210,10 +202,10 @@ def _session(state: LoopState, prices: Prices) -> Session:
     tokens, unknown, cost, strange = Tokens(), Tokens(), 0.0, ""
     for (_, model), usage in state.used.items():
         tokens = tokens.plus(usage.tokens)
-        whole = prices.cost_of_usage(model or None, usage)
-        if whole is None:
-            unknown, strange = unknown.plus(usage.unpriced), model
-        cost += usage.cost if whole is None else whole
+        each = cost_of(prices, model or None, usage)
+        if each.full is None:
+            strange = model
+        unknown, cost = unknown.plus(each.unknown), cost + each.known
     return Session(
         id=state.session,
         source=state.agent,
@@ -228,36 +220,11 @@ def _session(state: LoopState, prices: Prices) -> Session:
 
 def _unpriced(state: LoopState, prices: Prices) -> tuple[str, ...]:
     used = state.used.items()
-    strange = {model for (_, model), use in used if cost(prices, model or None, use).full is None}
+    strange = {m for (_, m), use in used if cost_of(prices, m or None, use).full is None}
     return tuple(sorted(strange))
 
 
-def _of_project(rules: LoopRules, project: str, today: Iterable[DayUse]) -> Iterable[Measure]:
-    shares = [
-        DayShare(source=use.agent, model=model, usage=usage)
-        for use in today
-        if project and use.project == project
-        for model, usage in use.by_model.items()
-    ]
-    if rules.project_daily_tokens:
-        yield Measure(
-            budget=Budget.DAILY_TOKENS,
-            used=sum(each.usage.tokens.total for each in shares),
-            limit=rules.project_daily_tokens,
-            source=_PROJECT,
-        )
-    if rules.project_daily_cost:
-        spent = spending.spent_on(shares, rules.prices)
-        yield Measure(
-            budget=Budget.DAILY_COST,
-            used=spent.cost,
-            limit=rules.project_daily_cost,
-            source=_PROJECT,
-            known=spent.known,
-            unpriced=spent.unpriced,
-        )
-
-
+#: In place of the source that a budget of a day bounds.
 _PROJECT = "project"
 
 

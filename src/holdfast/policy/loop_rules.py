@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.policy.budgets import Budget, GuardOptions
+from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.prices import Prices
 from holdfast.value import dataclass, field
 
@@ -31,10 +31,22 @@ class LoopRules:
     project_daily_cost: float = 0.0
     blocks_on_failure: bool = False
 
+    @property
+    def of_project(self) -> Budgets:
+        """What bounds a project; nobody is warned of it."""
+        return Budgets(
+            daily_tokens=self.project_daily_tokens,
+            daily_cost=self.project_daily_cost,
+            warn_shares=(),
+        )
+
+    def _bounded(self, agent: str) -> set[Budget]:
+        """The budgets that count for an agent."""
+        every = (self.options.everywhere, self.options.budgets_of(agent), self.of_project)
+        return {budget for each in every for budget, _ in each.limits()}
+
     def bounds_days(self, agent: str) -> bool:
-        either = (self.options.everywhere, self.options.budgets_of(agent))
-        days = any(each.daily_tokens or each.daily_cost for each in either)
-        return bool(days or self.project_daily_tokens or self.project_daily_cost)
+        return not self._bounded(agent).isdisjoint(_OF_DAYS)
 
     def bounds_session(self, agent: str) -> bool:
         """Whether a budget holds for a session as a whole."""
@@ -46,9 +58,7 @@ class LoopRules:
         return self.bounds_cost(agent) and not self.prices.by_model
 
     def bounds_cost(self, agent: str) -> bool:
-        either = (self.options.everywhere, self.options.budgets_of(agent))
-        limits = {budget for each in either for budget, _ in each.limits()}
-        return bool(limits & {Budget.COST, Budget.DAILY_COST} or self.project_daily_cost)
+        return not self._bounded(agent).isdisjoint({Budget.COST, Budget.DAILY_COST})
 
     def lacks_price(self, agent: str, model: str) -> str:
         """Why a budget on cost cannot be checked, as far as that is known before the first answer;
@@ -63,6 +73,4 @@ class LoopRules:
 
     def bounds_use(self, agent: str) -> bool:
         """Whether a budget depends on the agent's records."""
-        either = (self.options.everywhere, self.options.budgets_of(agent))
-        limits = {budget for each in either for budget, _ in each.limits()}
-        return bool(limits & _FROM_RECORDS or self.bounds_days(agent))
+        return not self._bounded(agent).isdisjoint(_FROM_RECORDS)

@@ -48,11 +48,18 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
-from holdfast.policy.families import apart, hold_parents, kept_with_parents
-from holdfast.policy.holds import PINNED, hold, spare_living
+from holdfast.policy.holds import (
+    PINNED,
+    apart,
+    decide_trash,
+    hold,
+    hold_parents,
+    judged_trash,
+    kept_with_parents,
+    spare_living,
+)
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 from holdfast.policy.shared_bytes import SharedBytes
-from holdfast.policy.trash import decide_trash, judged_trash
 from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
@@ -283,7 +290,10 @@ def plan_checkpoints(
         name = source if project is None else project.workdir
         shortfalls += _bound_project(policy, name, newest_first, inventory.ways_back)
         live += newest_first
-    rotated = [each for item in inventory.rotated for each in judged(_rotated(policy), [item])]
+    # What a take has hidden to keep `max_snapshots` only waits for its place in the trash.
+    bound = policy.max_count
+    why = "replaced by newer checkpoints" if bound is None else _over_the_bound(bound)
+    rotated = [each for item in inventory.rotated for each in judged(Group(goes=why), [item])]
     legacy = [
         each
         for item in inventory.legacy
@@ -349,13 +359,6 @@ def _checkpoint_group(
         unruled="within the limits",
         newest=_NEWEST_CHECKPOINT,
     )
-
-
-def _rotated(policy: CheckpointPolicy) -> Group:
-    """What a take has hidden to keep `max_snapshots`: it only waits for its place in the trash."""
-    if policy.max_count is None:
-        return Group(goes="replaced by newer checkpoints")
-    return Group(goes=_over_the_bound(policy.max_count))
 
 
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:

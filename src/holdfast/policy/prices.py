@@ -75,16 +75,10 @@ class Prices:
     def cost_of_session(self, session: Session) -> float | None:
         """The reported cost, plus the price of tokens that came without a cost; None if these have
         no price."""
-        return self._whole(session.model, session.cost, session.unpriced)
-
-    def cost_of_usage(self, model: str | None, usage: Usage) -> float | None:
-        return self._whole(model, usage.cost, usage.unpriced)
-
-    def _whole(self, model: str | None, cost: float, unpriced: Tokens) -> float | None:
-        if unpriced == Tokens():
-            return cost
-        rest = self.cost_of(model, unpriced)
-        return None if rest is None else cost + rest
+        if session.unpriced == Tokens():
+            return session.cost
+        rest = self.cost_of(session.model, session.unpriced)
+        return None if rest is None else session.cost + rest
 
 
 def cost(prices: Prices, model: str | None, usage: Usage) -> Cost:

@@ -118,10 +118,10 @@ def measures(
     source = standing.session.source
     session = own or options.budgets_of(source)
     found = [*_of_session(session, standing, prices, at)]
-    if options.everywhere.of_day:
-        found += _of_day(options.everywhere, None, standing, prices)
-    if source in options.by_source and options.by_source[source].of_day:
-        found += _of_day(options.by_source[source], source, standing, prices)
+    for of, budgets in ((None, options.everywhere), (source, options.by_source.get(source))):
+        if budgets is not None and budgets.of_day:
+            flying = [e.estimate for e in standing.in_flight if of in (None, e.source)]
+            found += of_day(budgets, of, standing.day_of(of), prices, flying)
     return tuple(found)
 
 
@@ -177,11 +177,14 @@ USED: Mapping[Budget, Callable[[Standing, Prices, float], float | None]] = {
 }
 
 
-def _of_day(
-    budgets: Budgets, source: str | None, standing: Standing, prices: Prices
+def of_day(
+    budgets: Budgets,
+    source: str | None,
+    day: Sequence[DayShare],
+    prices: Prices,
+    flying: Sequence[Estimate] = (),
 ) -> Iterator[Measure]:
-    day = standing.day_of(source)
-    flying = [each for each in standing.in_flight if source in (None, each.source)]
+    """What a day, or a part of it, used of the budgets that bound days."""
     for budget, limit in budgets.limits():
         if budget in DAILY:
             spent = Spent() if budget is Budget.DAILY_TOKENS else spent_on(day, prices)
@@ -189,7 +192,7 @@ def _of_day(
                 budget=budget,
                 used=tokens_on(day) if budget is Budget.DAILY_TOKENS else spent.cost,
                 limit=limit,
-                in_flight=sum(_estimated(budget, each.estimate) for each in flying),
+                in_flight=sum(_estimated(budget, each) for each in flying),
                 source=source,
                 warn_shares=budgets.warn_shares,
                 known=spent.known,
@@ -273,7 +276,9 @@ def warnings(
         if not told and measure is not passed and measure.least < measure.warns_from:
             continue  # nearly always
         reached = [
-            share for share in _shares(measure) if measure is passed or _has_reached(measure, share)
+            share
+            for share in _shares(measure)
+            if measure is passed or measure.least >= share * measure.limit
         ]
         new = [share for share in reached if _key(measure, share) not in told]
         if new and max(new) == max(reached):
@@ -295,10 +300,6 @@ def alert(session_id: str, measure: Measure, *, over: bool) -> Alert:
 
 def _shares(measure: Measure) -> tuple[float, ...]:
     return (*measure.warn_shares, 1.0)
-
-
-def _has_reached(measure: Measure, share: float) -> bool:
-    return measure.least >= share * measure.limit
 
 
 def _key(measure: Measure, share: float) -> str:

@@ -21,12 +21,13 @@ from holdfast.value import dataclass, field
 
 #: Since when the age of items counts, in a word. Of all others, it is their last activity.
 _SINCE = {**dict.fromkeys(ARCHIVED_KINDS, "archived"), **dict.fromkeys(VAULTED_KINDS, "deleted")}
+#: What a bucket is called, and how its calendar name is written.
 _PERIODS = {
-    "hourly": "hour",
-    "daily": "day",
-    "weekly": "week",
-    "monthly": "month",
-    "yearly": "year",
+    "hourly": ("hour", "%Y-%m-%d %H h"),
+    "daily": ("day", "%Y-%m-%d"),
+    "weekly": ("week", "%G-W%V"),
+    "monthly": ("month", "%Y-%m"),
+    "yearly": ("year", "%Y"),
 }
 
 
@@ -59,6 +60,7 @@ def _keep_within(
 
 
 def _keep_buckets(name: str, count: int, newest_first: list[Item], kept: list[str | None]) -> None:
+    period, written = _PERIODS[name]
     seen: set[str] = set()
     last_hour = None
     for place, item in enumerate(newest_first):
@@ -66,27 +68,22 @@ def _keep_buckets(name: str, count: int, newest_first: list[Item], kept: list[st
         if hour == last_hour:
             continue  # no bucket is shorter than an hour, and a date is slow to make
         last_hour = hour
-        bucket = _bucket(name, hour * HOUR)
+        bucket = _bucket(hour * HOUR, written)
         if bucket in seen:
             continue
         if len(seen) == count:
             break
         seen.add(bucket)
-        reason = f"newest of its {_PERIODS[name]}: {bucket}, {len(seen)} of {count}"
+        reason = f"newest of its {period}: {bucket}, {len(seen)} of {count}"
         kept[place] = kept[place] or reason
 
 
-def _bucket(name: str, moment: float) -> str:
+def _bucket(moment: float, written: str) -> str:
     """The calendar bucket of a moment, in UTC so that a plan does not depend on the machine."""
     try:
-        when = datetime.fromtimestamp(moment, UTC)
+        return datetime.fromtimestamp(moment, UTC).strftime(written)
     except (ValueError, OverflowError, OSError):
         return "outside the calendar"  # one bucket for times that no calendar has
-    if name == "weekly":
-        year, week, _ = when.isocalendar()
-        return f"{year}-W{week:02}"
-    formats = {"hourly": "%Y-%m-%d %H h", "daily": "%Y-%m-%d", "monthly": "%Y-%m", "yearly": "%Y"}
-    return when.strftime(formats[name])
 
 
 Hold = Callable[[Item], Decision | None]

@@ -57,7 +57,7 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
                 ),
                 _Removing(emptied=emptied).act,
                 home,
-                label="archiving" if _archives(steps) else "removing",
+                label="archiving" if Action.ARCHIVE in {i.action for i in steps} else "removing",
                 clock=clock,
                 progress=progress or Silent(),
                 removing=together,
@@ -72,10 +72,6 @@ def _with_settled(report: Report, plan: Plan, settled: Mapping[str, Collection[s
     seen = {each.id for each in plan.items}
     back = tuple(operation for operation, here in settled.items() if not seen.issuperset(here))
     return replace(report, settled=tuple(settled), back=back)
-
-
-def _archives(steps: Sequence[PlanItem]) -> bool:
-    return any(each.action is Action.ARCHIVE for each in steps)
 
 
 def _coming(
@@ -104,8 +100,8 @@ class _Removing:
         going = [each for each in batch if each.item.goes_with not in self.stayed]
         done = iter(doer.do(going) if going else ())
         outcomes = [
-            _stays(each, self.stayed[owner])
-            if (owner := each.item.goes_with) in self.stayed
+            each.end(Result.SKIPPED, OWNER_GONE if why == ALREADY_GONE else "its session stays")
+            if (why := self.stayed.get(each.item.goes_with)) is not None
             else next(done)
             for each in batch
         ]
@@ -119,12 +115,3 @@ class _Removing:
             (each.id, each.reason) for each in outcomes if each.result is not Result.REMOVED
         )
         return outcomes
-
-
-def _stays(removal: Removal, why: str) -> Outcome:
-    return Outcome(
-        kind=removal.item.kind,
-        id=removal.item.id,
-        result=Result.SKIPPED,
-        reason=OWNER_GONE if why == ALREADY_GONE else "its session stays",
-    )

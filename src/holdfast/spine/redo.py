@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import (
-    CannotUndoError,
-    DamageError,
-    HoldfastError,
-    NothingToUndoError,
-    UsageError,
-)
+from holdfast.errors import CannotUndoError, DamageError, NothingToUndoError, UsageError
+from holdfast.model.item import PROJECT
 from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
-from holdfast.spine.undo import Foreseen
+from holdfast.spine.undo import Foreseen, foreseen
 
 
 def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
@@ -47,21 +42,8 @@ def first_command(log: LogView, operation: Operation) -> str:
 
 def foresee(home: Home, plan: Plan) -> Mapping[str, Foreseen]:
     """What restores that are done again would do to their projects, by the id of each project."""
-    wanted = [each for each in plan.steps if each.action is Action.ROLL_BACK]
-    store = home.checkpoint_store() if wanted else None
-    if store is None:
-        return {}
-    known = {each.id: each.workdir for each in store.projects()}
-    found = {}
-    for item in wanted:
-        workdir = known.get(item.id, item.id)
-        try:
-            preview = store.preview_undo(item.target, item.version, paths=item.paths or None)
-        except HoldfastError as error:
-            found[item.id] = Foreseen(workdir=workdir, problem=error.message)
-        else:
-            found[item.id] = Foreseen(workdir=workdir, preview=preview)
-    return found
+    projects = {each.id: each for each in plan.steps if each.kind == PROJECT}
+    return foreseen(home, projects, undoing=False)
 
 
 def choose(log: LogView, operation_id: str | None) -> Operation:

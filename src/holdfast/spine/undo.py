@@ -22,7 +22,7 @@ from holdfast.model.operation import (
     OperationState,
     Removal,
 )
-from holdfast.model.plan import Action
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
@@ -48,30 +48,24 @@ class Foreseen:
         return sorted(self.preview.seen.items()) if self.preview else (self.problem,)
 
 
+def undo_latest(
+    home: Home, *, clock: Clock, progress: Progress | None = None
+) -> tuple[Operation, Report]:
+    """`undo` the latest operation of the home, unless an agent or its host did it on its own.
+
+    For a person, who sees what that is. A program undoes its own operations, by number.
+    """
+    return undo(home, None, clock=clock, progress=progress)
+
+
 def undo(
-    home: Home, operation_id: str, *, clock: Clock, progress: Progress | None = None
+    home: Home, operation_id: str | None, *, clock: Clock, progress: Progress | None = None
 ) -> tuple[Operation, Report]:
     """Bring back everything of one operation that is still in the trash.
 
     What cannot be restored (its place is taken, its copy damaged) stays where it is, is named in
     the report, and can be tried again.
     """
-    return _undo(home, operation_id, clock, progress)
-
-
-def undo_latest(
-    home: Home, *, clock: Clock, progress: Progress | None = None
-) -> tuple[Operation, Report]:
-    """The same for the latest operation of the home, unless an agent or its host did it on its own.
-
-    For a person, who sees what that is. A program undoes its own operations, by number.
-    """
-    return _undo(home, None, clock, progress)
-
-
-def _undo(
-    home: Home, operation_id: str | None, clock: Clock, progress: Progress | None
-) -> tuple[Operation, Report]:
     choose(home.log.read(), operation_id)  # refuse before anything is locked or written
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)
@@ -113,22 +107,26 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
     """What undoing would do to the files of projects that were restored, by the key of each."""
-    wanted = [each for each in removals if each.item.action is Action.ROLL_BACK]
+    return foreseen(home, {each.key: each.item for each in removals}, undoing=True)
+
+
+def foreseen(home: Home, items: Mapping[str, PlanItem], *, undoing: bool) -> Mapping[str, Foreseen]:
+    """The same for items by any key: what undoing their restores would do, or doing them again."""
+    wanted = {key: item for key, item in items.items() if item.action is Action.ROLL_BACK}
     store = home.checkpoint_store() if wanted else None
     if store is None:
         return {}
     known = {each.id: each.workdir for each in store.projects()}
     found = {}
-    for each in wanted:
-        item, workdir = each.item, known.get(each.item.id, each.item.id)
+    for key, item in wanted.items():
+        workdir = known.get(item.id, item.id)
+        ends = (item.version, item.target) if undoing else (item.target, item.version)
         try:
-            preview = store.preview_undo(
-                item.version, item.target, paths=item.paths or None, undoing=True
-            )
+            preview = store.preview_undo(*ends, paths=item.paths or None, undoing=undoing)
         except HoldfastError as error:
-            found[each.key] = Foreseen(workdir=workdir, problem=error.message)
+            found[key] = Foreseen(workdir=workdir, problem=error.message)
         else:
-            found[each.key] = Foreseen(workdir=workdir, preview=preview)
+            found[key] = Foreseen(workdir=workdir, preview=preview)
     return found
 
 

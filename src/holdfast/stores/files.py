@@ -158,20 +158,18 @@ def link_new(
     return True
 
 
-def open_regular(
-    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, dir_fd: int | None = None
-) -> int:
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: opening
     or reading it could block for ever."""
     how = flags | os.O_CLOEXEC
     try:
-        fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE, dir_fd=dir_fd)
+        fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE)
     except BlockingIOError:
         # Another process has a lease on the file: our own check for open files takes one for a
         # moment. Only regular files have leases, and the kernel breaks one that is not released.
-        if not stat.S_ISREG(os.stat(path, dir_fd=dir_fd).st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - most paths here are text
             raise
-        fd = os.open(path, how, PRIVATE_FILE, dir_fd=dir_fd)
+        fd = os.open(path, how, PRIVATE_FILE)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
@@ -179,6 +177,16 @@ def open_regular(
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     raise OSError(errno.EINVAL, _NOT_REGULAR, os.fspath(path))
+
+
+@contextlib.contextmanager
+def opened_regular(path: str | os.PathLike[str], flags: int) -> Iterator[int]:
+    """The same, closed at the end."""
+    fd = open_regular(path, flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
@@ -213,10 +221,9 @@ def check_database(path: Path) -> None:
         check_regular(each)
 
 
-def write_new(path: Path, data: bytes | bytearray, *, mode: int = PRIVATE_FILE) -> None:
-    """Create a file that must not exist yet, durably; a failure leaves none behind. It is private
-    unless there is another `mode` for it."""
-    _create(path, data, mode)
+def write_new(path: Path, data: bytes | bytearray) -> None:
+    """Create a private file that must not exist yet, durably; a failure leaves none behind."""
+    _create(path, data, PRIVATE_FILE)
     sync_dir(path.parent)
 
 

@@ -6,15 +6,24 @@ written. Reading creates nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from holdfast.stores.files import open_regular, sync_dir, write_all, write_new
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    open_regular,
+    read_file,
+    sync_dir,
+    write_all,
+    write_new,
+)
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _BLOCK = 64 * 1024
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 #: Changes whenever the file does.
 Stamp = tuple[int, int, int]
@@ -118,3 +127,41 @@ def _end_of_lines(fd: int) -> int:
             return start + found + 1
         end = start
     return 0
+
+
+class CacheFile:
+    """Lines that may be lost: whoever needs them can get them again. Without its folder, nothing is
+    kept.
+
+    No lock: several processes may append at once, and one may write the file again meanwhile. What
+    is lost by that, or torn, is fetched again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def lines(self) -> Iterator[bytes]:
+        try:
+            yield from read_file(self._path).split(b"\n")
+        except OSError:
+            return
+
+    def append(self, lines: Iterable[bytes]) -> None:
+        # The line break first: it ends a line that a killed process tore.
+        data = b"\n" + b"".join(line + b"\n" for line in lines)
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path, _APPEND, PRIVATE_FILE)
+            try:
+                os.write(fd, data)
+            finally:
+                os.close(fd)
+
+    def rewrite(self, lines: Iterable[bytes]) -> None:
+        new = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        with contextlib.suppress(OSError):
+            try:
+                new.write_bytes(b"".join(line + b"\n" for line in lines))
+                new.chmod(PRIVATE_FILE)
+                new.replace(self._path)
+            finally:
+                new.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
 from holdfast.model.operation import (
@@ -104,12 +104,37 @@ class Whereabouts:
         return record is not None and record.member not in self._own and not in_store(item)
 
 
-def droppable(view: LogView, records: Sequence[_R], before: float) -> Sequence[_R]:
-    """The oldest records that ended before a time, and that nobody needs any more."""
-    # Undo can reverse only the latest rollback of a project.
-    latest = {entry.removal.item.id: entry for entry in view.rolled_back}
-    entries = (*view.trash, *view.archived, *latest.values(), *view.elsewhere)
-    return _old(records, {entry.removal.operation for entry in entries}, before)
+class ReadLog(Generic[_R]):
+    """A log as it was when its lock was taken. `own` as in `view_of`."""
+
+    def __init__(
+        self,
+        records: Sequence[_R],
+        problems: Sequence[Problem],
+        own: Collection[str] | None = None,
+    ) -> None:
+        self._records = records
+        self._problems = problems
+        self._own = own
+        self._where = Whereabouts(records, own)
+
+    def read(self) -> LogView:
+        return view_of(self._records, self._problems, own=self._own)
+
+    def elsewhere(self, removal: Removal) -> bool:
+        return self._where.elsewhere(removal)
+
+    def unfinished(self) -> Sequence[_R]:
+        """Operations that a killed process left open."""
+        return tuple(record for record in self._records if record.finished_at is None)
+
+    def droppable(self, before: float) -> Sequence[_R]:
+        """The oldest records that ended before a time, and that nobody needs any more."""
+        view = self.read()
+        # Undo can reverse only the latest rollback of a project.
+        latest = {entry.removal.item.id: entry for entry in view.rolled_back}
+        entries = (*view.trash, *view.archived, *latest.values(), *view.elsewhere)
+        return _old(self._records, {entry.removal.operation for entry in entries}, before)
 
 
 def _old(records: Sequence[_R], needed: Collection[str], before: float) -> Sequence[_R]:

@@ -35,7 +35,7 @@ from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import Run
 from holdfast.policy.loop_guard import LoopState, with_use
-from holdfast.stores.files import make_private_dir, open_regular, read_file, write_all
+from holdfast.stores.files import make_private_dir, opened_regular, read_file, write_all
 from holdfast.value import replace
 
 _FORMAT = 1
@@ -103,12 +103,9 @@ class FileLoopBook:
         """One line, added in one step: two tools of one session may run at once."""
         make_private_dir(self._folder / agent)
         path = self._path(agent, session, "calls")
-        fd = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
+        with opened_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
             line = json.dumps(call.to_json(), ensure_ascii=False)
             write_all(fd, line.encode(errors="surrogatepass") + b"\n")
-        finally:
-            os.close(fd)
 
     def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
         """The calls of a session, the first one first. Without an agent, of any that has it."""
@@ -219,8 +216,7 @@ class FileLoopBook:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    fd = open_regular(path, os.O_RDWR | os.O_CREAT)
-    try:
+    with opened_regular(path, os.O_RDWR | os.O_CREAT) as fd:
         until = time.monotonic() + _WAIT
         while True:
             try:
@@ -231,8 +227,6 @@ def _alone(path: Path) -> Iterator[None]:
                     raise BusyError(f"{path} is locked by another process.") from None
                 time.sleep(_PAUSE)
         yield
-    finally:
-        os.close(fd)
 
 
 def _aside(path: Path) -> Path:
@@ -272,11 +266,8 @@ def _read_day(path: Path) -> DayNote | None:
 
 def _write(path: Path, said: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
+    with opened_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_all(fd, json.dumps(said, separators=(",", ":")).encode())
-    finally:
-        os.close(fd)
     temporary.replace(path)
 
 
@@ -365,9 +356,7 @@ def _use(said: Any) -> DayUse:
 
 
 def _use_counts(usage: Usage) -> list[float]:
-    tokens, rest = usage.tokens, usage.unpriced
-    counts = (tokens.input, tokens.output, tokens.cached, rest.input, rest.output, rest.cached)
-    return [usage.cost, *counts]
+    return [usage.cost, *usage.tokens.counts, *usage.unpriced.counts]
 
 
 def _usage(counts: Sequence[Any]) -> Usage:

@@ -6,11 +6,12 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from holdfast.model.json_value import NO_RECORD
 from holdfast.model.maintenance import Marker, Told
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.lock import exclusive
@@ -22,15 +23,7 @@ _FORMAT = 1
 #: A larger file is not ours; what is read of it is not JSON.
 _LARGEST = 1_000_000
 #: What reading raises when the file is inaccessible, is not JSON, or is not what we write.
-NO_MARKER = (
-    OSError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
+NO_MARKER = (OSError, *NO_RECORD)
 _log = logging.getLogger("holdfast")
 
 
@@ -97,15 +90,11 @@ def marker_of(document: Any) -> Marker:
         ok=document["ok"] is True,
         # A marker of an older version has none: then every setting is due.
         done={str(key): _moment(at) for key, at in document.get("done", {}).items()},
-        told=_told(document.get("told", {})),
+        told={
+            str(key): Told(state=str(each["state"]), at=_moment(each["at"]))
+            for key, each in document.get("told", {}).items()
+        },
     )
-
-
-def _told(document: Mapping[str, Any]) -> dict[str, Told]:
-    return {
-        str(key): Told(state=str(each["state"]), at=_moment(each["at"]))
-        for key, each in document.items()
-    }
 
 
 def _moment(value: object) -> float:

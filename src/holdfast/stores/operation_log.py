@@ -10,11 +10,11 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.model.item import Problem
-from holdfast.model.operation import BY_ITSELF, LogView, OperationAction, Removal
+from holdfast.model.operation import BY_ITSELF, LogView, OperationAction
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
-from holdfast.stores.log_view import droppable, view_of
+from holdfast.stores.log_view import ReadLog, view_of
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
@@ -93,31 +93,19 @@ class FileOperationLog:
         return list(records.values()), problems
 
 
-class FileLogWriter:
+class FileLogWriter(ReadLog[journal.FileRecord]):
     """The log while the lock is held."""
 
     def __init__(
         self,
         folder: Path,
         trash: Path,
-        records: list[journal.FileRecord],
+        records: Sequence[journal.FileRecord],
         problems: Sequence[Problem],
     ) -> None:
+        super().__init__(records, problems)
         self._folder = folder
         self._trash = trash
-        self._records = records
-        self._problems = problems
-
-    def read(self) -> LogView:
-        """The log as it was when the lock was taken."""
-        return view_of(self._records, self._problems)
-
-    def elsewhere(self, removal: Removal) -> bool:
-        return False
-
-    def unfinished(self) -> Sequence[journal.FileRecord]:
-        """Operations that a killed process left open."""
-        return tuple(record for record in self._records if record.finished_at is None)
 
     def begin(
         self,
@@ -134,7 +122,7 @@ class FileLogWriter:
         )
 
     def forget(self, *, before: float) -> int:
-        old = droppable(self.read(), self._records, before)
+        old = self.droppable(before)
         for record in old:
             with storage_errors(f"drop operation {record.operation} from the log"):
                 record.path.unlink()

@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.model.figures import Tally
-from holdfast.stores.files import make_private_dir, open_regular
+from holdfast.stores.files import make_private_dir, opened_regular
 
 FOLDER = "tallies"
+_ADD = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _LONGEST = 1024**2
 _PLAIN = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _OTHER = "other"
@@ -38,13 +39,10 @@ class FileTallies:
             if not self._folder.parent.is_dir():
                 return  # a home that is gone does not come back because of a count
             make_private_dir(self._folder)
-            fd = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-            try:
+            with opened_regular(path, _ADD) as fd:
                 if os.fstat(fd).st_size >= _LONGEST:
                     os.ftruncate(fd, 0)
                 os.write(fd, b".")
-            finally:
-                os.close(fd)
 
     def read(self) -> Mapping[tuple[Tally, str], int]:
         """The counts that are not 0, by what was counted and the name of the agent."""

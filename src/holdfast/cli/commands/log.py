@@ -13,7 +13,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, styled, table, when
 from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
-from holdfast.model.operation_words import did
+from holdfast.model.plan_words import did
 from holdfast.model.text import format_bytes
 
 if TYPE_CHECKING:

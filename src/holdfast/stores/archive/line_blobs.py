@@ -12,13 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import Problem
 from holdfast.ports.archive import Blobs
 from holdfast.stores.archive.codec import codec_of
+from holdfast.stores.line_file import CacheFile
 
 LINES = ".lines"
 _SUFFIX = ".json"
@@ -30,20 +31,11 @@ _Given = TypeVar("_Given")
 _Answer = TypeVar("_Answer")
 
 
-class Kept(Protocol):
-    """Lines on this machine that may be lost at any time."""
-
-    def lines(self) -> Iterable[bytes]: ...
-
-    def append(self, lines: Iterable[bytes]) -> None: ...
-
-    def rewrite(self, lines: Iterable[bytes]) -> None: ...
-
-
 class LineBlobs:
-    """A catalogue as `SessionArchive` wants one."""
+    """A catalogue as `SessionArchive` wants one. What is `kept` of it here may be lost at any
+    time."""
 
-    def __init__(self, blobs: Blobs, kept: Kept) -> None:
+    def __init__(self, blobs: Blobs, kept: CacheFile) -> None:
         self._blobs = blobs
         self._kept = kept
         #: Lines by the names of their blobs.
@@ -58,7 +50,7 @@ class LineBlobs:
         fetched = _at_once(self._fetched, sorted(listed - known.keys()))
         found = {name: entry for name, entry in fetched if entry is not None}
         known |= found
-        gone = [name for name, entry in known.items() if _is_of(entry, home) and name not in listed]
+        gone = [name for name, each in known.items() if each.home == home and name not in listed]
         for name in gone:
             del known[name]
         if gone:  # a title must not outlive its session
@@ -179,7 +171,3 @@ def _bundle(line: str) -> str:
     folder, _, name = line.rpartition("/")
     bundle = name.removesuffix(_SUFFIX).rpartition(".")[0]
     return f"{folder.removesuffix(LINES)}{bundle}" if name.endswith(_SUFFIX) else ""
-
-
-def _is_of(entry: ArchivedSession, home: str) -> bool:
-    return entry.file.rpartition("/")[0] == home

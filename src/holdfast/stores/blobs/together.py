@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol, Self
+from typing import IO, Self
 
 from holdfast.stores.files import PRIVATE_FILE, link_new, make_private_dir, sync_dir
 
@@ -19,10 +19,6 @@ _DIGITS = 16
 MANY = 64
 
 Write = Callable[[IO[bytes]], object]
-
-
-class _Store(Protocol):
-    def put_new(self, name: str, write: Write, checks: Sequence[Write] = ()) -> None: ...
 
 
 def _flush_disk() -> Callable[[int], None] | None:
@@ -36,19 +32,6 @@ def flush_of_many(number: int) -> Callable[[int], None] | None:
     """How so many files are flushed at once, by a descriptor that was opened before the first of
     them was written; None where each is flushed on its own."""
     return _flush_disk() if number > MANY else None
-
-
-class OneByOne:
-    """For a store in which each blob is durable by itself."""
-
-    def __init__(self, blobs: _Store) -> None:
-        self._blobs = blobs
-
-    def put_new(self, name: str, write: Write, checks: Sequence[Write] = ()) -> None:
-        self._blobs.put_new(name, write, checks)
-
-    def finish(self) -> Mapping[str, OSError]:
-        return {}
 
 
 class FilesTogether:

@@ -28,13 +28,9 @@ _USUAL = {
 }
 
 
-def is_address(text: str) -> bool:
-    return text.startswith(SCHEMES)
-
-
 def parameters(url: str) -> dict[str, Any]:
     """What libpq makes of an address. Errors never repeat it: it may hold a password."""
-    if not is_address(url):
+    if not url.startswith(SCHEMES):
         raise ConfigError(
             "The address of a store must begin with postgresql://.",
             hint="For example: postgresql://db.example.org/holdfast",

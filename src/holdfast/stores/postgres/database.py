@@ -182,13 +182,11 @@ class _Stored:
 class Database:
     """Transactions on one database. Safe for many threads; a child of a fork connects anew."""
 
-    def __init__(
-        self, url: str, *, connect: Connect = SyncWire, patience: float = PATIENCE
-    ) -> None:
+    def __init__(self, url: str, *, connect: Connect = SyncWire) -> None:
         self.place = address.shown(url)
         self._conninfo = address.conninfo(url)
         self._connect = connect
-        self._patience = patience
+        self._patience = PATIENCE
         self._lock = threading.RLock()
         self._of_threads = _State()
         self._of_loop = _State()

@@ -28,7 +28,7 @@ from holdfast.stores import log_record, member
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_record import Record
-from holdfast.stores.log_view import Whereabouts, droppable, view_of
+from holdfast.stores.log_view import ReadLog, view_of
 from holdfast.stores.operation_log import LOCK_WAIT, PATIENCE, check_trash, numbers_in
 from holdfast.stores.processes import host_name
 from holdfast.value import dataclass
@@ -53,13 +53,11 @@ class PostgresOperationLog:
         database: Callable[[], Database],
         state: Path,
         finish: Callable[[], None] = lambda: None,
-        *,
-        lock_wait: float = LOCK_WAIT,
     ) -> None:
         self._database = database
         self._state = state
         self._finish = finish
-        self._lock_wait = lock_wait
+
         #: Finished operations as they were read: nobody writes to these any more.
         self._finished: dict[int, SharedRecord] = {}
 
@@ -74,9 +72,9 @@ class PostgresOperationLog:
         check_trash(self._state / "trash")
         # Other processes here, and what a killed one left running, are kept out by the disk.
         lock = folder / "lock"
-        with exclusive(lock, holder=command, wait=self._lock_wait, patience=PATIENCE):
+        with exclusive(lock, holder=command, wait=LOCK_WAIT, patience=PATIENCE):
             database, own = self._database(), member.joined(self._state)
-            with alone(database, LOCK, "log", command, wait=self._lock_wait):
+            with alone(database, LOCK, "log", command, wait=LOCK_WAIT):
                 join(database, own[0], self._state)
                 self._finish_if_possible()
                 try:
@@ -158,7 +156,17 @@ def join(database: Database, name: str, state: Path) -> None:
     database.run(write)
 
 
-class SharedLogWriter:
+@dataclass(slots=True, kw_only=True)
+class SharedRecord(Record):
+    """An operation read back."""
+
+    database: Database
+
+    def resume(self) -> AbstractContextManager[SharedJournal]:
+        return contextlib.nullcontext(SharedJournal(self.database, self.operation))
+
+
+class SharedLogWriter(ReadLog[SharedRecord]):
     """The log while the lock is held."""
 
     def __init__(
@@ -169,22 +177,10 @@ class SharedLogWriter:
         records: Sequence[SharedRecord],
         problems: Sequence[Problem],
     ) -> None:
+        super().__init__(records, problems, own)
         self._database = database
         self._state = state
-        self._own = own
-        self._records = records
-        self._problems = problems
-        self._where = Whereabouts(records, own)
-
-    def read(self) -> LogView:
-        """The log as it was when the lock was taken."""
-        return view_of(self._records, self._problems, own=self._own)
-
-    def elsewhere(self, removal: Removal) -> bool:
-        return self._where.elsewhere(removal)
-
-    def unfinished(self) -> Sequence[SharedRecord]:
-        return tuple(record for record in self._records if record.finished_at is None)
+        self._name = own[0]
 
     @contextlib.contextmanager
     def begin(
@@ -206,13 +202,12 @@ class SharedLogWriter:
             SELECT greatest(coalesce(max(number), 0), %s::bigint) + 1, %s, %s, %s, %s, %s, %s, %s
             FROM operations RETURNING number
             """,
-            (least, self._own[0], action.value, _text(command), at, undoes, redoes, RUN.get()),
+            (least, self._name, action.value, _text(command), at, undoes, redoes, RUN.get()),
         ).rows
         yield SharedJournal(self._database, str(number))
 
     def forget(self, *, before: float) -> int:
-        old = droppable(self.read(), self._records, before)
-        numbers = [int(record.operation) for record in old]
+        numbers = [int(record.operation) for record in self.droppable(before)]
         if numbers:
             self._database.change(
                 "DELETE FROM operations WHERE number = ANY(%s::bigint[])", (numbers,)
@@ -252,16 +247,6 @@ class SharedJournal:
             "INSERT INTO operation_lines (operation, body) VALUES (%s, %s)",
             (int(self.operation), json.dumps(line, separators=(",", ":"))),
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class SharedRecord(Record):
-    """An operation read back."""
-
-    database: Database
-
-    def resume(self) -> AbstractContextManager[SharedJournal]:
-        return contextlib.nullcontext(SharedJournal(self.database, self.operation))
 
 
 def _record(

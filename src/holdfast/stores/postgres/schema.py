@@ -35,10 +35,10 @@ CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
 """
 
 
-def script(*, after: int = 0) -> str:
-    """Everything that `create` does to a store that has the schema `after`, as one text: for a
-    person who runs it with `psql`."""
-    return f"BEGIN;\n{_statements(after)}COMMIT;\n"
+def script() -> str:
+    """Everything that `create` does to an empty database, as one text: for a person who runs it
+    with `psql`."""
+    return f"BEGIN;\n{_statements(0)}COMMIT;\n"
 
 
 def _statements(after: int) -> str:

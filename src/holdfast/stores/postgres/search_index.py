@@ -14,7 +14,6 @@ from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import array
 from holdfast.stores.postgres.search_words import vector
 from holdfast.stores.sessions.indexed_text import message_text
-from holdfast.value import dataclass
 
 BATCH = 256
 #: Nobody should wait long for a message to be stored.
@@ -76,24 +75,17 @@ def catch_up_all(database: Database) -> None:
 
 
 def _run(database: Database, lock: str) -> bool:
-    found = database.run(lambda db: _index_some(db, lock, database.known_words))
+    words, is_more = database.run(lambda db: _index_some(db, lock, database.known_words))
     if len(database.known_words) > _MOST_KNOWN:
         database.known_words.clear()
-    database.known_words.update(found.words)  # now that it is committed
-    return found.is_more
+    database.known_words.update(words)  # now that it is committed
+    return is_more
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Indexed:
-    """What a step did: the words that the vocabulary has now."""
-
-    words: Collection[str] = ()
-    is_more: bool = False
-
-
-def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> _Indexed:
+def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> tuple[Collection[str], bool]:
+    """Returns the words that the vocabulary has got, and whether there is more to index."""
     if db.execute(lock, (_LOCK,)).rows != [(True,)]:
-        return _Indexed()
+        return (), False
     # Locked, so that a message which is being replaced or removed now is left alone.
     rows = db.execute(
         """
@@ -104,7 +96,7 @@ def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> _Indexed:
         (_MOST_AT_ONCE,),
     ).rows
     if not rows:
-        return _Indexed()
+        return (), False
     vectors = [vector(message_text(*row[2:])) for row in rows]
     numbers = array(row[0] for row in rows)
     db.execute(
@@ -128,7 +120,7 @@ def _index_some(db: Db, lock: str, known: AbstractSet[str]) -> _Indexed:
     new = {word for each in vectors for word in each.words if word not in known}
     _learn(db, sorted(new))
     db.execute("DELETE FROM unindexed WHERE message = ANY(%s::bigint[])", (numbers,))
-    return _Indexed(words=new, is_more=len(rows) == _MOST_AT_ONCE)
+    return new, len(rows) == _MOST_AT_ONCE
 
 
 def _learn(db: Db, words: Sequence[str]) -> None:

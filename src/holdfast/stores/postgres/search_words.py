@@ -6,15 +6,14 @@ none of them knows a script without spaces.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import operator
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from holdfast.stores.sessions.indexed_text import is_word, spaced
+from holdfast.stores.sessions.indexed_text import spaced
 from holdfast.stores.sessions.query import Either, Query, Term
-from holdfast.stores.sessions.unindexed_search import SmallIndex
+from holdfast.stores.sessions.unindexed_search import foldings
 from holdfast.value import dataclass
 
 #: Longer words are indexed by their beginning.
@@ -43,19 +42,8 @@ def words(text: str) -> list[str]:
     text = spaced(text)
     unknown = {c for c in set(text) if ord(c) not in _CUT}
     if unknown:
-        _CUT.update(_cuts(unknown))
+        _CUT.update(foldings(unknown, between=" "))
     return [word[:LONGEST] for word in text.translate(_CUT).split(" ") if word]
-
-
-def _cuts(characters: set[str]) -> dict[int, str]:
-    """The tokenizer is asked: its tables differ from Python's, and between versions of SQLite."""
-    known = {ord(c): c for c in characters if is_word(c)}
-    with contextlib.closing(SmallIndex()) as small:
-        small.add((ord(c), f"a{c}b") for c in characters if not is_word(c))
-        for code, word in small.first_words().items():
-            # One word: folded, or dropped from within. Two: what is between words.
-            known[code] = word[1:-1] if len(word) > 1 else " "
-    return known
 
 
 # --- As PostgreSQL stores them --------------------------------------------------------------------

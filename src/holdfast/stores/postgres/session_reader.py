@@ -97,7 +97,6 @@ class PostgresSessionReader:
             with self.database.read() as db:
                 cost = priced(db, prices)
         by = order(order_by, cost, SPELLED)
-
         # The numbers first: what is joined to a session is looked up for its page only.
         rows = self.database.query(
             f"""

@@ -75,7 +75,6 @@ class PostgresSessionStore(PostgresSessionReader):
         from holdfast.stores.postgres import on_loop  # noqa: PLC0415 - few hosts have a loop
 
         self.database.wait_on(on_loop)
-
         return on_loop.LoopRunner()
 
     def transaction(self) -> AbstractContextManager[object]:

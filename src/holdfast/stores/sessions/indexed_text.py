@@ -71,14 +71,12 @@ def message_text(form: int, body: Stored, fields: Stored) -> str:
     """The text of a stored message as a person sees it."""
     try:
         named = load_fields(form, fields)
-        return "" if _is_taken_back(named) else plain_text(load_body(form, body), named)
+        extra = named.get("extra")
+        if isinstance(extra, dict) and extra.get(TAKEN_BACK) is True:
+            return ""
+        return plain_text(load_body(form, body), named)
     except (DamageError, ValueError, TypeError, RecursionError):
         return ""  # damaged: found by `doctor`, not by a search
-
-
-def _is_taken_back(fields: dict[str, Json]) -> bool:
-    extra = fields.get("extra")
-    return isinstance(extra, dict) and extra.get(TAKEN_BACK) is True
 
 
 def plain_text(content: Json, fields: dict[str, Json]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
-from holdfast.model.session import COMPACTED, TAKEN_BACK, Message, Session, Tokens
+from holdfast.model.session import COMPACTED, TAKEN_BACK, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sessions import content
 from holdfast.value import dataclass, replace
@@ -48,25 +49,17 @@ def checked(message: Message) -> Message:
     """Errors of a host are reported here, before anything is written."""
     if not message.role or not isinstance(message.role, str):
         raise UsageError("A message needs a role.")
-    usage = message.usage
-    for count in (usage.input, usage.output, usage.cached):
+    for count in message.usage.counts:
         if not is_count(count):
             raise UsageError(f"A message cannot have used {count!r} tokens.")
-    if message.cost is not None and not _is_cost(message.cost):
-        raise UsageError(f"A message cannot have cost {message.cost!r}.")
-    if message.timestamp is not None and not _is_time(message.timestamp):
+    # It may be larger than any budget, which it then passes. NaN fails this.
+    cost, timestamp = message.cost, message.timestamp
+    if cost is not None and not (_is_number(cost) and 0 <= cost <= _LARGEST):
+        raise UsageError(f"A message cannot have cost {cost!r}.")
+    if timestamp is not None and not (_is_number(timestamp) and abs(timestamp) <= _LARGEST):
         raise UsageError("The time of a message must be a number of seconds.")
     mapping(message.extra, "The extra fields of a message")
     return message
-
-
-def _is_cost(value: object) -> bool:
-    """It may be larger than any budget, which it then passes. NaN fails this."""
-    return _is_number(value) and 0 <= value <= _LARGEST
-
-
-def _is_time(value: object) -> bool:
-    return _is_number(value) and abs(value) <= _LARGEST
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -104,18 +97,10 @@ def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Sess
         after,
         message_count=after.message_count - sums.message_count,
         tool_call_count=after.tool_call_count - sums.tool_call_count,
-        tokens=_less(after.tokens, sums.tokens),
+        tokens=after.tokens.with_each(sums.tokens, operator.sub),
         cost=after.cost - sums.cost,
-        unpriced=_less(after.unpriced, sums.unpriced),
+        unpriced=after.unpriced.with_each(sums.unpriced, operator.sub),
         bytes=after.bytes - sums.bytes,
-    )
-
-
-def _less(one: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=one.input - other.input,
-        output=one.output - other.output,
-        cached=one.cached - other.cached,
     )
 
 

@@ -222,7 +222,7 @@ def folded(text: str) -> str:
         return text.lower()
     unknown = {c for c in set(text) if not c.isascii() and ord(c) not in _FOLDED}
     if unknown:
-        _FOLDED.update(_foldings(unknown))
+        _FOLDED.update(foldings(unknown))
     return text.translate(_FOLDED)
 
 
@@ -295,14 +295,15 @@ class SmallIndex:
         self._db.close()
 
 
-def _foldings(characters: set[str]) -> dict[int, str]:
+def foldings(characters: set[str], between: str | None = None) -> dict[int, str]:
     """How the tokenizer folds characters, to one or to none. It is asked: its tables differ from
-    Python's, and between versions of SQLite."""
+    Python's, and between versions of SQLite. What is between words stays, unless something else
+    stands for it."""
     known = {ord(character): character for character in characters if is_word(character)}
     asked = [character for character in characters if not is_word(character)]
     with contextlib.closing(SmallIndex()) as small:
         small.add((ord(character), f"a{character}b") for character in asked)
         for code, word in small.first_words().items():
-            # One word: folded, or dropped from within. Two: a separator, which stays.
-            known[code] = word[1:-1] if len(word) > 1 else chr(code)
+            # One word: folded, or dropped from within. Two: what is between words.
+            known[code] = word[1:-1] if len(word) > 1 else between or chr(code)
     return known

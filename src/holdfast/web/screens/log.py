@@ -11,9 +11,8 @@ from holdfast.api.archive import Log
 from holdfast.api.plan import expect_same
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, OperationAction, in_words, one_run
-from holdfast.model.operation_words import did
 from holdfast.model.plan import EDITS, Action
-from holdfast.model.plan_words import amount, kind_name, shown_name
+from holdfast.model.plan_words import amount, did, kind_name, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan

@@ -17,8 +17,7 @@ from starlette.responses import Response
 from holdfast.api.budget_words import over_words
 from holdfast.api.machine import Machine
 from holdfast.api.overview import HomeOverview, MachineOverview
-from holdfast.model.figures import Point
-from holdfast.model.growth_words import growth_words
+from holdfast.model.figures import Point, growth_words
 from holdfast.model.plan_words import frees_when
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
