@@ -23,9 +23,9 @@ from holdfast.api.budget import HomeShare
 from holdfast.api.guardian import Listener, watch
 from holdfast.api.machine import Machine as Homes
 from holdfast.cli.show_budget import done_words
+from holdfast.model.maintenance import LookedAfter
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.model.rounds import LookedAfter
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE

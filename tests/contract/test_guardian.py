@@ -22,7 +22,7 @@ from holdfast.homes import life
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
-from holdfast.model.rounds import LookedAfter
+from holdfast.model.maintenance import LookedAfter
 from holdfast.policy.growing import Grown, grown
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate

@@ -9,8 +9,7 @@ from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.spine.outcomes import ALREADY_GONE
-from holdfast.spine.reclaim import Reclaim
-from holdfast.spine.trash import UNKNOWN_KIND, EmptyTrash
+from holdfast.spine.trash import UNKNOWN_KIND, EmptyTrash, Reclaim
 
 
 def removal() -> Removal:

@@ -21,7 +21,7 @@ from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
-from holdfast.model.rounds import LookedAfter, Round
+from holdfast.model.maintenance import LookedAfter, Round
 from holdfast.model.text import format_bytes
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.services.growing import TICK, GrowthWatch

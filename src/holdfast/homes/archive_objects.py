@@ -13,8 +13,8 @@ from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.membership import Membership, homes_at, path_of
 from holdfast.stores.blobs.objects import ObjectBlobs
-from holdfast.stores.blobs.owed_file import OwedFile
 from holdfast.stores.line_file import CacheFile
+from holdfast.stores.owed_file import OwedFile
 
 #: Lines of the catalogue, so that each is fetched once.
 CACHE = "archive-lines.jsonl"

@@ -39,8 +39,7 @@ from holdfast.ports.runs import Clock, Doer, Space
 from holdfast.ports.sessions import SessionEngine, SessionEngines, SessionStore
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
-from holdfast.spine.reclaim import Reclaim
-from holdfast.spine.trash import EmptyTrash
+from holdfast.spine.trash import EmptyTrash, Reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.value import dataclass
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
@@ -33,7 +34,7 @@ MAX_PUSHED_FILE_BYTES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotCaptured:
+class NotCaptured(JsonValue):
     """A path that a checkpoint left out, and why. What ignore rules leave out is not listed."""
 
     path: str
@@ -331,13 +332,8 @@ class Watched:
     last: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "taken": self.taken,
-            "unchanged": self.unchanged,
-            "failed": self.failed,
-            "full_looks": self.looks,
-            "last": self.last,
-        }
+        said = fields_to_json(self, without=("looks", "last"))
+        return said | {"full_looks": self.looks, "last": self.last}
 
 
 class ImportState(StrEnum):
@@ -354,20 +350,12 @@ class Imported:
     "" if it is not there."""
 
     origin: str
+    id: str = ""
     workdir: str
     time: float
     reason: str
     state: ImportState
-    id: str = ""
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "origin": self.origin,
-            "id": self.id or None,
-            "workdir": self.workdir,
-            "time": self.time,
-            "reason": self.reason,
-            "state": self.state.value,
-            "why": self.why,
-        }
+        return fields_to_json(self) | {"id": self.id or None}

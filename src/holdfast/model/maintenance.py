@@ -1,14 +1,16 @@
-"""What a call for maintenance did, when it last ran, and the events that it reports."""
+"""What a call for maintenance did, when it last ran, and the events that it reports; and what a
+round of the watcher did, home by home."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import BusyError
 from holdfast.model.item import SPACE
-from holdfast.model.json_value import JsonValue, fields_to_json
+from holdfast.model.json_value import JsonValue, fields_from_json, fields_to_json
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Json
@@ -46,15 +48,7 @@ class Event:
         return f"{self.kind.value} {self.subject}"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "event": self.kind.value,
-            "home": self.home,
-            "at": self.at,
-            "subject": self.subject,
-            "state": self.state,
-            "message": self.message,
-            "details": dict(self.details),
-        }
+        return {"event": self.kind.value} | fields_to_json(self, without=("kind",))
 
 
 #: Of so many different settings the marker knows when they were last used.
@@ -228,3 +222,37 @@ class MaintenanceResult:
     def to_json(self) -> dict[str, Any]:
         sums = ("ran", "ok", "removed", "ended", "bytes_freed", "bytes_in_trash")
         return fields_to_json(self, *sums)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookedAfter(JsonValue):
+    """One home in a round: what was done there in one line, and when it is due again. `folders` are
+    those that its agent writes to, and `programs` the names of that agent's programs."""
+
+    home: str
+    state: str
+    did: str
+    due: float
+    ran: bool
+    failed: bool
+    folders: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round(JsonValue):
+    """All homes. `alarm_rate` is the growth in bytes a minute that is reported; `more` are lines
+    about the machine as a whole."""
+
+    homes: tuple[LookedAfter, ...]
+    alarm_rate: float = 0.0
+    more: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self.to_json()).encode()
+
+    @classmethod
+    def of(cls, data: bytes) -> Round:
+        said = json.loads(data)
+        homes = tuple(fields_from_json(LookedAfter, each) for each in said["homes"])
+        return fields_from_json(cls, said, homes=homes)

@@ -35,7 +35,7 @@ class Outgoing:
             "workdir": self.checkpoint.workdir,
             "time": self.checkpoint.time,
             "reason": self.checkpoint.reason,
-            "left": [{"path": each.path, "reason": each.reason} for each in self.left],
+            "left": [each.to_json() for each in self.left],
             "refused": self.refused or None,
         }
 

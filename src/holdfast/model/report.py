@@ -51,16 +51,8 @@ class Outcome:
     in_part: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        paths = {"written": list(self.written), "deleted": list(self.deleted)}
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "result": self.result.value,
-            "reason": self.reason,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            **(paths if self.kind == PROJECT else {}),
-        }
+        paths = () if self.kind == PROJECT else ("written", "deleted")
+        return fields_to_json(self, without=("bytes_of_rows", "paths", "in_part", *paths))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,20 +19,8 @@ DAYS = 28
 _FEWEST = 3
 #: Nobody plans for a disk that is full after that.
 _FAR = 3_650.0
-_SUMMED = (
-    "bytes",
-    "session_bytes",
-    "checkpoint_bytes",
-    "trash_bytes",
-    "vault_bytes",
-    "archive_bytes",
-    "leftover_bytes",
-    "sessions",
-    "reclaimable_bytes",
-    "refusals",
-    "hook_failures",
-    "alarms",
-)
+#: What adds up over homes: bytes and counts. A time does not, nor does what a disk has.
+_SUMMED = tuple(name for name, kind in HomeFigures.__annotations__.items() if kind == "int")
 
 
 def growth(figures: Iterable[HomeFigures], now: float) -> Growth:

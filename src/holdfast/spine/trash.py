@@ -1,4 +1,5 @@
-"""Emptying the trash: the plan on request, and the doer that removes undo copies for good."""
+"""What frees space for good: the trash is emptied, by a plan and its doer, and stores give back the
+space that they do not use."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.policy.by_name import plan_all
 from holdfast.ports.home import Home
+from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper
+from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
 from holdfast.value import replace
 
 
@@ -80,6 +83,7 @@ def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
 EMPTIED = "emptied from the trash for good"
 NOT_IN_TRASH = "no longer in the trash"
 UNKNOWN_KIND = "unknown to this version; it stays in the trash"
+NOTHING_TO_RETURN = "there is nothing to bring back"
 
 
 class EmptyTrash:
@@ -127,3 +131,32 @@ def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
     if original is None or original.item.version != removal.item.version:
         return None
     return original
+
+
+class Reclaim:
+    """Frees the space that the stores of a home do not use. `spaces` are by the id of their
+    item, which is last in a plan: after everything that frees space inside its store."""
+
+    def __init__(self, spaces: Mapping[str, Space]) -> None:
+        self._spaces = spaces
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        for item in items:
+            if item.id in self._spaces:
+                self._spaces[item.id].measure()
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return [self._give_back(each) for each in batch]
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """Nothing is half gone: the next run frees what a killed run did not."""
+        return [each.end(Result.SKIPPED, NOT_REACHED) for each in batch]
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return [each.end(Result.FAILED, NOTHING_TO_RETURN) for each in batch]
+
+    def _give_back(self, removal: Removal) -> Outcome:
+        space = self._spaces.get(removal.item.id)
+        if space is None:  # a saved plan may name a store that this home does not have
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        return space.give_back(removal)

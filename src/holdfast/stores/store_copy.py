@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.ports.runs import Progress
+from holdfast.stores.sessions.content import storable
+from holdfast.stores.sessions.session_rows import COUNTS, LEASE_COLUMNS, SESSION_COLUMNS
 from holdfast.value import dataclass
 
 #: What one transaction takes at most.
@@ -24,7 +26,16 @@ _MOST_MESSAGES = 5_000
 _ATTEMPTS = 2
 _AGAIN = "Run the same command again: it goes on with what is missing."
 
-#: The number of a session, then its columns as in `sessions.session_rows.SESSION_COLUMNS`.
+#: The fact that names the source of a copy that is not complete.
+FILLED_FROM = "filled_from"
+LEDGER_COLUMNS = ("day", "source", "model", *COUNTS)
+MESSAGE_COLUMNS = ("session", "number", "role", "timestamp", "form", "body", "fields")
+_PINNED = 1 + SESSION_COLUMNS.index("pinned")
+_RELEASED = LEASE_COLUMNS.index("released")
+#: Where a head has the number of its messages.
+_COUNT = 1 + SESSION_COLUMNS.index("message_count")
+
+#: The number of a session, then its columns as in `SESSION_COLUMNS`.
 Head = tuple[Any, ...]
 #: Session, number, role, time, form, body, fields; the last two as bytes.
 MessageRow = tuple[int, int, str, float, int, bytes | None, bytes | None]
@@ -40,6 +51,36 @@ class Beside:
     leases: Sequence[tuple[Any, ...]]
     guarded: Sequence[tuple[Any, ...]]
     ledger: Sequence[tuple[Any, ...]]
+
+
+def head(row: Sequence[Any]) -> Head:
+    """As both kinds of store can hold it."""
+    texts = (storable(each) if isinstance(each, str) else each for each in row)
+    return tuple(bool(each) if place == _PINNED else each for place, each in enumerate(texts))
+
+
+def beside(
+    parents: Iterable[Sequence[Any]],
+    routes: Iterable[Sequence[Any]],
+    leases: Iterable[Sequence[Any]],
+    guarded: Iterable[Sequence[Any]],
+    ledger: Iterable[Sequence[Any]],
+) -> Beside:
+    """As both kinds of store can hold it, in one order."""
+    return Beside(
+        parents=[(child, parent) for child, parent in parents],
+        routes=sorted(_clean(routes)),
+        leases=sorted(
+            tuple(bool(each) if place == _RELEASED else each for place, each in enumerate(row))
+            for row in _clean(leases)
+        ),
+        guarded=sorted(_clean(guarded), key=lambda row: row[0]),
+        ledger=sorted(_clean(ledger), key=lambda row: row[:3]),
+    )
+
+
+def _clean(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(storable(x) if isinstance(x, str) else x for x in row) for row in rows]
 
 
 class Source(Protocol):
@@ -174,10 +215,6 @@ def _batches(heads: Sequence[Head]) -> Iterator[Sequence[Head]]:
         messages += count
     if batch:
         yield batch
-
-
-#: Where a head has the number of its messages: after its number and the columns before the totals.
-_COUNT = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

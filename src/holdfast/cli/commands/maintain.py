@@ -21,9 +21,8 @@ from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
-from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
+from holdfast.model.maintenance import LookedAfter, MaintenanceResult, Skipped, Step, StepResult
 from holdfast.model.report import Result
-from holdfast.model.rounds import LookedAfter
 from holdfast.model.text import format_bytes, format_duration, one_line, printable
 
 if TYPE_CHECKING:  # a watch lives long, and needs little of all that

@@ -28,6 +28,7 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.files import storage_errors
+from holdfast.stores.owed_file import OwedFile
 from holdfast.value import dataclass
 
 TRASH = ".trash"
@@ -99,17 +100,6 @@ class OneHome:
         return ("",)
 
 
-class Owed(Protocol):
-    """Bundles that are to be deleted as soon as their store can be reached. Durable, and only while
-    this process alone may change the home."""
-
-    def names(self) -> Sequence[str]: ...
-
-    def add(self, names: Iterable[str]) -> None: ...
-
-    def clear(self) -> None: ...
-
-
 class SessionArchive:
     """The archive of one home. Its store is created when it is needed."""
 
@@ -120,13 +110,14 @@ class SessionArchive:
         *,
         spool: Callable[[], IO[bytes]],
         homes: Homes | None = None,
-        owed: Owed | None = None,
+        owed: OwedFile | None = None,
         remark: Callable[[], str] = lambda: "",
         former: Blobs | None = None,
     ) -> None:
-        """`spool` opens a temporary file. `owed` is for a store that may be out of reach. `remark`
-        says what people should know about it. `former` is where the archive of this home was before
-        its configuration named another place."""
+        """`spool` opens a temporary file. `owed` is for a store that may be out of reach; it is
+        changed only while this process alone may change the home. `remark` says what people should
+        know about it. `former` is where the archive of this home was before its configuration named
+        another place."""
         self.blobs = blobs
         self.catalogue = catalogue
         self.spool = spool

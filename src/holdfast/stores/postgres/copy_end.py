@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import psycopg
@@ -15,15 +16,17 @@ from holdfast.stores.postgres.database import Database
 from holdfast.stores.postgres.failure import as_ours
 from holdfast.stores.postgres.ledger import SUMS
 from holdfast.stores.postgres.operation_log import LOCK
-from holdfast.stores.sessions.copy_end import (
+from holdfast.stores.sessions.session_rows import GUARDED_COLUMNS, LEASE_COLUMNS, SESSION_COLUMNS
+from holdfast.stores.store_copy import (
     FILLED_FROM,
     LEDGER_COLUMNS,
     MESSAGE_COLUMNS,
+    Beside,
+    Head,
+    MessageRow,
     beside,
     head,
 )
-from holdfast.stores.sessions.session_rows import GUARDED_COLUMNS, LEASE_COLUMNS, SESSION_COLUMNS
-from holdfast.stores.store_copy import Beside, Head, MessageRow
 
 _AT_ONCE = 2_000
 _PRINT = (
@@ -38,6 +41,7 @@ class _End:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._count = 0
         self.place = address.shown(url)
         with contextlib.closing(Database(url)) as database:
             schema.check(database)
@@ -78,13 +82,15 @@ class _End:
         found = list(self._all("SELECT value FROM facts WHERE name = %s", FILLED_FROM))
         return str(found[0][0]) if found else None
 
+    def _within(self) -> AbstractContextManager[object]:
+        """What a cursor of the server needs around it."""
+        return self._db.transaction()
+
     def _all(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Rows, some at a time: a store does not fit into memory."""
-        with (
-            as_ours(self.place),
-            self._db.transaction(),
-            self._db.cursor(name="holdfast_copy", withhold=False) as rows,
-        ):
+        self._count += 1  # several may be read at once
+        name = f"holdfast_copy_{self._count}"
+        with as_ours(self.place), self._within(), self._db.cursor(name=name) as rows:
             rows.itersize = _AT_ONCE
             rows.execute(statement, values)
             yield from rows
@@ -96,7 +102,6 @@ class PostgresSource(_End):
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self._db.execute(_SNAPSHOT)
-        self._count = 0
         self._print = self._db.execute(_PRINT).fetchone()
 
     def has_changed(self) -> bool:
@@ -105,15 +110,8 @@ class PostgresSource(_End):
             self._db.execute(_SNAPSHOT)
             return self._db.execute(_PRINT).fetchone() != self._print
 
-    def _all(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        self._count += 1  # several may be read at once, within the one transaction
-        with (
-            as_ours(self.place),
-            self._db.cursor(name=f"holdfast_copy_{self._count}") as rows,
-        ):
-            rows.itersize = _AT_ONCE
-            rows.execute(statement, values)
-            yield from rows
+    def _within(self) -> AbstractContextManager[object]:
+        return contextlib.nullcontext()  # all of it is one transaction
 
 
 class PostgresTarget(_End):

@@ -42,6 +42,7 @@ _RESERVATIONS = """
            r.tokens_in, r.tokens_out, r.cost
     FROM reservations r JOIN sessions s ON s.number = r.session
 """
+_CLOCK = f"SELECT {', '.join(CLOCK)} FROM guarded WHERE session = %s"  # noqa: S608 - our own names
 _ADD = f"""
     UPDATE sessions SET {", ".join(f"{count} = {count} + %s" for count in COUNTS)}
     WHERE number = %s
@@ -85,7 +86,7 @@ class PostgresGuardBook:
             rows = db.execute(_RESERVATIONS + condition, values).rows
             return Standing(
                 session=found,
-                work=_work(db, number, found.guarded),
+                work=work_of(found.guarded, db.execute(_CLOCK, (number,)).first),
                 in_flight=tuple(reservation(row) for row in rows),
                 day=() if today is None else _day(db, day(today)),
             )
@@ -163,12 +164,6 @@ def number_of(db: Db, session_id: str) -> int:
         "SELECT number FROM sessions WHERE lower(id) = lower(%s)", (session_id,)
     ).rows
     return int(number)
-
-
-def _work(db: Db, session: int, guarded: Guarded | None) -> Work:
-    columns = ", ".join(CLOCK)
-    row = db.execute(f"SELECT {columns} FROM guarded WHERE session = %s", (session,)).first  # noqa: S608 - our own names
-    return work_of(guarded, row)
 
 
 def _day(db: Db, on: str) -> tuple[DayShare, ...]:

@@ -23,7 +23,7 @@ from holdfast.model.stored_session import (
     Returned,
 )
 from holdfast.stores.postgres import search_index, survey
-from holdfast.stores.postgres.database import Db
+from holdfast.stores.postgres.database import Db, Row
 from holdfast.stores.postgres.guard_book import number_of
 from holdfast.stores.postgres.rows import LAST_ACTIVE
 from holdfast.stores.postgres.sessions import PostgresSessionStore, delete, descends
@@ -77,15 +77,12 @@ class PostgresEngine:
         """Those of these sessions that are there. Inside a write transaction their rows are locked:
         nobody can come in between this look and what is done then."""
         with self._database.read() as db:
-            lock = "FOR UPDATE" if db.writing else ""
-            rows = db.execute(
-                f"""
-                SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.pinned,
-                       s.bytes, s.title, s.cwd, s.model
-                FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}
-                """,  # noqa: S608 - our own text
-                ([storable(each) for each in ids],),
-            ).rows
+            rows = _rows(
+                db,
+                f"s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.pinned, s.bytes, "
+                "s.title, s.cwd, s.model",
+                ids,
+            )
             # After the lock, in a statement of its own: it sees a lease that was taken meanwhile.
             held = survey.leases(db, "session = ANY(%s::bigint[])", [row[0] for row in rows])
         now = self._clock()
@@ -163,17 +160,10 @@ class PostgresEngine:
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
         with self._database.read() as db:
-            lock = "FOR UPDATE" if db.writing else ""
-            rows = db.execute(
-                f"""
-                SELECT s.id, s.number, s.last_active_at, s.ended_at, s.end_reason
-                FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}
-                """,  # noqa: S608 - our own text
-                ([storable(each) for each in ids],),
-            )
+            columns = "s.id, s.number, s.last_active_at, s.ended_at, s.end_reason"
             return {
                 name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
-                for name, number, active, ended, reason in rows
+                for name, number, active, ended, reason in _rows(db, columns, ids)
             }
 
     def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
@@ -196,6 +186,15 @@ class PostgresEngine:
 
     def truncate_log(self) -> None:
         """The server looks after its own."""
+
+
+def _rows(db: Db, columns: str, ids: Sequence[str]) -> Sequence[Row]:
+    """Of those of these sessions that are there; inside a write transaction they are locked."""
+    lock = "FOR UPDATE" if db.writing else ""
+    return db.execute(
+        f"SELECT {columns} FROM sessions s WHERE s.id = ANY(%s::text[]) ORDER BY s.number {lock}",  # noqa: S608 - our own text
+        ([storable(each) for each in ids],),
+    ).rows
 
 
 # --- Back -----------------------------------------------------------------------------------------

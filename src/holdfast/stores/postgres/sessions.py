@@ -242,34 +242,24 @@ class PostgresSessionStore(PostgresSessionReader):
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
         """End a session. One that has ended keeps its first end."""
-
-        def end(db: Db) -> Session:
-            number, ended_at, _ = self._row(db, session_id)
-            if ended_at is None:
-                self._set(db, number, {"ended_at": at, "end_reason": storable(reason)})
-            return self._numbered(db, session_id)[1]
-
-        return self.database.run(end)
+        first = {"ended_at": at, "end_reason": storable(reason)}
+        return self._changed(session_id, lambda ended_at, _: first if ended_at is None else {})
 
     def reopen(self, session_id: str, *, at: float) -> Session:
         """Reopen an ended session; that counts as activity."""
-
-        def reopen(db: Db) -> Session:
-            number, _, last_active_at = self._row(db, session_id)
-            active = max(last_active_at, at)
-            self._set(db, number, {"ended_at": None, "end_reason": None, "last_active_at": active})
-            return self._numbered(db, session_id)[1]
-
-        return self.database.run(reopen)
+        none = {"ended_at": None, "end_reason": None}
+        return self._changed(
+            session_id, lambda _, last_active_at: none | {"last_active_at": max(last_active_at, at)}
+        )
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        return self._changed(session_id, {"title": storable(title)})
+        return self._changed(session_id, lambda *_: {"title": storable(title)})
 
     def as_title(self, title: str | None) -> str | None:
         return storable(title)
 
     def pin(self, session_id: str, pinned: bool) -> Session:
-        return self._changed(session_id, {"pinned": bool(pinned)})
+        return self._changed(session_id, lambda *_: {"pinned": bool(pinned)})
 
     def route(self, key: str, session_id: str) -> None:
         """Point a routing key to a session, and to no other."""
@@ -330,9 +320,14 @@ class PostgresSessionStore(PostgresSessionReader):
             with suppress(HoldfastError):
                 search_index.catch_up(self.database)
 
-    def _changed(self, session_id: str, values: Mapping[str, object]) -> Session:
+    def _changed(
+        self, session_id: str, values: Callable[[float | None, float], Mapping[str, object]]
+    ) -> Session:
+        """With other values for columns, given its end and its last activity."""
+
         def change(db: Db) -> Session:
-            self._set(db, self._row(db, session_id)[0], values)
+            number, ended_at, last_active_at = self._row(db, session_id)
+            self._set(db, number, values(ended_at, last_active_at))
             return self._numbered(db, session_id)[1]
 
         return self.database.run(change)

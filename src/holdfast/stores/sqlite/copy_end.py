@@ -11,13 +11,6 @@ from typing import Any
 
 from holdfast.errors import SchemaError, UsageError
 from holdfast.stores.sessions.content import BODY_IS_PACKED, FIELDS_ARE_PACKED, is_odd, storable
-from holdfast.stores.sessions.copy_end import (
-    FILLED_FROM,
-    LEDGER_COLUMNS,
-    MESSAGE_COLUMNS,
-    beside,
-    head,
-)
 from holdfast.stores.sessions.session_rows import (
     AMONG,
     GUARDED_COLUMNS,
@@ -27,7 +20,16 @@ from holdfast.stores.sessions.session_rows import (
 from holdfast.stores.sqlite import schema, search_index
 from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.store_copy import Beside, Head, MessageRow
+from holdfast.stores.store_copy import (
+    FILLED_FROM,
+    LEDGER_COLUMNS,
+    MESSAGE_COLUMNS,
+    Beside,
+    Head,
+    MessageRow,
+    beside,
+    head,
+)
 
 _PRINT = (
     "SELECT count(*), sum(message_count), max(last_active_at), sum(pinned), count(ended_at), "
