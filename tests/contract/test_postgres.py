@@ -22,8 +22,8 @@ from holdfast.errors import ConfigError, HoldfastError, SchemaError, StorageErro
 from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.postgres import address, schema, search_index, search_words
-from holdfast.stores.postgres.database import Result, SyncWire, Values
-from holdfast.stores.postgres.failure import translated
+from holdfast.stores.postgres.database import Db, Result, SyncWire, Values
+from holdfast.stores.postgres.failure import CollisionError, translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sessions.unindexed_search import SmallIndex
@@ -50,6 +50,24 @@ def a_home(root: Path) -> Path:
 
 
 # --- Many at once ---------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_transaction_is_not_done_again_by_itself() -> None:
+    """What the transaction did before is gone with it: only the whole can be done again."""
+    done = []
+
+    def collide(db: Db) -> None:
+        done.append(db)
+        raise CollisionError("in the way")
+
+    with a_store() as store:
+        store.database._patience = 0.2
+        with pytest.raises(CollisionError), store.transaction():
+            store.database.run(collide)
+        assert len(done) == 1
+        with pytest.raises(CollisionError):
+            store.database.run(collide)
+        assert len(done) > 2
 
 
 def test_writers_to_one_session_and_to_others_lose_nothing() -> None:

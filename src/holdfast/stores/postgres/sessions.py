@@ -12,12 +12,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from holdfast.errors import HoldfastError, SessionEndedError, SessionExistsError
+from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
 from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
-    TAKEN_BACK,
     UNCHANGED,
     USED_MODEL,
     Addition,
@@ -37,7 +36,15 @@ from holdfast.stores.sessions import content
 from holdfast.stores.sessions import messages as pure
 from holdfast.stores.sessions.content import storable
 from holdfast.stores.sessions.ledger import used_by
-from holdfast.stores.sessions.session_rows import holder_columns, session, within_64_bits
+from holdfast.stores.sessions.session_rows import (
+    NEW_COLUMNS,
+    exists,
+    has_ended,
+    holder_columns,
+    new_values,
+    session,
+    within_64_bits,
+)
 from holdfast.value import replace
 
 #: What a session that was just stored is, without what is joined to it: it has none of that yet.
@@ -90,33 +97,19 @@ class PostgresSessionStore(PostgresSessionReader):
 
     def _create(self, db: Db, new: Session) -> Session:
         parent = None if new.parent_id is None else self._row(db, new.parent_id)[0]
-        values = (
-            new.id,
-            storable(new.source),
-            parent,
-            new.relation.value if new.relation else None,
-            storable(new.title),
-            storable(new.cwd),
-            storable(new.model),
-            new.started_at,
-            new.last_active_at,
-            new.ended_at,
-            storable(new.end_reason),
-            new.pinned,
-            content.dump_extra(new.extra),
-        )
+
         # Whoever else stores this id now is waited for: one of the two gets it.
         made = db.execute(
             f"""
-            INSERT INTO sessions AS s (id, source, parent, relation, title, cwd, model, started_at,
-                                       last_active_at, ended_at, end_reason, pinned, extra)
+            INSERT INTO sessions AS s ({NEW_COLUMNS})
             VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
             RETURNING {_NEW}
             """,  # noqa: S608 - our own names
-            values,
+            new_values(new, parent),
         ).first
         if made is None:
-            raise _exists(db, new.id)
+            row = db.execute("SELECT id FROM sessions WHERE lower(id) = lower(%s)", (new.id,)).first
+            raise exists(new.id, row[0] if row else new.id)
         if new.routing_key is not None:
             self.route(new.routing_key, new.id)
         return replace(session(made), parent_id=new.parent_id, routing_key=new.routing_key)
@@ -153,7 +146,7 @@ class PostgresSessionStore(PostgresSessionReader):
                 raise self._unknown(session_id)
             numbers, before = row[0], session(row[1:])
             if numbers is None:
-                raise _ended(session_id)
+                raise has_ended(session_id)
             after = pure.with_totals(before, rows, now)
             return Addition(numbers=tuple(numbers), before=before, after=after)
 
@@ -200,24 +193,11 @@ class PostgresSessionStore(PostgresSessionReader):
                 numbers.append(message_rows.move(db, each))
             else:
                 numbers.append(message_rows.insert(db, number, *each, now))
-        summed = pure.with_totals(before, change.new, now)
-        unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
-        after_all = replace(
-            summed,
-            message_count=summed.message_count - unsaid,
-            bytes=summed.bytes + grown,
-            last_active_at=pure.later(before.last_active_at, now),
-        )
-        message_rows.update_totals(db, number, after_all)
-        if pure.used(before, after_all):
+        done = pure.replaced(before, change, numbers, grown=grown, mark=mark, now=now)
+        message_rows.update_totals(db, number, done.after)
+        if pure.used(before, done.after):
             ledger.add(db, used_by(before, [message for message, _ in change.new], now))
-        return Addition(
-            numbers=tuple(numbers),
-            before=before,
-            after=after_all,
-            kept=change.kept,
-            replaced=change.replaced,
-        )
+        return done
 
     def update(self, session_id: str, change: SessionChange) -> Session:
         """Change the model, the folder or the extra fields of a session."""
@@ -348,23 +328,8 @@ class PostgresSessionStore(PostgresSessionReader):
             raise self._unknown(session_id)
         number, found = row[0], session(row[1:])
         if found.ended:
-            raise _ended(session_id)
+            raise has_ended(session_id)
         return number, found
-
-
-def _ended(session_id: str) -> SessionEndedError:
-    return SessionEndedError(
-        f"Session {session_id} has ended.", hint="Reopen it before adding to it."
-    )
-
-
-def _exists(db: Db, wanted: str) -> SessionExistsError:
-    row = db.execute("SELECT id FROM sessions WHERE lower(id) = lower(%s)", (wanted,)).first
-    if row is None or row[0] == wanted:
-        return SessionExistsError(f"Session {wanted} already exists.")
-    return SessionExistsError(
-        f"Session {row[0]} already exists; it differs from {wanted} only in case."
-    )
 
 
 def delete(db: Db, numbers: Sequence[int]) -> None:

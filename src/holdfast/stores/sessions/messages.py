@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
-from holdfast.model.session import COMPACTED, TAKEN_BACK, Message, Session
+from holdfast.model.session import COMPACTED, TAKEN_BACK, Addition, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sessions import content
 from holdfast.value import dataclass, replace
@@ -160,6 +160,34 @@ def replacement(
     return Replacement(kept=kept, rest=rest, dropped=dropped)
 
 
+def replaced(
+    before: Session,
+    change: Replacement,
+    numbers: Sequence[int],
+    *,
+    grown: int,
+    mark: str,
+    now: float,
+) -> Addition:
+    """What a replacement made of a session, once it is stored. `numbers` are those of the given
+    messages now; what became history was marked, and is `grown` bytes larger."""
+    summed = with_totals(before, change.new, now)
+    unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
+    after = replace(
+        summed,
+        message_count=summed.message_count - unsaid,
+        bytes=summed.bytes + grown,
+        last_active_at=_later(before.last_active_at, now),
+    )
+    return Addition(
+        numbers=tuple(numbers),
+        before=before,
+        after=after,
+        kept=change.kept,
+        replaced=change.replaced,
+    )
+
+
 def not_replaced(rows: Iterable[Sequence[Any]]) -> dict[int, Message]:
     """By number, those of these messages that nothing has replaced."""
     found = (content.decode(*row) for row in rows)
@@ -172,7 +200,7 @@ def without_model(rows: Iterable[Sequence[Any]]) -> list[Message]:
     return [each for each in found if each.model is None and (each.usage.any or each.cost)]
 
 
-def later(before: float, now: float) -> float:
+def _later(before: float, now: float) -> float:
     """The time of a change that may leave the number of messages as it was: always after the last
     one, so that the version of the session changes, whatever the clock says."""
     return max(now, math.nextafter(before, math.inf))

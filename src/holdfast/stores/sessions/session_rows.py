@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from holdfast.errors import UsageError
+from holdfast.errors import SessionEndedError, SessionExistsError, UsageError
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.session import (
     Relation,
@@ -21,7 +21,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.stores.sessions.content import load_extra, storable
+from holdfast.stores.sessions.content import dump_extra, load_extra, storable
 from holdfast.value import dataclass
 
 #: One variable for a list of any length, as JSON.
@@ -141,6 +141,47 @@ def session(row: Sequence[Any]) -> Session:
         bytes=row[22],
         extra=load_extra(row[23]),
         guarded=_guarded(*row[24:27]),
+    )
+
+
+#: What a session is stored with before it has messages.
+NEW_COLUMNS = (
+    "id, source, parent, relation, title, cwd, model, started_at, last_active_at, ended_at, "
+    "end_reason, pinned, extra"
+)
+
+
+def new_values(new: Session, parent: int | None) -> tuple[object, ...]:
+    """The values of the columns in `NEW_COLUMNS`."""
+    return (
+        new.id,
+        storable(new.source),
+        parent,
+        new.relation.value if new.relation else None,
+        storable(new.title),
+        storable(new.cwd),
+        storable(new.model),
+        new.started_at,
+        new.last_active_at,
+        new.ended_at,
+        storable(new.end_reason),
+        bool(new.pinned),
+        dump_extra(new.extra),
+    )
+
+
+def exists(wanted: str, taken: str) -> SessionExistsError:
+    """What to say about an id that a session has already."""
+    if wanted == taken:
+        return SessionExistsError(f"Session {wanted} already exists.")
+    return SessionExistsError(
+        f"Session {taken} already exists; it differs from {wanted} only in case."
+    )
+
+
+def has_ended(session_id: str) -> SessionEndedError:
+    return SessionEndedError(
+        f"Session {session_id} has ended.", hint="Reopen it before adding to it."
     )
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from holdfast.errors import (
     HoldfastError,
-    SessionEndedError,
-    SessionExistsError,
     UnknownSessionError,
 )
 from holdfast.model.arguments import check_id
@@ -20,7 +18,6 @@ from holdfast.model.item import Item
 from holdfast.model.plan import Action
 from holdfast.model.session import (
     OWN_FIELDS,
-    TAKEN_BACK,
     UNCHANGED,
     Addition,
     Hit,
@@ -40,8 +37,12 @@ from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
     AMONG,
     COLUMNS,
+    NEW_COLUMNS,
     TABLES,
+    exists,
+    has_ended,
     holder_columns,
+    new_values,
     session,
     within_64_bits,
 )
@@ -50,7 +51,6 @@ from holdfast.stores.sqlite import ledger, search_index, survey
 from holdfast.stores.sqlite import messages as message_rows
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sql_sessions import SqlSessions
-from holdfast.value import replace
 
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
@@ -66,36 +66,14 @@ _DELEGATES = """
     SELECT s.id FROM sessions s JOIN masters USING (number)
     WHERE s.id NOT IN (SELECT value FROM json_each(?1)) ORDER BY s.number
 """
-_INSERT = """
-    INSERT INTO sessions (id, source, parent, relation, title, cwd, model, started_at,
-                          last_active_at, ended_at, end_reason, pinned, extra)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+_INSERT = f"""
+    INSERT INTO sessions ({NEW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""  # noqa: S608 - our own names
 
 
 def insert_session(db: sqlite3.Connection, new: Session, parent: int | None) -> int:
     """Store a session that has no messages yet. Returns its number."""
-    return (
-        db.execute(
-            _INSERT,
-            (
-                new.id,
-                storable(new.source),
-                parent,
-                new.relation.value if new.relation else None,
-                storable(new.title),
-                storable(new.cwd),
-                storable(new.model),
-                new.started_at,
-                new.last_active_at,
-                new.ended_at,
-                storable(new.end_reason),
-                int(new.pinned),
-                content.dump_extra(new.extra),
-            ),
-        ).lastrowid
-        or 0
-    )
+    return db.execute(_INSERT, new_values(new, parent)).lastrowid or 0
 
 
 class SqliteSessionStore(SqlSessions):
@@ -121,7 +99,7 @@ class SqliteSessionStore(SqlSessions):
                 "SELECT id FROM sessions WHERE id = ? COLLATE NOCASE", (new.id,)
             ).fetchone()
             if taken:
-                raise _exists(new.id, taken[0])
+                raise exists(new.id, taken[0])
             parent = None if new.parent_id is None else self._row(db, new.parent_id)[0]
             insert_session(db, new, parent)
             if new.routing_key is not None:
@@ -184,26 +162,13 @@ class SqliteSessionStore(SqlSessions):
                     numbers.append(message_rows.move(db, each))
                 else:
                     numbers.append(message_rows.insert(db, number, *each, now))
-            summed = pure.with_totals(before, change.new, now)
-            unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
-            after_all = replace(
-                summed,
-                message_count=summed.message_count - unsaid,
-                bytes=summed.bytes + grown,
-                last_active_at=pure.later(before.last_active_at, now),
-            )
-            message_rows.update_totals(db, number, after_all)
-            if pure.used(before, after_all):
+            done = pure.replaced(before, change, numbers, grown=grown, mark=mark, now=now)
+            message_rows.update_totals(db, number, done.after)
+            if pure.used(before, done.after):
                 ledger.book(db, before, [message for message, _ in change.new], now)
             if change.rest:
                 search_index.catch_up(db, numbers[-1])
-            return Addition(
-                numbers=tuple(numbers),
-                before=before,
-                after=after_all,
-                kept=change.kept,
-                replaced=change.replaced,
-            )
+            return done
 
     def update(self, session_id: str, change: SessionChange) -> Session:
         """Change the model, the folder or the extra fields of a session."""
@@ -389,9 +354,7 @@ class SqliteSessionStore(SqlSessions):
     def _open(self, db: sqlite3.Connection, session_id: str) -> tuple[int, Session]:
         number, found = self._numbered(db, session_id)
         if found.ended:
-            raise SessionEndedError(
-                f"Session {session_id} has ended.", hint="Reopen it before adding to it."
-            )
+            raise has_ended(session_id)
         return number, found
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
@@ -436,14 +399,6 @@ def descends(db: sqlite3.Connection, session_id: str, ancestor: str) -> bool:
 def _like_prefix(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped + "%"
-
-
-def _exists(wanted: str, taken: str) -> SessionExistsError:
-    if wanted == taken:
-        return SessionExistsError(f"Session {wanted} already exists.")
-    return SessionExistsError(
-        f"Session {taken} already exists; it differs from {wanted} only in case."
-    )
 
 
 def number_of(db: sqlite3.Connection, session_id: str) -> int:
