@@ -85,6 +85,26 @@ def test_take_change_restore_undo(home: Home, project: Path) -> None:
     assert _look(project) == changed
 
 
+def test_what_an_undo_or_a_redo_of_a_restore_would_do_is_known_before(
+    home: Home, project: Path
+) -> None:
+    first = home.checkpoints.take(project).id or ""
+    (project / "src/one").write_text("changed")
+    (project / "src/new").write_text("new")
+    (project / "src/two").unlink()
+    operation = home.checkpoints.restore(first).operation or ""
+    [back] = home.plan_undo(operation).foreseen.values()
+    assert back.workdir == str(project)
+    assert back.preview is not None
+    assert set(back.preview.written) == {"src/one", "src/new"}
+    assert back.preview.deleted == ("src/two",)
+    home.undo(operation)
+    [again] = home.plan_redo(operation).foreseen.values()
+    assert again.preview is not None
+    assert set(again.preview.written) == {"src/one", "src/two"}
+    assert again.preview.deleted == ("src/new",)
+
+
 def test_only_some_paths(home: Home, project: Path) -> None:
     taken = home.checkpoints.take(project)
     for name in ("one", "two"):
