@@ -410,6 +410,7 @@ def test_normal_work_runs_no_statement_that_defines_anything(
 
 def test_words_are_those_of_the_other_index() -> None:
     text = "Grüße, naïve_café! 今天天气 ½ x²y Straße 🚀 ﬁ \u0301a İstanbul ёлка १२३ a\u0300b don't"
+    text += " one—two…three«four»five"  # other separators than those of ASCII
     with contextlib.closing(SmallIndex()) as small:
         small.add([(1, text)])
         assert words(text) == small.words(1)

@@ -12,6 +12,7 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import planner
 from holdfast.policy.by_name import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, Policy
+from holdfast.value import replace
 from tests.builders import (
     NOW,
     a_file_of,
@@ -435,3 +436,19 @@ def test_named_sessions_can_be_archived() -> None:
         "db": ("reclaim", "free pages and write-ahead log"),
     }
     assert [item.undoable for item in made.items] == [True, False, False]
+
+
+def test_a_cap_that_uses_the_trash_leaves_what_is_in_it_alone() -> None:
+    """What goes there frees nothing yet, so the trash neither counts nor goes."""
+    policy = replace(a_policy(max_bytes=150), caps_use_trash=True)
+    inventory = an_inventory(
+        a_session_item("old", age=OLD, bytes=100),
+        a_session_item("new", age=DAY, bytes=100),
+        trash=[a_trash_item("op1/0", age=DAY, bytes=100)],
+    )
+    made = planner.plan(policy, inventory, NOW, command="test")
+    going = [item for item in made.items if item.action is Action.REMOVE]
+    assert [(item.id, item.undoable) for item in going] == [("old", True)]
+    [short] = made.shortfalls
+    assert short.remaining == 300
+    assert short.held_by["the trash: its space is freed when it is emptied"] == 200
