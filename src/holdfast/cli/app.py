@@ -6,7 +6,7 @@ import click
 
 from holdfast import __version__
 from holdfast.cli.errors import exit_code
-from holdfast.cli.frame import Group, Lazy, run_default
+from holdfast.cli.frame import Group, Lazy
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
 
@@ -42,19 +42,17 @@ COMMANDS = {
 @click.group(
     cls=Group,
     lazy=COMMANDS,
-    invoke_without_command=True,
+    default="status",
     example="holdfast                            # what is on this machine\n"
     "holdfast sessions prune --dry-run   # what would be removed, and why\n"
     "holdfast undo                       # bring the last removal back",
 )
 @click.version_option(__version__, message="holdfast %(version)s")
-@click.pass_context
-def root(ctx: click.Context) -> int | None:
+def root() -> None:
     """Keep what AI agents made, and limit what they leave behind.
 
     Without a command, this is `holdfast status`.
     """
-    return run_default(ctx, root, "status") if ctx.invoked_subcommand is None else None
 
 
 def invoke(args: list[str]) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**63 - 1
 HELP = "help"
+_MakesCommand = Callable[[Callable[..., Any]], click.Command]
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
@@ -227,13 +228,48 @@ def _ending_as_interrupt() -> AbstractContextManager[None]:
     return ending_as_interrupt()
 
 
-class Group(_Framed, click.Group):
-    """A group whose `lazy` commands are imported one by one, as they are needed."""
+def command(name: str | None = None, **settings: Any) -> _MakesCommand:
+    """A function as a command; it gets the invocation first. `example` is how it is typed."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
-        kwargs = {"invoke_without_command": True, **kwargs}
-        super().__init__(*args, no_args_is_help=False, **kwargs)
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        return click.command(name, cls=Command, **settings)(click.pass_obj(function))
+
+    return decorate
+
+
+class Group(_Framed, click.Group):
+    """A group whose `lazy` commands are imported one by one, as they are needed. Without a command
+    it runs the one that is its `default`, or lists them."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, Lazy] | None = None,
+        default: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, no_args_is_help=False, invoke_without_command=True, **kwargs)
         self.lazy = dict(lazy or {})
+        self.default = default
+
+    def command(self, *args: Any, **settings: Any) -> _MakesCommand:  # type: ignore[override]
+        def decorate(function: Callable[..., Any]) -> click.Command:
+            made = command(*args, **settings)(function)
+            self.add_command(made)
+            return made
+
+        return decorate
+
+    def invoke(self, ctx: click.Context) -> Any:
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is not None:
+            return result
+        if self.default is not None:
+            _, usual, _ = self.resolve_command(ctx, [self.default])
+            return ctx.invoke(usual) if usual else None
+        from holdfast.cli.commands.help import show
+
+        return show(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.lazy, *super().list_commands(ctx)]
@@ -273,16 +309,3 @@ class Group(_Framed, click.Group):
             return self.lazy[name].short_help
         command = self.get_command(ctx, name)
         return command.get_short_help_str(limit=200) if command else ""
-
-
-def overview(ctx: click.Context) -> int:
-    """What a group does when no command follows and none is the usual one: it lists them."""
-    from holdfast.cli.commands.help import show
-
-    return show(ctx)
-
-
-def run_default(ctx: click.Context, group: Group, name: str) -> Any:
-    """What a group does when no command follows."""
-    _, command, _ = group.resolve_command(ctx, [name])
-    return ctx.invoke(command) if command else None

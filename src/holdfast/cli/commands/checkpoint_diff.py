@@ -13,7 +13,7 @@ import click
 
 from holdfast.cli import plain
 from holdfast.cli.checkpoint_options import first_id, hash_option, second_id
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, note, print_json, say_unfolded, styled, width
 from holdfast.cli.pager import paged
@@ -44,19 +44,16 @@ _BAR = re.compile(r"\| +\d+ (\+*)(-*)$")
 _TAB = 8
 
 
-@click.command(
-    "diff",
-    cls=Command,
+@command(
     example="holdfast checkpoints diff\n"
     "holdfast checkpoints diff src/main.py\n"
     "holdfast checkpoints diff 3f2a1b9c\n"
     "holdfast checkpoints diff 3f2a1b9c 77e0d2aa src --stat\n"
-    "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse",
+    "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse"
 )
 @click.argument("words", nargs=-1, metavar="[ID] [PATH]...", type=click.Path())
 @hash_option
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
-@click.pass_obj
 def diff(
     invocation: Invocation,
     words: tuple[str, ...],

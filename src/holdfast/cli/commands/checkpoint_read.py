@@ -16,7 +16,7 @@ from holdfast.cli.checkpoint_options import (
     take_command,
 )
 from holdfast.cli.completing import session_ids
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
@@ -58,11 +58,9 @@ _FEW = 20
 _NAMED = 3
 
 
-@click.command(
-    "status",
-    cls=Command,
+@command(
     example="holdfast checkpoints\nholdfast checkpoints status --limit 50\n"
-    "holdfast checkpoints status --json",
+    "holdfast checkpoints status --json"
 )
 @click.option(
     "--limit",
@@ -71,7 +69,6 @@ _NAMED = 3
     help=f"Show the N projects used last [{_USUAL_LIMIT}].",
 )
 @click.option("--all", "all_items", is_flag=True, help="Show every project.")
-@click.pass_obj
 def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
     """Show which projects have checkpoints, their state, and how much space they take.
 
@@ -158,9 +155,8 @@ def _figures(found: CheckpointStatus) -> str:
     return f"total {total}: {', '.join(parts)}; {count} of {projects}{trash}"
 
 
-@click.command(
+@command(
     "list",
-    cls=Command,
     example="holdfast checkpoints list\n"
     "holdfast checkpoints list ~/work/site\n"
     "holdfast checkpoints list --all-projects --session 20260325_112518_6995d1",
@@ -180,7 +176,6 @@ def _figures(found: CheckpointStatus) -> str:
     help="Show the first N.",
 )
 @sort_option(_LIST_KEYS, "age")
-@click.pass_obj
 def list_(
     invocation: Invocation,
     /,
@@ -260,14 +255,9 @@ def _say_none(
     suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
 
 
-@click.command(
-    "show",
-    cls=Command,
-    example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all",
-)
+@command(example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all")
 @ids_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-@click.pass_obj
 def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> int:
     """Show checkpoints: when and why each was taken, its files, and what was left out.
 
@@ -320,14 +310,9 @@ def _document_show(checkpoint: Checkpoint, captured: Captured) -> dict[str, Any]
     }
 
 
-@click.command(
-    "excluded",
-    cls=Command,
-    example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all",
-)
+@command(example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all")
 @directory_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-@click.pass_obj
 def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> int:
     """List the paths that checkpoints of a directory leave out by default, each with its rule.
 
@@ -367,12 +352,7 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
     return 0
 
 
-@click.command(
-    "verify",
-    cls=Command,
-    example="holdfast checkpoints verify\nholdfast checkpoints verify --json",
-)
-@click.pass_obj
+@command(example="holdfast checkpoints verify\nholdfast checkpoints verify --json")
 def verify(invocation: Invocation) -> int:
     """Read everything in the checkpoint store, and name damage and the checkpoints that need it.
 

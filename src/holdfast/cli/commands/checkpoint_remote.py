@@ -12,7 +12,7 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.remotes import prompting
 from holdfast.cli.completing import session_ids
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import (
     name,
@@ -37,12 +37,10 @@ _SHOWN = 10
 _remote_argument = click.argument("remote", metavar="REMOTE")
 
 
-@click.command(
-    "remote",
-    cls=Command,
+@command(
     example="holdfast checkpoints remote add backup git@git.example.org:me/checkpoints.git\n"
     "holdfast checkpoints remote list\n"
-    "holdfast checkpoints remote remove backup",
+    "holdfast checkpoints remote remove backup"
 )
 @click.argument(
     "what",
@@ -50,7 +48,6 @@ _remote_argument = click.argument("remote", metavar="REMOTE")
     nargs=-1,
 )
 @edit_options
-@click.pass_obj
 def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -> int:
     """List the git remotes that were named for checkpoints, add one, or forget one.
 
@@ -95,12 +92,10 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
     return 0
 
 
-@click.command(
-    "push",
-    cls=Command,
+@command(
     example="holdfast checkpoints push backup\n"
     "holdfast checkpoints push backup ~/work/site ~/work/api\n"
-    "holdfast checkpoints push backup --all-projects --prune --dry-run",
+    "holdfast checkpoints push backup --all-projects --prune --dry-run"
 )
 @_remote_argument
 @click.argument("directories", metavar="[DIR]...", nargs=-1, type=click.Path())
@@ -119,7 +114,6 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
 @click.option("--own-remote", is_flag=True, help="Push even to a remote of the project itself.")
 @click.option("--prune", is_flag=True, help="Then remove there what was removed here.")
 @removal_options
-@click.pass_obj
 def push(
     invocation: Invocation,
     /,
@@ -225,12 +219,10 @@ def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
     say(rows)
 
 
-@click.command(
-    "fetch",
-    cls=Command,
+@command(
     example="holdfast checkpoints fetch backup\n"
     "holdfast checkpoints fetch backup --machine laptop-3f9a2c\n"
-    "holdfast checkpoints restore 3f2a1b9c --map /home/ana/site=/srv/site --dry-run",
+    "holdfast checkpoints restore 3f2a1b9c --map /home/ana/site=/srv/site --dry-run"
 )
 @_remote_argument
 @click.option("--machine", "machines", metavar="NAME", multiple=True, help="Only of this machine.")
@@ -240,7 +232,6 @@ def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
 @click.option("--again", is_flag=True, help="Also what was fetched before and removed here since.")
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
 @edit_options
-@click.pass_obj
 def fetch(
     invocation: Invocation,
     /,

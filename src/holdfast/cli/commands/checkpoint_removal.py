@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.arguments import size
 from holdfast.cli.checkpoint_options import chosen, ids_argument
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled
 from holdfast.cli.progress import progress
@@ -39,13 +39,11 @@ _now = click.option(
 )
 
 
-@click.command(
-    "prune",
-    cls=Command,
+@command(
     example="holdfast checkpoints prune --dry-run\n"
     "holdfast checkpoints prune --older-than 30d --keep-orphans\n"
     "holdfast checkpoints prune --keep-last 5 --keep-daily 14 --yes\n"
-    "holdfast checkpoints prune --max-total-size 200MB",
+    "holdfast checkpoints prune --max-total-size 200MB"
 )
 @click.option(
     "--older-than",
@@ -72,7 +70,6 @@ _now = click.option(
 )
 @trash_options
 @removal_options
-@click.pass_obj
 def prune(
     invocation: Invocation,
     /,
@@ -147,16 +144,13 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     return None if text is None else size(text, "--max-total-size")
 
 
-@click.command(
-    "delete",
-    cls=Command,
+@command(
     example="holdfast checkpoints delete 3f2a1b9c\n"
-    "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes",
+    "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes"
 )
 @ids_argument
 @_now
 @removal_options
-@click.pass_obj
 def delete(
     invocation: Invocation, /, ids: tuple[str, ...], *, skip_trash: bool, how: RemovalFlags
 ) -> int:
@@ -172,17 +166,14 @@ def delete(
     return remove(invocation, planned, how)
 
 
-@click.command(
-    "clear",
-    cls=Command,
+@command(
     example="holdfast checkpoints clear --dry-run\nholdfast checkpoints clear --force\n"
-    "holdfast checkpoints clear --legacy --now",
+    "holdfast checkpoints clear --legacy --now"
 )
 @click.option("--legacy", is_flag=True, help="Also clear what an older layout left.")
 @_force
 @_now
 @removal_options
-@click.pass_obj
 def clear(
     invocation: Invocation, /, *, legacy: bool, force: bool, skip_trash: bool, how: RemovalFlags
 ) -> int:
@@ -245,16 +236,14 @@ def _has_no_home(invocation: Invocation) -> bool:
     return True
 
 
-@click.command(
+@command(
     "clear-legacy",
-    cls=Command,
     example="holdfast checkpoints clear-legacy --dry-run\n"
     "holdfast checkpoints clear-legacy --force",
 )
 @_force
 @_now
 @removal_options
-@click.pass_obj
 def clear_legacy(
     invocation: Invocation, /, *, force: bool, skip_trash: bool, how: RemovalFlags
 ) -> int:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from holdfast.cli.checkpoint_options import directory_argument
-from holdfast.cli.frame import Command, options
+from holdfast.cli.frame import command, options
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.take import FLAGS, take
 
 
-@click.command(
+@command(
     "take",
-    cls=Command,
     example="holdfast checkpoints take\n"
     "holdfast checkpoints take ~/work/site --reason 'before the refactoring'\n"
     "holdfast checkpoints take --path src/main.py --path src/data",
 )
 @directory_argument
 @options(FLAGS)
-@click.pass_obj
-def command(invocation: Invocation, /, directory: str | None, **flags: Any) -> int:
+def take_checkpoint(invocation: Invocation, /, directory: str | None, **flags: Any) -> int:
     """Take a checkpoint of a directory: by default, of the current one.
 
     Nothing is taken when nothing changed since the last one. What the ignore rules leave out and

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.progress import until_signal
@@ -20,17 +20,15 @@ if TYPE_CHECKING:
     from holdfast.api.values import WatchStep
 
 
-@click.command(
+@command(
     "watch",
-    cls=Command,
     example="holdfast checkpoints watch .\nholdfast checkpoints watch ~/work/site --settle 2s",
 )
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option(
     "--settle", metavar="DURATION", help="Wait until nothing has changed for this long [0.5s]."
 )
-@click.pass_obj
-def command(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
+def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
     """Watch a directory, and take a checkpoint shortly after each change.
 
     The cost of a checkpoint depends on what changed, not on the size of the tree. When the system

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json
 from holdfast.cli.streams import write
@@ -22,9 +22,8 @@ _BETTER = {
 }
 
 
-@click.command(cls=Command, example="\n".join(_INSTALL.values()))
+@command(example="\n".join(_INSTALL.values()))
 @click.argument("shell", metavar="SHELL", type=Choice(list(_INSTALL)))
-@click.pass_obj
 def completion(invocation: Invocation, shell: str) -> int:
     """Print a completion script for your shell: bash, zsh or fish."""
     from click.shell_completion import BashComplete, FishComplete, ZshComplete

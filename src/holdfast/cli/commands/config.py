@@ -11,7 +11,7 @@ import click
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation, here, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
@@ -25,22 +25,18 @@ if TYPE_CHECKING:
 
 @click.group(
     cls=Group,
-    invoke_without_command=True,
+    default="show",
     example="holdfast config show sessions\nholdfast config set sessions.retention_days 30",
 )
-@click.pass_context
-def config(ctx: click.Context) -> int | None:
+def config() -> None:
     """See, check or change the configuration. Without a command, this is `config show`."""
-    return run_default(ctx, config, "show") if ctx.invoked_subcommand is None else None
 
 
 @config.command(
     "show",
-    cls=Command,
     example="holdfast config show\nholdfast config show checkpoints\nholdfast config show --json",
 )
 @click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
-@click.pass_obj
 def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
     """Show every setting in effect, and where it comes from: all, or those of some sections."""
     from holdfast.api.configure import settings_of
@@ -66,12 +62,10 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
 
 @config.command(
     "get",
-    cls=Command,
     example="holdfast config get sessions.retention_days\n"
     "holdfast config get checkpoints.enabled checkpoints.exclude",
 )
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
-@click.pass_obj
 def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
     """Print the value of a setting, and nothing else: for scripts.
 
@@ -97,7 +91,6 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
 
 @config.command(
     "set",
-    cls=Command,
     example="holdfast config set sessions.retention_days 30\n"
     "holdfast config set checkpoints.exclude '*.parquet' data/\n"
     "holdfast config set sessions.source.cron.retention_days 7 --dry-run",
@@ -105,7 +98,6 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
 @click.argument("key", metavar="KEY", shell_complete=known_keys)
 @click.argument("values", nargs=-1, required=True, metavar="VALUE…")
 @edit_options
-@click.pass_obj
 def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> int:
     """Set one key in config.toml, and show its old and its new value.
 
@@ -182,8 +174,7 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
         say(name(f"Wrote {planned.change.file}."))
 
 
-@config.command("edit", cls=Command, example="holdfast config edit")
-@click.pass_obj
+@config.command("edit", example="holdfast config edit")
 def edit(invocation: Invocation) -> int:
     """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).
 
@@ -208,8 +199,7 @@ def edit(invocation: Invocation) -> int:
     return 0
 
 
-@config.command("check", cls=Command, example="holdfast config check")
-@click.pass_obj
+@config.command("check", example="holdfast config check")
 def check(invocation: Invocation) -> int:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
     path = _path(invocation)
@@ -238,8 +228,7 @@ def _doubt_about_home(place: str) -> str:
     return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
-@config.command("path", cls=Command, example="$EDITOR $(holdfast config path)")
-@click.pass_obj
+@config.command("path", example="$EDITOR $(holdfast config path)")
 def path(invocation: Invocation) -> int:
     """Print where the configuration is, or would be."""
     if invocation.json:
@@ -249,9 +238,8 @@ def path(invocation: Invocation) -> int:
     return 0
 
 
-@config.command("init", cls=Command, example="holdfast config init")
+@config.command("init", example="holdfast config init")
 @edit_options
-@click.pass_obj
 def init(invocation: Invocation, *, dry_run: bool) -> int:
     """Write a config.toml with every key and its default as a comment; create the home if needed.
 

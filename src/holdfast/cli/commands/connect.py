@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.place import is_home
 from holdfast.api.rewrites import rewrite_plan
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.removal import asked, exit_code, print_declined
@@ -62,15 +62,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command(
-    cls=Command,
+@command(
     example="holdfast connect claude-code\nholdfast connect codex --scope project\n"
-    "holdfast connect --status",
+    "holdfast connect --status"
 )
 @click.argument("to", required=False, metavar="[AGENT]")
 @click.option("--status", is_flag=True, help="Show where Holdfast is connected, and stop there.")
 @_options
-@click.pass_obj
 def connect(
     invocation: Invocation,
     to: str | None,
@@ -105,10 +103,9 @@ def connect(
     return code
 
 
-@click.command(cls=Command, example="holdfast disconnect claude-code")
+@command(example="holdfast disconnect claude-code")
 @click.argument("to", metavar="AGENT")
 @_options
-@click.pass_obj
 def disconnect(
     invocation: Invocation, to: str, *, scope: str, dry_run: bool, all_items: bool, yes: bool
 ) -> int:

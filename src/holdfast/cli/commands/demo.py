@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.streams import colour_wanted
 from holdfast.errors import UsageError
@@ -44,9 +44,8 @@ class _Step:
     agent_works: bool = False
 
 
-@click.command(cls=Command, example="holdfast demo\nholdfast demo ~/sample")
+@command(example="holdfast demo\nholdfast demo ~/sample")
 @click.argument("folder", required=False)
-@click.pass_obj
 def demo(invocation: Invocation, folder: str | None) -> int:
     """Build a sample home in a temporary folder and walk through what Holdfast does with it.
 

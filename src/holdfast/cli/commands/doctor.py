@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "bold red"}
 
 
-@click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
+@command(example="holdfast doctor\nholdfast doctor --repair")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
 @click.option("--dry-run", "-n", is_flag=True, help="With --repair, only say what it would do.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.pass_obj
 @all_homes_option()
 def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, access, sessions, log, trash.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command, Group
+from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -20,8 +20,7 @@ def fleet() -> None:
     """See the machines that share a session store."""
 
 
-@fleet.command(cls=Command, example="holdfast fleet status\nholdfast fleet status --json")
-@click.pass_obj
+@fleet.command(example="holdfast fleet status\nholdfast fleet status --json")
 def status(invocation: Invocation) -> int:
     """Show every machine that shares the store of this home: its homes, what they take on its
     disk, and when it was last heard of and maintained.
@@ -38,9 +37,8 @@ def status(invocation: Invocation) -> int:
     return 0
 
 
-@fleet.command(cls=Command, example="holdfast fleet forget old-laptop")
+@fleet.command(example="holdfast fleet forget old-laptop")
 @click.argument("machine")
-@click.pass_obj
 def forget(invocation: Invocation, machine: str) -> int:
     """Leave a machine that will not come back out of `fleet status`.
 

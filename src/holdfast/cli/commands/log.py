@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import each_home
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, styled, table, when
@@ -28,10 +26,9 @@ _LOG_KEYS: Keys[Operation] = {
 }
 
 
-@click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
+@command(example="holdfast log\nholdfast log --limit 5 --json")
 @limit_option("Show the latest N.")
 @sort_option(_LOG_KEYS, "id")
-@click.pass_obj
 def log(invocation: Invocation, *, limit: int, sort: str) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
     if (machine := invocation.several()) is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import Last, all_homes_option
 from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
@@ -68,12 +68,11 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
     return FAILED if found.failed else 0, {"budget": found.to_json()}
 
 
-@click.command(
-    cls=Command,
+@command(
     example="holdfast maintain\n"
     "holdfast maintain --dry-run\n"
     "holdfast maintain --watch\n"
-    "holdfast maintain --install systemd",
+    "holdfast maintain --install systemd"
 )
 @click.option("--force", is_flag=True, help="Run even if it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
@@ -94,7 +93,6 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="With --install and --uninstall, do not ask.")
-@click.pass_obj
 @all_homes_option(last=keep_budget, watched="--watch")
 def maintain(
     invocation: Invocation,

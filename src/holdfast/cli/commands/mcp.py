@@ -8,9 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
 from holdfast.errors import UsageError, to_install
@@ -19,13 +17,10 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
 
 
-@click.command(
-    "mcp",
-    cls=Command,
+@command(
     example="holdfast mcp\nclaude mcp add holdfast -- holdfast mcp\n"
-    "codex mcp add holdfast -- holdfast mcp",
+    "codex mcp add holdfast -- holdfast mcp"
 )
-@click.pass_obj
 def mcp(invocation: Invocation, /) -> int:
     """Serve sessions and checkpoints to an agent, over the Model Context Protocol.
 

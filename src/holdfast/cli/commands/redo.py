@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import operations
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
@@ -57,10 +57,9 @@ def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int |
     return choose_run(invocation, steps, _REDO, dry_run=how.dry_run, yes=how.yes)
 
 
-@click.command(cls=Command, example="holdfast redo --dry-run\nholdfast redo 12 --yes")
+@command(example="holdfast redo --dry-run\nholdfast redo 12 --yes")
 @click.argument("operation", required=False, shell_complete=operations)
 @removal_options
-@click.pass_obj
 @all_homes_option(_choose_run, operation="The number of an operation")
 def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) -> int:
     """Repeat an operation that was undone: by default, the one that was undone last.

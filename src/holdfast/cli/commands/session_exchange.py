@@ -12,7 +12,7 @@ import click
 from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
@@ -38,11 +38,9 @@ _SHOWN = 20
 _FEW = 5
 
 
-@click.command(
-    "export",
-    cls=Command,
+@command(
     example="holdfast sessions export --all --output sessions.jsonl\n"
-    "holdfast sessions export 20260325_112518 --format markdown --redact",
+    "holdfast sessions export 20260325_112518 --format markdown --redact"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @click.option("--all", "everything", is_flag=True, help="Every session.")
@@ -65,7 +63,6 @@ _FEW = 5
     metavar="FILE",
     help="Write to this file, completely or not at all [standard output, also -].",
 )
-@click.pass_obj
 def export(
     invocation: Invocation,
     /,
@@ -145,9 +142,8 @@ def _tell_export(report: ExportReport, output: Path) -> None:
         say(name(f"Redacted: {found}."))
 
 
-@click.command(
+@command(
     "import",
-    cls=Command,
     example="holdfast sessions import sessions.jsonl\n"
     "holdfast sessions import codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
@@ -167,7 +163,6 @@ def _tell_export(report: ExportReport, output: Path) -> None:
 )
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @edit_options
-@click.pass_obj
 def import_(
     invocation: Invocation,
     source: Path,

@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.session_view import SearchResult
 from holdfast.cli import plain
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
@@ -43,12 +43,10 @@ if TYPE_CHECKING:
 _LEAST_TITLE = 20
 
 
-@click.command(
-    "search",
-    cls=Command,
+@command(
     example='holdfast sessions search "disk full" --source cron\n'
     "holdfast sessions search 'backup* NOT weekly' --newer-than 30d\n"
-    "holdfast sessions search --part otal_siz",
+    "holdfast sessions search --part otal_siz"
 )
 @click.argument("words", nargs=-1, required=True, metavar="QUERY...")
 @click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
@@ -63,7 +61,6 @@ _LEAST_TITLE = 20
 @click.option("--archived", is_flag=True, help="Search the archive; this reads every bundle.")
 @limit_option("Show at most N messages.")
 @offset_option
-@click.pass_obj
 def search(
     invocation: Invocation,
     /,

@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.values import HomeStats
 from holdfast.cli.commands.status import show_files, show_shares
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import (
@@ -42,13 +42,8 @@ _NO_MODEL = "none named"
 UNKNOWN = "unknown"
 
 
-@click.command(
-    "stats",
-    cls=Command,
-    example="holdfast sessions stats --json\nholdfast sessions stats --cost",
-)
+@command(example="holdfast sessions stats --json\nholdfast sessions stats --cost")
 @click.option("--cost", is_flag=True, help="Only tokens and cost, by day, source and model.")
-@click.pass_obj
 def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 

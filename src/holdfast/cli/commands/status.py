@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from holdfast.api.budget_words import amount_of, day_of, unit_of
 from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus, Remedy
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
@@ -62,8 +60,7 @@ _MOST = 10
 _WIDTH = 10
 
 
-@click.command(cls=Command, example="holdfast status\nholdfast --home ~/agents/one status --json")
-@click.pass_obj
+@command(example="holdfast status\nholdfast --home ~/agents/one status --json")
 def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Command, Group
+from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say
 from holdfast.cli.progress import progress
@@ -24,7 +24,6 @@ def store() -> None:
 
 @store.command(
     "init",
-    cls=Command,
     example="holdfast store init\n"
     "holdfast store init --role holdfast_agent\n"
     "holdfast store init --print-sql | psql holdfast",
@@ -37,7 +36,6 @@ def store() -> None:
     metavar="NAME",
     help="The database user of normal work, who may then read and write rows, and nothing else.",
 )
-@click.pass_obj
 def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
     """Create the tables of the store that `store.url` names, or bring them up to date.
 
@@ -60,13 +58,11 @@ def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
 
 @store.command(
     "copy",
-    cls=Command,
     example="holdfast store copy ~/.holdfast postgresql://db.example.org/holdfast\n"
     "holdfast store copy postgresql://db.example.org/holdfast /backup/sessions.db",
 )
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.pass_obj
 def copy(invocation: Invocation, *, source: str, target: str) -> int:
     """Copy all sessions of a store into an empty one, and compare every byte.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import completing
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
@@ -55,12 +55,11 @@ def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -
     return choose_run(invocation, steps, _UNDO, dry_run=dry_run, yes=yes)
 
 
-@click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
+@command(example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
-@click.pass_obj
 @all_homes_option(_choose_run, operation="The number of an operation")
 def undo(
     invocation: Invocation, operation: str | None, *, dry_run: bool, yes: bool, all_items: bool

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.errors import UsageError, to_install
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 
 
-@click.command(
-    "web",
-    cls=Command,
-    example="holdfast web\nholdfast web --read-only --no-open --port 8080",
-)
+@command(example="holdfast web\nholdfast web --read-only --no-open --port 8080")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -43,7 +39,6 @@ _HOST = "127.0.0.1"
 )
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
 @click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
-@click.pass_obj
 def web(
     invocation: Invocation, /, *, port: int | None, host: str, no_open: bool, read_only: bool
 ) -> int:
