@@ -17,7 +17,7 @@ from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
-from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held, will_ask
+from holdfast.cli.streams import be_quiet, state, tell_held
 from holdfast.errors import COMMAND_FLAG
 from holdfast.model.text import minutes_meant
 from holdfast.value import dataclass
@@ -199,13 +199,9 @@ class Command(_Framed):
         if name in CHANGING:
             _say_minutes(ctx.params)
         may = name in CHANGING and not ctx.params.get("dry_run")
-        if may:
-            may_change()
         changes = is_told_to_change(name, ctx.params)
-        if changes:
-            outlive_reader()
-        elif asks_first(name, ctx.params):
-            will_ask()
+        state.only_reads, state.outlives_reader = not may, changes
+        state.will_ask = asks_first(name, ctx.params)
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
         with _ending_as_interrupt() if may else nullcontext():

@@ -12,7 +12,7 @@ import click
 from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, note, print_json, say
-from holdfast.cli.streams import stop_was_asked
+from holdfast.cli.streams import state
 from holdfast.errors import (
     COMMAND_FLAG,
     CannotUndoError,
@@ -158,7 +158,7 @@ def each_home(
                 code = _code(invocation.at(home), home, command)
             documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
             codes.append(code)
-            if code == INTERRUPTED or stop_was_asked():
+            if code == INTERRUPTED or state.stop_asked:
                 _name_untouched([*homes])
                 codes.append(INTERRUPTED)
                 break

@@ -15,7 +15,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
-from holdfast.cli.streams import be_quiet, may_change, outlive_reader
+from holdfast.cli.streams import be_quiet, state
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import NotCaptured, TakeOutcome, Taking
 from holdfast.model.json_value import NO_RECORD, fields_from_json
@@ -84,8 +84,7 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
 
     def run() -> int:
         if not given["dry_run"]:
-            outlive_reader()
-            may_change()
+            state.outlives_reader, state.only_reads = True, False
         if invocation.quiet:
             be_quiet(silent=not given["dry_run"])
         return take(invocation, arguments[0] if arguments else None, **given)
