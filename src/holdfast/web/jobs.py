@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, whose_bug
 from holdfast.value import dataclass
@@ -46,19 +46,9 @@ class Done:
     note: str = ""
 
 
-class Run(Protocol):
-    """What a run sees of its job: the `Progress` of what it calls."""
-
-    @property
-    def stopping(self) -> bool: ...
-
-    def step(self, label: str, done: int, total: int | None) -> None: ...
-
-    def stop_requested(self) -> bool: ...
-
-
-class FarRun:
-    """The same in the process that does the work."""
+class Run:
+    """What a run sees of its job, in the process that does the work: the `Progress` of what it
+    calls."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -167,7 +157,7 @@ class Jobs:
 
     def _run(self, job: Job, what: Callable[[Run], Sequence[Done]]) -> None:
         def far(link: Link) -> Sequence[Any]:
-            return [self._shown(each) for each in what(FarRun(link))]
+            return [self._shown(each) for each in what(Run(link))]
 
         def run() -> Sequence[Any]:
             try:

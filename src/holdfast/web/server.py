@@ -19,7 +19,7 @@ from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
 from holdfast.web.running import result_of
 from holdfast.web.screens import SCREENS
-from holdfast.web.site import Screen, Site, slug_of
+from holdfast.web.site import Screen, Site
 
 #: Where the page is unless somebody says otherwise. When that is taken, one of the next.
 USUAL_PORT = 7877
@@ -78,7 +78,7 @@ def site(
         gate=gate,
         templates=Templates(version, user_home),
         jobs=Jobs(desk.changed, desk.children, result_of),
-        lists=Lists(desk, lambda home, slug: slug_of(home) == slug),
+        lists=Lists(desk, lambda home, slug: Site.slug(home) == slug),
         index=Index(desk),
         clock=clock,
         screens=SCREENS if screens is None else screens,

@@ -58,7 +58,7 @@ async def show(site: Site, request: Request) -> Response:
     def look(machine: Machine) -> Listed:
         return _look(site, machine, title, offset)
 
-    listed = await site.work(look)
+    listed = await site.desk.work(look)
 
     def address(start: int) -> str:
         return f"/archive?{urlencode({'title': title, 'offset': start})}"

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from holdfast.model.figures import DiskRoom
     from holdfast.web.jobs import Run
 
-_AGREE = "agree:"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
@@ -107,7 +105,7 @@ async def show(site: Site, request: Request) -> Response:
             error = wrong
         return _panel(site, machine, asked, planned), planned, error
 
-    panel, planned, error = await site.work(look)
+    panel, planned, error = await site.desk.work(look)
     return site.page(
         request,
         "cleanup/show.html",
@@ -124,7 +122,7 @@ async def plan(site: Site, request: Request) -> Response:
     """The plan alone, for controls that were moved."""
     asked = _asked(request)
     try:
-        planned = await site.work(lambda machine: _plan(site, machine, asked))
+        planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
     except UsageError as error:
         return site.fragment("cleanup/_wrong.html", status=400, error=error)
     return site.fragment("cleanup/_plan.html", asked=asked, planned=planned)
@@ -146,7 +144,7 @@ async def save(site: Site, request: Request) -> Response:
 async def confirm(site: Site, request: Request) -> Response:
     """What there is to know before anything goes."""
     asked = _asked(request)
-    planned = await site.work(lambda machine: _plan(site, machine, asked))
+    planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
     return site.page(
         request, "cleanup/confirm.html", title="Clean up", asked=asked, planned=planned
     )
@@ -156,11 +154,7 @@ async def apply(site: Site, request: Request) -> Response:
     """Apply what was agreed to, in every home or in none."""
     form = await site.form(request)
     asked = read_asked(form.fields)
-    agreed = {
-        name.removeprefix(_AGREE): values[-1]
-        for name, values in form.fields.items()
-        if name.startswith(_AGREE)
-    }
+    agreed = form.agreed()
     knows = form.flag("for_good")
 
     def run(job: Run) -> Sequence[Done]:

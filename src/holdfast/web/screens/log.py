@@ -83,7 +83,7 @@ async def show(site: Site, request: Request) -> Response:
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
 
-    entries, total, damage, homes = await site.read(look)
+    entries, total, damage, homes = await site.desk.read(look)
 
     def address(start: int) -> str:
         return f"/log?{urlencode({'home': chosen, 'offset': start})}"
@@ -176,7 +176,7 @@ async def one(site: Site, request: Request) -> Response:
         except HoldfastError as error:
             return entry, None, error
 
-    entry, again, error = await site.work(look)
+    entry, again, error = await site.desk.work(look)
     return site.page(
         request,
         "log/one.html",
@@ -199,7 +199,7 @@ async def _again(site: Site, request: Request, verb: str) -> Again:
             return redo_of(home.plan_redo(entry.operation.id), entry)
         return undo_of(home.plan_undo(entry.operation.id), entry)
 
-    return await site.work(look)
+    return await site.desk.work(look)
 
 
 def _asking(site: Site, request: Request, again: Again) -> Response:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from holdfast.api.redo import RedoPlan
     from holdfast.web.jobs import Run
 
-_AGREE = "agree:"
 #: What the log says of it, by what is done.
 _COMMANDS = {"undo": "undo --all-homes", "redo": "redo"}
 
@@ -59,7 +58,7 @@ class Whole:
 async def show(site: Site, request: Request) -> Response:
     """What the run did in each home, and what undoing or redoing all of it would do."""
     run = request.path_params["run"]
-    whole = await site.work(lambda machine: _whole(site, machine, run))
+    whole = await site.desk.work(lambda machine: _whole(site, machine, run))
     return site.page(
         request, "log/run.html", title="One run over several homes", run=run, whole=whole
     )
@@ -77,11 +76,7 @@ async def _carry_out(site: Site, request: Request, verb: str) -> Response:
     """All that was agreed to, or nothing; then a home that fails keeps nobody from the others."""
     form = await site.form(request)
     run = request.path_params["run"]
-    agreed = {
-        name.removeprefix(_AGREE): values[-1]
-        for name, values in form.fields.items()
-        if name.startswith(_AGREE)
-    }
+    agreed = form.agreed()
 
     def work(job: Run) -> Sequence[Done]:
         with site.machine(_COMMANDS[verb]) as machine:

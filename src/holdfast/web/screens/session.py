@@ -136,7 +136,7 @@ async def _read(
     def read(machine: Machine) -> tuple[SessionFacts, Window]:
         return read_session(machine, home, place.id, known, part)
 
-    return await site.read(read)
+    return await site.desk.read(read)
 
 
 def _number(text: str) -> int | None:

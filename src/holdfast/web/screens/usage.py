@@ -75,7 +75,7 @@ async def show(site: Site, request: Request) -> Response:
     def look(machine: Machine) -> Shown:
         return _look(site, machine, chosen, days)
 
-    shown = await site.work(look)
+    shown = await site.desk.work(look)
     return site.page(
         request,
         "usage/show.html",
