@@ -80,7 +80,7 @@ class Asked:
     what: Cleanup
     home: str
     trash: TrashUse
-    typed: Mapping[str, str]
+    typed: dict[str, str]
 
     @property
     def title(self) -> str:
@@ -93,7 +93,7 @@ class Asked:
 
     def trial(self, slug: str, settings: Settings) -> Trial:
         """What to try in one home: what was typed and differs from its own settings."""
-        usual = {key: shown(value) for key, value, _ in settings.entries()}
+        usual = _usual(settings)
         wanted: dict[str, str] = {}
         for name, text in self.typed.items():
             of, mark, key = name.partition(OF_HOME)
@@ -106,17 +106,12 @@ class Asked:
 
     def query(self, **other: str) -> str:
         """The same as the end of an address."""
-        fields = {"home": self.home, "what": self.what.value, "trash": self.trash.value}
-        return urlencode({**fields, **self.typed, **other})
+        return urlencode({**self.fields(), **other})
 
     def fields(self) -> Mapping[str, str]:
         """The same as the fields of a form."""
-        return {
-            "home": self.home,
-            "what": self.what.value,
-            "trash": self.trash.value,
-            **self.typed,
-        }
+        said = {"home": self.home, "what": self.what.value, "trash": self.trash.value}
+        return said | self.typed
 
 
 def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
@@ -236,7 +231,7 @@ def shown(value: Value | None) -> str:
 def controls(asked: Asked, homes: Sequence[Settings]) -> Sequence[Control]:
     """The controls of one home, or of several: what these do not have in common is "", which leaves
     each home its own."""
-    values = [{key: shown(value) for key, value, _ in each.entries()} for each in homes]
+    values = [_usual(each) for each in homes]
 
     def common(key: str) -> str:
         found = {each[key] for each in values}
@@ -251,18 +246,16 @@ def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequ
     """The controls of each source of a home."""
     if asked.what is not Cleanup.SESSIONS:
         return ()
-    usual = {key: shown(value) for key, value, _ in settings.entries()}
+    usual = _usual(settings)
     own = {each.name for each in settings.own if each.table == "sessions"}
     return [
         Row(
             name=source,
             label=source,
             controls=[
-                _control(
-                    each, (name := _of_source(source, each.key)), usual.get(name, ""), asked.typed
-                )
-                for each in SETTINGS[asked.what]
-                if each.key.rpartition(".")[2] in _OF_ROW
+                _control(each, name, usual.get(name, ""), asked.typed)
+                for each, key in _of_row(asked)
+                for name in [dotted(("sessions", "source", source, key))]
             ],
         )
         for source in sorted({*sources, *own})
@@ -271,20 +264,27 @@ def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequ
 
 def of_homes(asked: Asked, homes: Sequence[tuple[str, str, Settings]]) -> Sequence[Row]:
     """The controls of each home, where all are planned together: slug, label and settings."""
-    rows = []
-    for slug, label, settings in homes:
-        usual = {key: shown(value) for key, value, _ in settings.entries()}
-        found = [
-            _control(each, f"{slug}{OF_HOME}{each.key}", usual.get(each.key, ""), asked.typed)
-            for each in SETTINGS[asked.what]
-            if each.key.rpartition(".")[2] in _OF_ROW
-        ]
-        rows.append(Row(name=slug, label=label, controls=found))
-    return rows
+    return [
+        Row(
+            name=slug,
+            label=label,
+            controls=[
+                _control(each, f"{slug}{OF_HOME}{each.key}", usual.get(each.key, ""), asked.typed)
+                for each, _ in _of_row(asked)
+            ],
+        )
+        for slug, label, settings in homes
+        for usual in [_usual(settings)]
+    ]
 
 
-def _of_source(source: str, key: str) -> str:
-    return dotted(("sessions", "source", source, key.rpartition(".")[2]))
+def _of_row(asked: Asked) -> Sequence[tuple[Setting, str]]:
+    named = [(each, each.key.rpartition(".")[2]) for each in SETTINGS[asked.what]]
+    return [(each, key) for each, key in named if key in _OF_ROW]
+
+
+def _usual(settings: Settings) -> Mapping[str, str]:
+    return {key: shown(value) for key, value, _ in settings.entries()}
 
 
 def _control(setting: Setting, name: str, usual: str, typed: Mapping[str, str]) -> Control:

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
+from holdfast.model.plan_words import shown_name
 from holdfast.model.text import (
     format_bytes,
     format_cost,
@@ -58,6 +59,7 @@ class Templates:
             "place": lambda path: _inert(f"{path}".replace(below, "~/", 1)),
             "number": lambda number: f"{number:,}",
             "hint": hint,
+            "shown_name": shown_name,
             "one_line": one_line,
             "printable": printable,
             "query": lambda values: urlencode(values, doseq=True, errors=_ANY_NAME),

@@ -28,7 +28,7 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.sorting import limit_option, offset_option, sort_option
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.model.text import cost_digits, format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -253,7 +253,11 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
         cut=("source", "title"),
         drops=_drops(order),
     )
-    digits = _cost_digits(found) if "cost" in numbers else 0
+    digits = (
+        cost_digits(each.page.cost(each.session).known for each in found)
+        if "cost" in numbers
+        else 0
+    )
     for shown_id, each in zip(_ids(found), found, strict=True):
         session = each.session
         rows.add_row(
@@ -347,12 +351,6 @@ def size_text(session: Session) -> str:
     return "in parent" if session.is_in_parent else format_bytes(session.bytes)
 
 
-def _cost_digits(found: Sequence[_Row]) -> int:
-    from holdfast.cli.commands.session_stats import digits_of
-
-    return digits_of(each.page.cost(each.session) for each in found)
-
-
 def _number(page: SessionPage, session: Session, column: str, now: float, digits: int) -> str:
     if column in ("active", "started"):
         since = session.started_at if column == "started" else session.last_active_at
@@ -363,6 +361,4 @@ def _number(page: SessionPage, session: Session, column: str, now: float, digits
         return size_text(session)
     if column == "tokens":
         return f"{session.tokens.total:,}"
-    from holdfast.cli.commands.session_stats import cost_text
-
-    return cost_text(page.cost(session), digits)
+    return page.cost(session).in_words(digits)

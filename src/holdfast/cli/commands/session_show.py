@@ -172,10 +172,8 @@ def _is_long(messages: int) -> bool:
 
 def _cost(home: Home, session: Session) -> str:
     """What it cost, as lists say it."""
-    from holdfast.cli.commands.session_stats import cost_text
-
     page = home.list_sessions(SessionFilter(ids=(session.id,)), limit=1)
-    return cost_text(page.cost(session))
+    return page.cost(session).in_words()
 
 
 def _show_facts(session: Session, agent: str | None, cost: str) -> None:

@@ -39,7 +39,6 @@ _MOST_NAMES = 8
 _MOST_UNKNOWN = 3
 _NUMBERS = ("tokens in", "out", "cached", "cost")
 _NO_MODEL = "none named"
-UNKNOWN = "unknown"
 
 
 @command(example="holdfast sessions stats --json\nholdfast sessions stats --cost")
@@ -90,10 +89,10 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
         )
         sums = [before + more for before, more in zip(sums, counts, strict=True)]
         rows.add_row(
-            name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever, digits)
+            name(home.label), *(f"{n:,}" for n in counts), seen.costs.ever.in_words(digits)
         )
     if costs:
-        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(together, digits))
+        rows.add_row("together", *(f"{n:,}" for n in sums), together.in_words(digits))
     say(rows)
     _suggest_one(looked.seen, "sessions stats")
     return tell_unread(looked.unread)
@@ -237,7 +236,7 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     if not totals.by_source:
         return
     tokens = totals.ever.usage.tokens
-    used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
+    used = f"{tokens.total:,} tokens, cost {totals.ever.in_words()}"
     whose = (
         "All-time usage, including removed sessions"
         if totals.removed_too
@@ -265,13 +264,6 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     _show_unknown(totals.by_model, home_flag)
 
 
-def cost_text(cost: Cost, digits: int | None = None) -> str:
-    """What is known, and that there is more. Costs below each other have the same `digits`."""
-    if cost.full is not None:
-        return format_cost(cost.full, digits)
-    return f"{format_cost(cost.known, digits)} + unknown" if cost.known else UNKNOWN
-
-
 def digits_of(costs: Iterable[Cost]) -> int:
     """How many digits the costs of one column have after the point."""
     return cost_digits(each.known for each in costs)
@@ -288,7 +280,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool
             f"{tokens.input:,}",
             f"{tokens.output:,}",
             f"{tokens.cached:,}",
-            cost_text(share.cost, digits),
+            share.cost.in_words(digits),
         )
     say(rows)
     if after:
@@ -300,23 +292,18 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
     unknown = [share for share in by_model if share.cost.unknown != Tokens()]
     if not unknown:
         return
-    unknown.sort(key=lambda share: -_count(share.cost.unknown))
+    unknown.sort(key=lambda share: -share.cost.unknown_tokens)
     for share in unknown[:_MOST_UNKNOWN]:
         model = joined("model ", name(share.name)) if share.name else "sessions without a model"
-        tokens = format_count(_count(share.cost.unknown), "token")
+        tokens = format_count(share.cost.unknown_tokens, "token")
         say(joined(f"Cost unknown for {tokens} of ", model, ".", style="yellow"))
     if rest := unknown[_MOST_UNKNOWN:]:
-        tokens = format_count(sum(_count(share.cost.unknown) for share in rest), "token")
+        tokens = format_count(sum(share.cost.unknown_tokens for share in rest), "token")
         models = format_count(len(rest), "other model")
         say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
     say("Set their prices under [prices] in the configuration:")
     suggest(f"holdfast {home_flag}config path")
     say()
-
-
-def _count(tokens: Tokens) -> int:
-    """All tokens that would cost something; a price may apply to cached ones alone."""
-    return tokens.total + tokens.cached
 
 
 def _main(shares: Sequence[CostShare]) -> list[CostShare]:

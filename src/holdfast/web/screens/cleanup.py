@@ -16,7 +16,6 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
-from holdfast.model.plan_words import for_good
 from holdfast.value import dataclass, replace
 from holdfast.web.controls import (
     Asked,
@@ -28,7 +27,7 @@ from holdfast.web.controls import (
     read_asked,
 )
 from holdfast.web.jobs import Done
-from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.plan_view import PlanView, expect_known, view_plan
 from holdfast.web.running import started
 from holdfast.web.site import Screen, Site, get, post
 
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
     from holdfast.model.figures import DiskRoom
     from holdfast.web.jobs import Run
+
+
+_SUMMED = ("count", "bytes", "to_trash", "for_good", "for_good_count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,26 +64,12 @@ class Planned:
     config: str = ""
     #: The fullest disk with a home on it, if it is nearly full.
     full: DiskRoom | None = None
-
-    @property
-    def count(self) -> int:
-        return sum(plan.count for _, _, plan in self.plans)
-
-    @property
-    def bytes(self) -> int:
-        return sum(plan.bytes for _, _, plan in self.plans)
-
-    @property
-    def to_trash(self) -> int:
-        return sum(plan.to_trash for _, _, plan in self.plans)
-
-    @property
-    def for_good(self) -> int:
-        return sum(plan.for_good for _, _, plan in self.plans)
-
-    @property
-    def for_good_count(self) -> int:
-        return sum(plan.for_good_count for _, _, plan in self.plans)
+    #: Sums over the plans.
+    count: int
+    bytes: int
+    to_trash: int
+    for_good: int
+    for_good_count: int
 
     @property
     def frees_nothing(self) -> bool:
@@ -155,7 +143,6 @@ async def apply(site: Site, request: Request) -> Response:
     form = await site.form(request)
     asked = read_asked(form.fields)
     agreed = form.agreed()
-    knows = form.flag("for_good")
 
     def run(job: Run) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
@@ -163,11 +150,7 @@ async def apply(site: Site, request: Request) -> Response:
             # A home that came or went since counts as a change, too.
             now = {site.slug(home): planned.fingerprint for home, planned in plans}
             expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
-            if not knows and any(for_good(each.removals) for _, each in plans):
-                raise UsageError(
-                    "Some of this cannot be undone, and you did not say that you know.",
-                    hint="Tick the box that says so. Nothing was done.",
-                )
+            expect_known(form, *(each for _, each in plans))
             with one_run(joint=len(plans) > 1):
                 done = [
                     _applied(home, planned, job)
@@ -281,6 +264,7 @@ def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
         unread=unread,
         config=config,
         full=_full(machine, [home for home, _ in plans]),
+        **{each: sum(getattr(view, each) for _, _, view in views) for each in _SUMMED},
     )
 
 
