@@ -51,8 +51,7 @@ def _declined(
         return None
     _document(invocation, scheduler, installed=done == "removed")
     if declined is not None:
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     if not invocation.json:
         say("Nothing was changed.")
     return 0

@@ -85,12 +85,13 @@ def print_json(document: dict[str, Any]) -> None:
     write(json.dumps(document, indent=2) + "\n")
 
 
-def say(shown: str | Line | Rows = "") -> None:
-    """Show text or a table: fitted to the terminal, or whole in a pipe."""
+def say(shown: str | Line | Rows = "", style: str = "") -> None:
+    """Show words of our own in a style, a line or a table: fitted to the terminal, or whole in a
+    pipe."""
     if not isinstance(shown, str | Line):
         _show(shown.records() if plain.is_piped() else shown.lines(width()))
         return
-    line = (Line(shown) if isinstance(shown, str) else shown).printable()
+    line = (Line(shown, style) if isinstance(shown, str) else shown).printable()
     _show([line] if plain.is_piped() else line.folded(width()))
 
 

@@ -149,8 +149,7 @@ def remove(
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("working", stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
@@ -215,12 +214,14 @@ def asked(
     return None
 
 
-def print_declined(declined: DeclinedError) -> None:
-    """Somebody who says no made no error. Without a terminal nobody could say anything."""
+def print_declined(declined: DeclinedError) -> int:
+    """Somebody who says no made no error. Without a terminal nobody could say anything. Returns the
+    exit code."""
     if declined.hint is None:
         note(declined.message)
     else:
         print_error(declined, as_json=False)
+    return declined.exit_code
 
 
 def _confirmed(question: str) -> bool:
@@ -279,10 +280,9 @@ def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None
     if invocation.together is not None:
         invocation.together.append((plan, report))
     if invocation.json:
-        print_json(
-            {
-                "plan": plan.to_json(),
-                "applied": report is not None,
-                "report": report.to_json() if report else None,
-            }
-        )
+        print_json({"plan": plan.to_json(), **applied_json(report)})
+
+
+def applied_json(report: Report | None) -> dict[str, Any]:
+    """What was done, as every command that applies something says it."""
+    return {"applied": report is not None, "report": None if report is None else report.to_json()}

@@ -16,7 +16,11 @@ from holdfast.model.session import Relation, SessionFilter
 
 _COUNT = click.IntRange(min=0)
 _COST = click.FloatRange(min=0)
-
+#: Flags that have the name of the field.
+_TEXTS = ("title", "title_is", "model")
+_AS_GIVEN = (*_TEXTS, "agent_archived")
+#: What has flags for the least and the most of it.
+_BOUNDED = ("messages", "tokens", "cost")
 
 _Function = Callable[..., Any]
 
@@ -100,9 +104,10 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
     """What the flags ask for; an empty time window is an error."""
     active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
     started_before, started_after = _window(invocation, flags, "started_before", "started_after")
-    for name in ("title", "title_is", "model", "cwd"):
+    for name in (*_TEXTS, "cwd"):
         if flags[name] is not None:
             stored_text(flags[name], _flag(name))
+    bounds = [f"{end}_{what}" for what in _BOUNDED for end in ("min", "max")]
     _check_bounds(flags)
     is_open = flags.get("is_open")
     return SessionFilter(
@@ -114,21 +119,12 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         started_after=started_after,
         relations=flags["relation"] or None,
         roots=flags.get("root_only"),
-        title=flags["title"],
-        title_is=flags["title_is"],
-        model=flags["model"],
         cwd=None if flags["cwd"] is None else without_tilde(flags["cwd"]),
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),
         vaulted=flags.get("vaulted"),
-        agent_archived=flags["agent_archived"],
-        min_messages=flags["min_messages"],
-        max_messages=flags["max_messages"],
-        min_tokens=flags["min_tokens"],
-        max_tokens=flags["max_tokens"],
-        min_cost=flags["min_cost"],
-        max_cost=flags["max_cost"],
+        **{name: flags[name] for name in (*_AS_GIVEN, *bounds)},
     )
 
 
@@ -153,7 +149,7 @@ def _flag(name: str) -> str:
 
 
 def _check_bounds(flags: dict[str, Any]) -> None:
-    for what in ("messages", "tokens", "cost"):
+    for what in _BOUNDED:
         low, high = flags[f"min_{what}"], flags[f"max_{what}"]
         if low is not None and high is not None and low > high:
             raise UsageError(

@@ -116,7 +116,7 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
     say(rows)
     if any(each.pinned for each in checkpoints):
         legend = "📌 is pinned."
-        note(legend) if plain.is_piped() else say(styled(legend, style="dim"))
+        note(legend) if plain.is_piped() else say(legend, "dim")
 
 
 def lines(checkpoint: Checkpoint) -> Line:
@@ -183,12 +183,12 @@ def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool
     if not paths:
         return
     say()
-    say(styled(title, style=f"bold {style}"))
+    say(title, f"bold {style}")
     shown = paths if all_items else paths[:_FIRST]
     for path in shown:
         say(styled("  ").append_text(path))
     if len(shown) < len(paths):
-        say(styled(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
+        say(f"  … and {len(paths) - len(shown):,} more; --all lists them.", "dim")
 
 
 def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
@@ -239,10 +239,10 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
     say(rows)
     if len(shown) < len(ordered):
         rest = len(ordered) - len(shown)
-        say(styled(f"… and {rest:,} more; --limit {len(ordered)} shows them all.", style="dim"))
+        say(f"… and {rest:,} more; --limit {len(ordered)} shows them all.", "dim")
     for state, meaning in _MEANINGS.items():
         if any(each.state is state for each in shown):
-            say(styled(meaning, style="dim"))
+            say(meaning, "dim")
 
 
 def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:

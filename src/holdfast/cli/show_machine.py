@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -52,19 +51,6 @@ class _Figures:
     def helps(self) -> tuple[int, int]:
         """By this the homes are sorted: what can be freed, then what is there."""
         return self.frees + self.trash + self.leftovers, self.size
-
-    def plus(self, other: _Figures) -> _Figures:
-        return _Figures(
-            sessions=self.sessions + other.sessions,
-            in_use=self.in_use + other.in_use,
-            size=self.size + other.size,
-            leftovers=self.leftovers + other.leftovers,
-            trash=self.trash + other.trash,
-            frees=self.frees + other.frees,
-        )
-
-
-_NOTHING = _Figures(sessions=0, in_use=0, size=0, leftovers=0, trash=0, frees=0)
 
 
 def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> None:
@@ -121,7 +107,9 @@ def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
 
 
 def _sum(figures: Iterable[_Figures]) -> _Figures:
-    return functools.reduce(_Figures.plus, figures, _NOTHING)
+    found = list(figures)
+    fields = _Figures.__slots__
+    return _Figures(**{field: sum(getattr(each, field) for each in found) for field in fields})
 
 
 def _most(homes: int, below: int, troubled: int) -> tuple[int, bool]:

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.output import name, say, styled
+from holdfast.cli.output import name, say
 from holdfast.model.rewrite import identity
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ def show_rewrite(change: Rewrite, leads_to: str, *, all_lines: bool) -> None:
     for sign, style in _STYLES.items():
         shown = [line for which, line in lines if which == sign]
         for line in shown if all_lines else shown[:_MOST]:
-            say(styled(f"  {sign} {line.expandtabs(4)}", style=style))
+            say(f"  {sign} {line.expandtabs(4)}", style)
         if len(shown) > _MOST and not all_lines:
             rest = len(shown) - _MOST
-            say(styled(f"  {sign} … {rest} more lines; --all shows them", style="dim"))
+            say(f"  {sign} … {rest} more lines; --all shows them", "dim")
 
 
 def _by_line(change: Rewrite) -> Sequence[tuple[str, str]]:

@@ -86,8 +86,7 @@ def restore(
     declined = None if yes else _ask(foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("restoring", changes=True) as shown:
         report = planned.apply(progress=shown)
     done, left = report.rollback, report.left

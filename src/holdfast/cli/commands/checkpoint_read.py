@@ -220,7 +220,7 @@ def list_(
         if len(found) < len(matching):
             rest = len(matching) - len(found)
             text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
-            note(text) if plain.is_piped() else say(styled(text, style="dim"))
+            note(text) if plain.is_piped() else say(text, "dim")
     return 0
 
 

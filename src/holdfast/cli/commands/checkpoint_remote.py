@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.remotes import prompting
 from holdfast.cli.completing import session_ids
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import command
-from holdfast.cli.invocation import Invocation, here, resolved
+from holdfast.cli.invocation import Invocation, resolved
 from holdfast.cli.output import (
     name,
     nothing_changed,
     print_json,
     say,
-    styled,
     suggest,
     table,
 )
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
 from holdfast.cli.show_checkpoints import short, show_not_captured
 from holdfast.errors import DeclinedError, HoldfastError, UsageError
 from holdfast.model.text import format_count
@@ -62,8 +60,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         raise UsageError(
             "Say `remote list`, `remote add NAME URL` or `remote remove NAME`.",
         )
-    place = invocation.checked_place(invocation.home_path)  # the first remote may make the home
-    checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
+    checkpoints = invocation.checkpoints(may_be_new=True)  # the first remote makes the home
     if verb == "list" or dry_run:
         found = checkpoints.remotes()
     elif verb == "add":
@@ -179,11 +176,7 @@ def _push_document(done: Push, planned: HomePlan | None, *, dry_run: bool, yes: 
         report = planned.apply().report if apply else None
         if planned.removals and not (apply or dry_run):
             code = DeclinedError.exit_code
-        document["prune"] = {
-            "plan": planned.to_json(),
-            "applied": report is not None,
-            "report": report.to_json() if report else None,
-        }
+        document["prune"] = {"plan": planned.to_json(), **applied_json(report)}
         code = code or (0 if report is None else exit_code(report))
     print_json(document)
     return code
@@ -195,7 +188,7 @@ def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
     shown = sent if all_items else sent[-_SHOWN:]
     _show_checkpoints(shown)
     if len(shown) < len(sent):
-        say(styled(f"… and {len(sent) - len(shown):,} more; --all lists them.", style="dim"))
+        say(f"… and {len(sent) - len(shown):,} more; --all lists them.", "dim")
     left = {each.path: each for one in sent for each in one.left}
     show_not_captured([*left.values()], all_items=all_items, title="Left out")
     if sent:
@@ -277,7 +270,7 @@ def _show_fetch(invocation: Invocation, done: Fetch, *, all_items: bool, dry_run
         say(rows)
         if len(shown) < len(done.fetched):
             rest = len(done.fetched) - len(shown)
-            say(styled(f"… and {rest:,} more; --all lists them.", style="dim"))
+            say(f"… and {rest:,} more; --all lists them.", "dim")
         say()
     count = sum(each[-1] for each in done.waiting) if dry_run else len(done.fetched)
     verb = "would be fetched" if dry_run else "fetched"

@@ -12,7 +12,7 @@ from holdfast.api.arguments import size
 from holdfast.cli.checkpoint_options import chosen, ids_argument
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, styled
+from holdfast.cli.output import name, print_json, say
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
     COUNT,
@@ -210,11 +210,11 @@ def _warn(
             parts.append(f"{size} of an older layout")
         lost = "for good" if skip_trash else "unless you undo this"
         text = f"Warning: this removes {' and '.join(parts)}. You lose them {lost}."
-        say(styled(text, style="bold red"))
+        say(text, "bold red")
     if left:
         size = format_bytes(sum(each.bytes for each in left))
         command = f"holdfast {invocation.home_flag}checkpoints clear --legacy"
-        say(styled(f"{size} of an older layout stay; `{command}` clears them too.", style="dim"))
+        say(f"{size} of an older layout stay; `{command}` clears them too.", "dim")
     if going or older or left:
         say()
 

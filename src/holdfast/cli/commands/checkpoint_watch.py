@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.frame import command
-from holdfast.cli.invocation import Invocation, here, resolved
+from holdfast.cli.invocation import Invocation, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.progress import until_signal
 from holdfast.cli.show_checkpoints import short
@@ -35,11 +35,8 @@ def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> i
     loses events, the command scans the whole tree. One process at a time may watch a directory.
     Ctrl-C ends the watch, after a last checkpoint of what changed until then.
     """
-    from holdfast.api.checkpoints import Checkpoints
-
     workdir = resolved(directory)
-    place = invocation.checked_place(invocation.home_path)
-    checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
+    checkpoints = invocation.checkpoints(may_be_new=True)
     lines = _Lines(workdir)
     with until_signal() as stop:
         done = checkpoints.watch(

@@ -12,7 +12,7 @@ from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Group
-from holdfast.cli.invocation import Invocation, here, quoted
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
@@ -135,22 +135,14 @@ def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
     """Agents that have the old value in their settings, for when Holdfast cannot be started."""
     if planned.key != "hooks.on_failure":
         return
-    import os
-
+    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.agents import AGENTS
-    from holdfast.hooks.connect import PROJECT, USER, Setup, wired
+    from holdfast.hooks.connect import PROJECT, USER, wired
 
     names = []
     for agent in AGENTS:
         for scope in (USER, PROJECT):
-            setup = Setup(
-                agent=agent,
-                scope=scope,
-                user_home=invocation.user_home,
-                project=here() or invocation.user_home,
-                home=invocation.home_path.absolute(),
-                environ=os.environ,
-            )
+            setup = setup_of(invocation, agent, scope)
             with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
                 seen = wired(setup)
                 ours = seen.home == setup.home

@@ -13,7 +13,7 @@ from holdfast.api.rewrites import rewrite_plan
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
-from holdfast.cli.removal import asked, exit_code, print_declined
+from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
 from holdfast.cli.show_rewrite import show_rewrite
 from holdfast.errors import UsageError
@@ -33,7 +33,7 @@ from holdfast.hooks.connect import (
 from holdfast.hooks.switches import switched_off
 from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,14 +130,19 @@ def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
     if named not in AGENTS:
         raise UsageError(f"Holdfast has no hooks for {agent!r}; it has them for {_NAMES}.")
     place = invocation.place(invocation.home_path)
+    fails_closed = place.settings.loop_rules().blocks_on_failure
+    return replace(setup_of(invocation, named, scope), fails_closed=fails_closed)
+
+
+def setup_of(invocation: Invocation, agent: str, scope: str = USER) -> Setup:
+    """An agent as it is, or would be, connected to the chosen home."""
     return Setup(
-        agent=named,
+        agent=agent,
         scope=scope,
         user_home=invocation.user_home,
         project=here() or invocation.user_home,
         home=invocation.home_path.absolute(),
         environ=os.environ,
-        fails_closed=place.settings.loop_rules().blocks_on_failure,
     )
 
 
@@ -192,8 +197,7 @@ def _change(
     declined = None if yes else asked(f"{question} {setup.agent}?", "changed", facts=facts)
     if declined is not None:
         _document(invocation, plan, None)
-        print_declined(declined)
-        return declined.exit_code, False
+        return print_declined(declined), False
     planned = invocation.create_home().plan_rewrites(rewrites, **words)
     report = planned.apply().report
     _document(invocation, planned.plan, report)
@@ -204,8 +208,7 @@ def _change(
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
     if invocation.json:
-        said = None if report is None else report.to_json()
-        print_json({"plan": plan.to_json(), "applied": report is not None, "report": said})
+        print_json({"plan": plan.to_json(), **applied_json(report)})
 
 
 def _tell(invocation: Invocation, report: Report) -> None:

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
-from holdfast.cli.invocation import Invocation, here
+from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
@@ -69,8 +69,7 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
             say(would)
         nothing_changed()
     if declined is not None:
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     if found.damaged:
         return DamageError.exit_code
     return 0 if found.ok else HoldfastError.exit_code
@@ -90,19 +89,10 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
 def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
     """Each hook of another agent that keeps its checkpoints here, tried for real."""
-    import os
-
-    from holdfast.hooks.connect import USER, Setup
+    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
 
-    setup = Setup(
-        agent="",
-        scope=USER,
-        user_home=invocation.user_home,
-        project=here() or invocation.user_home,
-        home=home.path,
-        environ=os.environ,
-    )
+    setup = replace(setup_of(invocation, ""), home=home.path)
     with progress("trying the hooks"):
         found = examine_hooks(setup, invocation.now)
     return found, [*findings_of(found), *examine_helper(found, setup.home)]

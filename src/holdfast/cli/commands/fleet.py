@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, styled, table
+from holdfast.cli.output import name, print_json, say, table
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _show(found: Fleet) -> None:
     total = sum(each.figures.bytes for each in found.homes if each.figures is not None)
     machines = format_count(len({each.machine for each in found.homes}), "machine")
     homes = format_count(len(found.homes), "home")
-    say(styled(f"{machines}, {homes}, {format_bytes(total)} on their disks.", style="dim"))
+    say(f"{machines}, {homes}, {format_bytes(total)} on their disks.", "dim")
 
 
 def _maintained(home: FleetHome) -> str:

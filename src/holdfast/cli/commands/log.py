@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.frame import command
 from holdfast.cli.homes import each_home
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, styled, table, when
+from holdfast.cli.output import name, note, print_json, say, table, when
 from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.operation_words import did
@@ -84,6 +84,6 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
         say(rows)
         hidden = len(view.operations) - len(shown)
         if hidden > 0:
-            say(styled(f"… and {hidden:,} more; --limit shows them.", style="dim"))
+            say(f"… and {hidden:,} more; --limit shows them.", "dim")
     for problem in view.problems:
         note(f"warning: damaged: {problem.reason}")

@@ -15,7 +15,7 @@ from holdfast.cli.homes import Last, all_homes_option
 from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
-from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
 from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
@@ -187,7 +187,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
     one = invocation.chosen_home
     if one is not None:
         one = invocation.open_place(one).home.root  # names what is wrong before the first line
-        machine = invocation.machine_of(one)
+        machine = invocation.make_machine(only=one, agents=None)
     runs = failures = 0
     first: set[str] = set()
 
@@ -259,14 +259,14 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
         takes = "prunes no sessions but those that the budget of all homes takes"
     off = f"auto_prune is off, so maintenance {takes}. To turn it on, add to"
     say(name(f"{off} {invocation.config_file()}:"))
-    say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
+    say("  [sessions]\n  auto_prune = true", "bold green")
     say("To see what it would remove:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
 
 
 def show_preview(plans: Sequence[StepPlan]) -> None:
     for each in plans:
-        say(styled(f"{_TITLES[each.step].capitalize()}", style="bold"))
+        say(f"{_TITLES[each.step].capitalize()}", "bold")
         if each.note:
             say(name(f"({each.note})", "dim"))
         if each.step is Step.END and not each.plan.ends:
@@ -290,7 +290,7 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
         rows.add_row(_TITLES[step.step], name(_in_words(step), style))
     say(rows)
     if result.stopped:
-        say(styled("The run was stopped; the next run continues it.", style="yellow"))
+        say("The run was stopped; the next run continues it.", "yellow")
     for event in result.events:
         say(name(event.message, "yellow"))
     _show_ways_back(invocation, result)

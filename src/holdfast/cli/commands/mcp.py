@@ -35,21 +35,13 @@ def mcp(invocation: Invocation, /) -> int:
             f"`holdfast mcp` needs a package that is not installed: {error.name}.",
             hint=to_install("'mcp>=2.3,<3'"),
         ) from error
-    from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.mcp.tools import Tools
 
     place = invocation.checked_place(invocation.home_path)
 
     def machine(agents: Sequence[str] | None) -> Machine:
-        return Machine(
-            invocation.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=invocation.clock,
-            command="holdfast mcp",
-            agents=agents,
-        )
+        return invocation.make_machine(command="holdfast mcp", agents=agents)
 
     if sys.stdin.isatty():
         note("This is a server, which an agent starts and talks to. Ctrl-C ends it.")

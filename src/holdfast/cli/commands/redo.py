@@ -15,6 +15,7 @@ from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
     RemovalFlags,
+    applied_json,
     asked,
     exit_code,
     print_declined,
@@ -101,8 +102,7 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     declined = None if how.yes else _ask(planned)
     if declined is not None:
         _document(invocation, planned, None)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress(stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, planned, report)
@@ -142,13 +142,7 @@ def _show(project: Foreseen, *, all_items: bool) -> None:
 
 
 def _document(invocation: Invocation, planned: RedoPlan, report: Report | None) -> None:
-    if not invocation.json:
-        return
-    print_json(
-        {
-            "plan": planned.planned.plan.to_json(),
-            "projects": [foreseen_json(each) for each in planned.foreseen.values()],
-            "applied": report is not None,
-            "report": None if report is None else report.to_json(),
-        }
-    )
+    if invocation.json:
+        projects = [foreseen_json(each) for each in planned.foreseen.values()]
+        plan = planned.planned.plan.to_json()
+        print_json({"plan": plan, "projects": projects, **applied_json(report)})

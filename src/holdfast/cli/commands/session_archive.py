@@ -13,9 +13,9 @@ from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.map_option import map_option, read_maps
-from holdfast.cli.output import name, note, nothing_changed, print_json, say, styled, suggest, table
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
@@ -194,16 +194,9 @@ def _show(
     report: Report | None,
 ) -> None:
     if invocation.json:
-        print_json(
-            {
-                "sessions": [
-                    *(each.to_json() for each in planned.sessions),
-                    *(each.to_json() for each in planned.vaulted),
-                ],
-                "applied": report is not None,
-                "report": report.to_json() if report else None,
-            }
-        )
+        sessions = [each.to_json() for each in planned.sessions]
+        sessions += [each.to_json() for each in planned.vaulted]
+        print_json({"sessions": sessions, **applied_json(report)})
         return
 
     if not planned.sessions and not planned.vaulted:
@@ -246,4 +239,4 @@ def _preview(home: Home, planned: RestorePlan, now: float) -> None:
         )
     say(rows)
     if len(sessions) > _EXAMPLES:
-        say(styled(f"… and {len(sessions) - _EXAMPLES:,} more.", "dim"))
+        say(f"… and {len(sessions) - _EXAMPLES:,} more.", "dim")

@@ -16,7 +16,7 @@ from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -240,16 +240,16 @@ def _tell_import(
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
-        say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
+        say(f"… and {len(report.notes) - _SHOWN:,} more notes.", "dim")
     if report.refused:
         what = "session" if agent else "line"
         shown = _SHOWN if known else _FEW
-        say(styled(f"Refused {format_count(len(report.refused), what)}:", style="bold red"))
+        say(f"Refused {format_count(len(report.refused), what)}:", "bold red")
         for refused in report.refused[:shown]:
             place = refused.session or f"line {refused.line}"
             say(name(f"  {place}: {refused.text}"))
         if len(report.refused) > shown:
-            say(styled(f"  … and {len(report.refused) - shown:,} more.", style="dim"))
+            say(f"  … and {len(report.refused) - shown:,} more.", "dim")
     if dry_run:
         nothing_changed()
 

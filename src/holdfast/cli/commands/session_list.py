@@ -319,7 +319,7 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
     if after < total:
         text += f" The next: --offset {after}. All: --limit {total}."
     if not plain.is_piped():
-        say(styled(f"{text} {meant}." if meant else text, "dim"))
+        say(f"{text} {meant}." if meant else text, "dim")
     elif after < total:
         note(text)
 

@@ -19,7 +19,6 @@ from holdfast.cli.output import (
     note,
     print_json,
     say,
-    styled,
     suggest,
     table,
     warn_of,
@@ -250,7 +249,7 @@ def _say_more(asked: Search, found: int) -> None:
             text = f"{which}; there are more. The next: --offset {after}. "
             text += f"More at once: --limit {10 * limit}."
     if not plain.is_piped():
-        say(styled(text, "dim"))
+        say(text, "dim")
     elif found > limit:
         note(text)
 

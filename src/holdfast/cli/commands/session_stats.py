@@ -19,7 +19,6 @@ from holdfast.cli.output import (
     print_json,
     say,
     show_no_sessions,
-    styled,
     suggest,
     table,
 )
@@ -169,7 +168,7 @@ def _show_store(store: StoreStats) -> None:
     sessions = f"{format_count(store.sessions, 'session')} ({store.open_sessions:,} open)"
     messages = format_count(store.messages, "message")
     used = format_count(store.tokens, "token")
-    say(styled(f"In this home now: {sessions}, {messages}, {used}", style="bold"))
+    say(f"In this home now: {sessions}, {messages}, {used}", "bold")
     say()
     show_shares("source", store.by_source, "sessions")
     show_shares("last active", store.by_age, "sessions")
@@ -242,20 +241,16 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
         if totals.removed_too
         else "Usage of the sessions in this home"
     )
-    say(styled(f"{whose}: {used}", style="bold"))
+    say(f"{whose}: {used}", "bold")
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(
-            styled(
-                f"{priced} of that is computed from the prices in the configuration", style="dim"
-            )
-        )
+        say(f"{priced} of that is computed from the prices in the configuration", "dim")
     say()
     _show("day (UTC)", totals.by_day[:days], "no valid date", after=len(totals.by_day) <= days)
     if len(totals.by_day) > days:
         all_days = format_count(len(totals.by_day), "day")
         more = f" {_DAYS} of them: --cost." if days < min(_DAYS, len(totals.by_day)) else ""
-        say(styled(f"The latest {days} of {all_days} with usage.{more} All: --json.", "dim"))
+        say(f"The latest {days} of {all_days} with usage.{more} All: --json.", "dim")
         say()
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
@@ -300,7 +295,7 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
     if rest := unknown[_MOST_UNKNOWN:]:
         tokens = format_count(sum(share.cost.unknown_tokens for share in rest), "token")
         models = format_count(len(rest), "other model")
-        say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
+        say(f"Cost unknown for {tokens} of {models}.", "yellow")
     say("Set their prices under [prices] in the configuration:")
     suggest(f"holdfast {home_flag}config path")
     say()

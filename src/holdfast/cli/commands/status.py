@@ -277,11 +277,9 @@ def _main_sources(shares: Sequence[Share]) -> list[Share]:
 def _show_troubles(status: HomeStatus, home_flag: str) -> None:
     for operation in status.unfinished:
         say(
-            styled(
-                f"Operation {operation} is still running, or was interrupted; the next command "
-                f"that changes this home settles it. See `holdfast {home_flag}log`.",
-                style="yellow",
-            )
+            f"Operation {operation} is still running, or was interrupted; the next command "
+            f"that changes this home settles it. See `holdfast {home_flag}log`.",
+            "yellow",
         )
     for problem in status.problems:
         say(joined(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
@@ -315,7 +313,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
 
 
 def show_nothing_found(places: Sequence[Path]) -> None:
-    say(styled("No agent homes found.", style="bold"))
+    say("No agent homes found.", "bold")
     say("Looked for:")
     for place in places:
         say(joined("  ", name(str(place))))
@@ -343,16 +341,11 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
             )
         say(rows)
         if more := nearness.near[_MOST:]:
-            say(styled(f"and {len(more):,} more", style="dim"))
+            say(f"and {len(more):,} more", "dim")
         say()
     if nearness.unknown_cost:
         budgets = format_count(nearness.unknown_cost, "cost budget", "cost budgets")
-        say(
-            styled(
-                f"{budgets} cannot be enforced: some of the usage has no known cost. See",
-                style="yellow",
-            )
-        )
+        say(f"{budgets} cannot be enforced: some of the usage has no known cost. See", "yellow")
         suggest(f"holdfast {home_flag}sessions stats --cost")
         say()
 

@@ -105,8 +105,7 @@ def undo(
     if declined is not None:
         if invocation.json:
             print_json(_document(planned))
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("bringing back", stoppable=True) as shown:
         done = planned.apply(progress=shown)
     return _tell(invocation, planned, done, all_items=all_items)

@@ -17,7 +17,6 @@ from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import Machine
     from holdfast.web.gate import Gate
 
 _HOST = "127.0.0.1"
@@ -77,20 +76,8 @@ def web(
         read_only=read_only,
     )
 
-    def machine(command: str) -> Machine:
-        from holdfast.api.machine import Machine
-
-        return Machine(
-            invocation.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=invocation.clock,
-            command=command,
-            agents=None if invocation.agent is None else (invocation.agent,),
-        )
-
     site = server.site(
-        Desk(machine, invocation.clock),
+        Desk(lambda command: invocation.make_machine(command=command), invocation.clock),
         gate,
         clock=invocation.clock,
         version=__version__,
