@@ -12,8 +12,8 @@ import click
 
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import Last, all_homes_option
-from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.job import SCHEDULERS, install, uninstall
 from holdfast.cli.main import FAILED, INTERRUPTED
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
