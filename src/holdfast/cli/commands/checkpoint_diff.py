@@ -60,7 +60,7 @@ def diff(
     *,
     hash_all: bool,
     stat: bool,
-) -> int:
+) -> None:
     """Show what changed since a checkpoint: until now, or until another one.
 
     Usage: diff [ID] [ID2] [PATH]...  Without an id it compares with the newest checkpoint of the
@@ -77,14 +77,13 @@ def diff(
         found = checkpoints.diff(old, other, rest, hash_all=hash_all)
     if invocation.json:
         print_json(_document(found))
-        return 0
+        return
 
     if not found.changes:
         note(_unchanged(found))
-        return 0
+        return
     lines = found.statistics(width=width()) if stat else found.patch()
     show_diff(lines, found.changes)
-    return 0
 
 
 def _unchanged(found: Difference) -> str:

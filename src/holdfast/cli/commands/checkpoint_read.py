@@ -69,7 +69,7 @@ _NAMED = 3
     help=f"Show the N projects used last [{_USUAL_LIMIT}].",
 )
 @click.option("--all", "all_items", is_flag=True, help="Show every project.")
-def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
+def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> None:
     """Show which projects have checkpoints, their state, and how much space they take.
 
     The size of a project is the space that removing it alone would free; what it shares with other
@@ -84,7 +84,6 @@ def status(invocation: Invocation, *, limit: int | None = None, all_items: bool 
         print_json(_document_status(base, found))
     else:
         _show_status(invocation, base, found, limit=None if all_items else limit or _USUAL_LIMIT)
-    return 0
 
 
 def _document_status(base: Path, found: CheckpointStatus) -> dict[str, Any]:
@@ -185,7 +184,7 @@ def list_(
     session: str | None,
     limit: int | None,
     sort: str,
-) -> int:
+) -> None:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
     The counts of files and lines compare each checkpoint with the one before it. For a directory
@@ -221,7 +220,6 @@ def list_(
             rest = len(matching) - len(found)
             text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
             note(text) if plain.is_piped() else say(text, "dim")
-    return 0
 
 
 def _say_none(
@@ -258,7 +256,7 @@ def _say_none(
 @command(example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all")
 @ids_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> int:
+def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> None:
     """Show checkpoints: when and why each was taken, its files, and what was left out.
 
     The start of an id is enough while it is unique.
@@ -269,12 +267,11 @@ def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> in
     if invocation.json:
         documents = [_document_show(*each) for each in found]
         print_json(documents[0] if len(documents) == 1 else {"checkpoints": documents})
-        return 0
+        return
     for number, each in enumerate(found):
         if number:
             say()
         _show(*each, all_items=all_items)
-    return 0
 
 
 def _show(found: Checkpoint, captured: Captured, *, all_items: bool) -> None:
@@ -313,7 +310,7 @@ def _document_show(checkpoint: Checkpoint, captured: Captured) -> dict[str, Any]
 @command(example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all")
 @directory_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> int:
+def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> None:
     """List the paths that checkpoints of a directory leave out by default, each with its rule.
 
     These are dependencies, build output, caches, media, archives, secrets, logs and what `exclude`
@@ -334,7 +331,7 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
                 ],
             }
         )
-        return 0
+        return
 
     if not found:
         say(name(f"The default excludes leave nothing out of {workdir}."))
@@ -349,7 +346,6 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
         style="yellow",
         all_items=all_items,
     )
-    return 0
 
 
 @command(example="holdfast checkpoints verify\nholdfast checkpoints verify --json")

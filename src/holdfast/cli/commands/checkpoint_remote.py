@@ -46,7 +46,7 @@ _remote_argument = click.argument("remote", metavar="REMOTE")
     nargs=-1,
 )
 @edit_options
-def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -> int:
+def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -> None:
     """List the git remotes that were named for checkpoints, add one, or forget one.
 
     Checkpoints go only to a remote that is added here, and only when you push. An empty repository
@@ -69,7 +69,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         found = [checkpoints.remove_remote(*given)]
     if invocation.json:
         print_json({"remotes": [each.to_json() for each in found], "applied": not dry_run})
-        return 0
+        return
     if dry_run and verb != "list":
         nothing_changed()
     elif verb == "add":
@@ -86,7 +86,6 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         for each in found:
             rows.add_row(name(each.name), f"{each.pushed:,}", f"{each.fetched:,}", name(each.url))
         say(rows)
-    return 0
 
 
 @command(

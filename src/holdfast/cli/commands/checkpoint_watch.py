@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--settle", metavar="DURATION", help="Wait until nothing has changed for this long [0.5s]."
 )
-def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
+def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> None:
     """Watch a directory, and take a checkpoint shortly after each change.
 
     The cost of a checkpoint depends on what changed, not on the size of the tree. When the system
@@ -45,7 +45,6 @@ def watch(invocation: Invocation, /, directory: str, *, settle: str | None) -> i
     lines.end(done.taken)
     if invocation.json:
         print_json({"workdir": str(workdir), **done.to_json()})
-    return 0
 
 
 class _Lines:

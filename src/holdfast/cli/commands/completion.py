@@ -24,7 +24,7 @@ _BETTER = {
 
 @command(example="\n".join(_INSTALL.values()))
 @click.argument("shell", metavar="SHELL", type=Choice(list(_INSTALL)))
-def completion(invocation: Invocation, shell: str) -> int:
+def completion(invocation: Invocation, shell: str) -> None:
     """Print a completion script for your shell: bash, zsh or fish."""
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
@@ -38,4 +38,3 @@ def completion(invocation: Invocation, shell: str) -> int:
         print_json({"shell": shell, "script": script})
     else:
         write(script + "\n")
-    return 0

@@ -37,7 +37,7 @@ def config() -> None:
     example="holdfast config show\nholdfast config show checkpoints\nholdfast config show --json",
 )
 @click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
-def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
+def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
     """Show every setting in effect, and where it comes from: all, or those of some sections."""
     from holdfast.api.configure import settings_of
 
@@ -52,12 +52,11 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
                 ],
             }
         )
-        return 0
+        return
     rows = table("setting", "value", "from")
     for each in entries:
         rows.add_row(name(each.key), name(_toml(each.value)), name(each.origin))
     say(rows)
-    return 0
 
 
 @config.command(
@@ -66,7 +65,7 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
     "holdfast config get checkpoints.enabled checkpoints.exclude",
 )
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
-def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
+def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     """Print the value of a setting, and nothing else: for scripts.
 
     If you name several, each is printed with its key. A text is printed without quotes, a list with
@@ -79,14 +78,13 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
     if invocation.json:
         documents = [{"key": e.key, "value": e.value, "origin": e.origin} for e in found]
         print_json(documents[0] if len(found) == 1 else {"settings": documents})
-        return 0
+        return
     for each in found:
         if len(found) > 1:
             write(f"{each.key} = {_toml(each.value)}\n")
         elif each.value is not None:
             items = each.value if isinstance(each.value, tuple) else (each.value,)
             write("".join(f"{_bare(item)}\n" for item in items))
-    return 0
 
 
 @config.command(
@@ -98,7 +96,7 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
 @click.argument("key", metavar="KEY", shell_complete=known_keys)
 @click.argument("values", nargs=-1, required=True, metavar="VALUE…")
 @edit_options
-def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> int:
+def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> None:
     """Set one key in config.toml, and show its old and its new value.
 
     The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
@@ -128,7 +126,6 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
             _tell_agents(invocation, planned)
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
-    return 0
 
 
 def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
@@ -167,7 +164,7 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
 
 
 @config.command("edit", example="holdfast config edit")
-def edit(invocation: Invocation) -> int:
+def edit(invocation: Invocation) -> None:
     """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).
 
     You edit a copy. It replaces config.toml when you leave the editor and everything in it is
@@ -188,11 +185,10 @@ def edit(invocation: Invocation) -> int:
         say(name(f"Wrote {place.config_file}.") if done else "Nothing was changed.")
         if done:
             _tell_whose(invocation)
-    return 0
 
 
 @config.command("check", example="holdfast config check")
-def check(invocation: Invocation) -> int:
+def check(invocation: Invocation) -> None:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
     path = _path(invocation)
     settings = invocation.settings(invocation.home_path)
@@ -206,7 +202,6 @@ def check(invocation: Invocation) -> int:
         say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
-    return 0
 
 
 def _doubt_about_home(place: str) -> str:
@@ -221,18 +216,17 @@ def _doubt_about_home(place: str) -> str:
 
 
 @config.command("path", example="$EDITOR $(holdfast config path)")
-def path(invocation: Invocation) -> int:
+def path(invocation: Invocation) -> None:
     """Print where the configuration is, or would be."""
     if invocation.json:
         print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
     else:
         write_path(_path(invocation))
-    return 0
 
 
 @config.command("init", example="holdfast config init")
 @edit_options
-def init(invocation: Invocation, *, dry_run: bool) -> int:
+def init(invocation: Invocation, *, dry_run: bool) -> None:
     """Write a config.toml with every key and its default as a comment; create the home if needed.
 
     An existing file stays as it is.
@@ -249,7 +243,6 @@ def init(invocation: Invocation, *, dry_run: bool) -> int:
         nothing_changed()
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
-    return 0
 
 
 def _check_home(invocation: Invocation) -> None:

@@ -21,7 +21,7 @@ def fleet() -> None:
 
 
 @fleet.command(example="holdfast fleet status\nholdfast fleet status --json")
-def status(invocation: Invocation) -> int:
+def status(invocation: Invocation) -> None:
     """Show every machine that shares the store of this home: its homes, what they take on its
     disk, and when it was last heard of and maintained.
 
@@ -34,12 +34,11 @@ def status(invocation: Invocation) -> int:
         print_json(found.to_json())
     else:
         _show(found)
-    return 0
 
 
 @fleet.command(example="holdfast fleet forget old-laptop")
 @click.argument("machine")
-def forget(invocation: Invocation, machine: str) -> int:
+def forget(invocation: Invocation, machine: str) -> None:
     """Leave a machine that will not come back out of `fleet status`.
 
     Nothing is removed: its sessions and its operations stay. If it is heard of again, it is listed
@@ -55,7 +54,6 @@ def forget(invocation: Invocation, machine: str) -> int:
         say(f"{machine} with {amount} is not listed any more, unless it is heard of again.")
         if machine == this_machine():
             say("It is this machine: it is listed again as soon as it writes to the store.")
-    return 0
 
 
 def _show(found: Fleet) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     example="holdfast mcp\nclaude mcp add holdfast -- holdfast mcp\n"
     "codex mcp add holdfast -- holdfast mcp"
 )
-def mcp(invocation: Invocation, /) -> int:
+def mcp(invocation: Invocation, /) -> None:
     """Serve sessions and checkpoints to an agent, over the Model Context Protocol.
 
     The agent starts this command and talks to it on stdin and stdout. It can search and read past
@@ -61,4 +61,3 @@ def mcp(invocation: Invocation, /) -> int:
         return now.settings.mcp.changes
 
     server(tools, changes=changes).run("stdio")
-    return 0

@@ -36,7 +36,7 @@ def store() -> None:
     metavar="NAME",
     help="The database user of normal work, who may then read and write rows, and nothing else.",
 )
-def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
+def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> None:
     """Create the tables of the store that `store.url` names, or bring them up to date.
 
     This is the only command that creates or alters tables; it needs a database user who may. All
@@ -53,7 +53,6 @@ def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> int:
         write(made.sql)
     else:
         say(name(f"The store in {made.place} is ready (schema {made.schema})."))
-    return 0
 
 
 @store.command(

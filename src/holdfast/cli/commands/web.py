@@ -40,7 +40,7 @@ _HOST = "127.0.0.1"
 @click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
 def web(
     invocation: Invocation, /, *, port: int | None, host: str, no_open: bool, read_only: bool
-) -> int:
+) -> None:
     """Open Holdfast as a page in your browser, until Ctrl-C.
 
     It shows every home on this machine: who fills the disk, what can be freed, all sessions to
@@ -92,7 +92,6 @@ def web(
             server.serve(server.application(site), listening)
     finally:
         site.close()
-    return 0
 
 
 def _tell(invocation: Invocation, link: str, gate: Gate) -> None:
