@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.completing import session_ids
+from holdfast.cli.edit_options import map_option, read_maps
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.map_option import map_option, read_maps
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove

@@ -31,11 +31,13 @@ from holdfast.cli.show_growth import show_growth
 from holdfast.cli.show_machine import (
     PROJECT_LINES,
     agent_label,
+    helps_json,
     sessions_in,
     show_in_projects,
     show_machine,
+    show_remedy,
+    show_threat,
 )
-from holdfast.cli.what_helps import helps_json, show_remedy, show_threat
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Near, Nearness
