@@ -31,7 +31,7 @@ COMMANDS = {
     "disconnect": Lazy("holdfast.cli.commands.connect", "Take Holdfast out of an agent's loop."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or change the configuration."),
     "store": Lazy("holdfast.cli.commands.store", "Keep sessions in a shared database."),
-    "fleet": Lazy("holdfast.cli.commands.fleet", "See the machines that share a database."),
+    "fleet": Lazy("holdfast.cli.commands.store", "See the machines that share a database."),
     "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and repair it."),
     "demo": Lazy("holdfast.cli.commands.demo", "Show what Holdfast does, on a sample home."),
     "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),

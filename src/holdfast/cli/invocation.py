@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
-    from holdfast.config.settings import Settings
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
@@ -168,10 +167,6 @@ class Invocation:
         noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
         return shlex.join(kept)
-
-    def settings(self, home: Path) -> Settings:
-        """The settings of a home; raises `ConfigError` when anything in them is wrong."""
-        return self.checked_place(home).settings
 
     def config_file(self) -> Path:
         """Where the settings of the chosen home are, or would be."""

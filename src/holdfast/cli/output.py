@@ -139,6 +139,12 @@ def note(message: str) -> None:
     write_error(one_line(message) + "\n")
 
 
+def say_rest(hidden: int, how: str = ".", indent: str = "") -> None:
+    """How many there are beyond those that were shown, if any; and `how` to see them."""
+    if hidden > 0:
+        say(f"{indent}… and {hidden:,} more{how}", "dim")
+
+
 def warn_of(problems: Iterable[Problem]) -> None:
     """What could not be read, on stderr: the first few, and how many more there are."""
     found = list(problems)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.output import joined, name, say, styled, suggest, table
+from holdfast.cli.output import joined, name, say, say_rest, styled, suggest, table
 from holdfast.cli.show_edits import plan_edits
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.plan_words import (
@@ -103,9 +103,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     for item in shown:
         rows.add_row(name(item.id), name(item.reason))
     say(rows)
-    hidden = len(ended) - len(shown)
-    if hidden:
-        say(f"… and {hidden:,} more.", "dim")
+    say_rest(len(ended) - len(shown))
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
@@ -161,9 +159,7 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
             below=name(item.reason, "dim") if all_items else None,
         )
     say(rows)
-    hidden = len(items) - len(shown)
-    if hidden:
-        say(f"… and {hidden:,} more; --all lists them with their reasons.", "dim")
+    say_rest(len(items) - len(shown), "; --all lists them with their reasons.")
 
 
 def show_report(
@@ -304,8 +300,6 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
         for each in shown:
             say(joined("    ", name(shown_name(each))))
-        if len(members) > len(shown):
-            say(f"    … and {len(members) - len(shown):,} more", "dim")
+        say_rest(len(members) - len(shown), "", indent="    ")
     hidden = len(outcomes) - sum(len(members) for _, members in few)
-    if hidden:
-        say(f"  … and {hidden:,} more for other reasons.", "dim")
+    say_rest(hidden, " for other reasons.", indent="  ")

@@ -22,13 +22,8 @@ from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
-from holdfast.cli.show_checkpoints import (
-    checkpoint_json,
-    not_captured_json,
-    short,
-    show_foreseen,
-    show_not_captured,
-)
+from holdfast.cli.show_checkpoints import checkpoint_json, show_foreseen, show_not_captured
+from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DeclinedError, HoldfastError
 from holdfast.model.checkpoint import ImportState
 from holdfast.model.text import format_count

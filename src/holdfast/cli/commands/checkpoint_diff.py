@@ -18,8 +18,8 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, note, print_json, say_unfolded, styled, width
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
-from holdfast.cli.show_checkpoints import short
 from holdfast.cli.streams import output_errors
+from holdfast.cli.take import short
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from holdfast.cli.output import joined, name, note, print_json, say, styled, sug
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
-    not_captured_json,
     project_json,
-    short,
     show_checkpoint,
     show_list,
     show_not_captured,
@@ -33,6 +31,7 @@ from holdfast.cli.show_checkpoints import (
     show_projects,
 )
 from holdfast.cli.sorting import Keys, in_order, sort_option
+from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 

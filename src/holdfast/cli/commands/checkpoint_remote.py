@@ -18,18 +18,21 @@ from holdfast.cli.output import (
     nothing_changed,
     print_json,
     say,
+    say_rest,
     suggest,
     table,
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
-from holdfast.cli.show_checkpoints import short, show_not_captured
+from holdfast.cli.show_checkpoints import show_not_captured
+from holdfast.cli.take import short
 from holdfast.errors import DeclinedError, HoldfastError, UsageError
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
-    from holdfast.model.remote import Fetch, Outgoing, Push
+    from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.remote import Fetch, Push
 
 _SHOWN = 10
 _remote_argument = click.argument("remote", metavar="REMOTE")
@@ -184,10 +187,8 @@ def _push_document(done: Push, planned: HomePlan | None, *, dry_run: bool, yes: 
 def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
     verb = "would be sent" if dry_run else "sent"
     sent = done.accepted
-    shown = sent if all_items else sent[-_SHOWN:]
-    _show_checkpoints(shown)
-    if len(shown) < len(sent):
-        say(f"… and {len(sent) - len(shown):,} more; --all lists them.", "dim")
+    shown = [each.checkpoint for each in (sent if all_items else sent[-_SHOWN:])]
+    _show_checkpoints([(each, each.workdir) for each in shown], len(sent))
     left = {each.path: each for one in sent for each in one.left}
     show_not_captured([*left.values()], all_items=all_items, title="Left out")
     if sent:
@@ -201,14 +202,15 @@ def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
         say(name(f"The remote refused {format_count(count, 'checkpoint')}: {why}", "red"))
 
 
-def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
-    if not sent:
+def _show_checkpoints(shown: Sequence[tuple[Checkpoint, str]], total: int) -> None:
+    """Some of so many, each with its directory."""
+    if not shown:
         return
     rows = table("id", "why", "directory", whole=("id",), front=("directory",))
-    for each in sent:
-        found = each.checkpoint
-        rows.add_row(short(found.id), name(found.reason), name(found.workdir))
+    for each, where in shown:
+        rows.add_row(short(each.id), name(each.reason), name(where))
     say(rows)
+    say_rest(total - len(shown), "; --all lists them.")
 
 
 @command(
@@ -261,15 +263,9 @@ def fetch(
 def _show_fetch(invocation: Invocation, done: Fetch, *, all_items: bool, dry_run: bool) -> None:
     for machine, project, count in done.waiting:
         say(name(f"{machine}: {format_count(count, 'checkpoint')} of project {project}"))
-    if done.fetched:
-        rows = table("id", "why", "directory", whole=("id",), front=("directory",))
-        shown = done.fetched if all_items else done.fetched[:_SHOWN]
-        for each in shown:
-            rows.add_row(short(each.id), name(each.reason), name(each.place))
-        say(rows)
-        if len(shown) < len(done.fetched):
-            rest = len(done.fetched) - len(shown)
-            say(f"… and {rest:,} more; --all lists them.", "dim")
+    shown = done.fetched if all_items else done.fetched[:_SHOWN]
+    _show_checkpoints([(each, each.place) for each in shown], len(done.fetched))
+    if shown:
         say()
     count = sum(each[-1] for each in done.waiting) if dry_run else len(done.fetched)
     verb = "would be fetched" if dry_run else "fetched"

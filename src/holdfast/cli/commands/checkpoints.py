@@ -16,7 +16,7 @@ COMMANDS = {
     "show": Lazy(_HERE + "read", "Show what a checkpoint contains.", "show"),
     "diff": Lazy(_HERE + "diff", "Compare a checkpoint with now, or with another one.", "diff"),
     "restore": Lazy(_HERE + "change", "Restore a project to a checkpoint.", "restore"),
-    "watch": Lazy(_HERE + "watch", "Watch a directory and take checkpoints of changes.", "watch"),
+    "watch": Lazy(_HERE + "take", "Watch a directory and take checkpoints of changes.", "watch"),
     "import": Lazy(_HERE + "change", "Import the checkpoints that Hermes took.", "import_"),
     "rename": Lazy(_HERE + "change", "Give a checkpoint a name, which protects it.", "rename"),
     "pin": Lazy(_HERE + "change", "Pin checkpoints so that no policy removes them.", "pin"),

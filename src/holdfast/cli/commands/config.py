@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +19,7 @@ from holdfast.model.arguments import expanded
 from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
-    from holdfast.api.configure import SettingChange
+    from holdfast.api.configure import Setting, SettingChange
 
 
 @click.group(
@@ -43,15 +42,8 @@ def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
 
     entries = settings_of(invocation.checked_place(invocation.home_path), sections)
     if invocation.json:
-        print_json(
-            {
-                "path": str(_path(invocation)),
-                "settings": [
-                    {"key": each.key, "value": each.value, "origin": each.origin}
-                    for each in entries
-                ],
-            }
-        )
+        settings = [_json(each) for each in entries]
+        print_json({"path": str(invocation.config_file()), "settings": settings})
         return
     rows = table("setting", "value", "from")
     for each in entries:
@@ -76,7 +68,7 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     place = invocation.checked_place(invocation.home_path)
     found = [setting(place, each) for each in keys]
     if invocation.json:
-        documents = [{"key": e.key, "value": e.value, "origin": e.origin} for e in found]
+        documents = [_json(each) for each in found]
         print_json(documents[0] if len(found) == 1 else {"settings": documents})
         return
     for each in found:
@@ -190,8 +182,8 @@ def edit(invocation: Invocation) -> None:
 @config.command("check", example="holdfast config check")
 def check(invocation: Invocation) -> None:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
-    path = _path(invocation)
-    settings = invocation.settings(invocation.home_path)
+    path = invocation.config_file()
+    settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()
     doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
     for each in doubts:
@@ -219,9 +211,11 @@ def _doubt_about_home(place: str) -> str:
 def path(invocation: Invocation) -> None:
     """Print where the configuration is, or would be."""
     if invocation.json:
-        print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
+        print_json(
+            {"path": str(invocation.config_file()), "exists": invocation.config_file().exists()}
+        )
     else:
-        write_path(_path(invocation))
+        write_path(invocation.config_file())
 
 
 @config.command("init", example="holdfast config init")
@@ -264,8 +258,8 @@ def _tell_whose(invocation: Invocation) -> None:
         say("It applies to that home only; --home picks another one.")
 
 
-def _path(invocation: Invocation) -> Path:
-    return invocation.config_file()
+def _json(setting: Setting) -> dict[str, Any]:
+    return {"key": setting.key, "value": setting.value, "origin": setting.origin}
 
 
 def _toml(value: object) -> str:

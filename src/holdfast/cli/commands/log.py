@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.frame import command
 from holdfast.cli.homes import each_home
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, table, when
+from holdfast.cli.output import name, note, print_json, say, say_rest, table, when
 from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.operation_words import did
@@ -82,8 +82,6 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
                 format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
             )
         say(rows)
-        hidden = len(view.operations) - len(shown)
-        if hidden > 0:
-            say(f"… and {hidden:,} more; --limit shows them.", "dim")
+        say_rest(len(view.operations) - len(shown), "; --limit shows them.")
     for problem in view.problems:
         note(f"warning: damaged: {problem.reason}")

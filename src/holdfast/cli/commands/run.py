@@ -15,7 +15,7 @@ import click
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
-from holdfast.cli.show_checkpoints import short
+from holdfast.cli.take import short
 from holdfast.errors import UsageError
 from holdfast.model.text import format_count, format_duration, one_line, parse_duration
 

@@ -13,7 +13,16 @@ from holdfast.cli.edit_options import map_option, read_maps
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
+from holdfast.cli.output import (
+    name,
+    note,
+    nothing_changed,
+    print_json,
+    say,
+    say_rest,
+    suggest,
+    table,
+)
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
 from holdfast.cli.session_options import filter_options, is_given, session_filter
@@ -238,5 +247,4 @@ def _preview(home: Home, planned: RestorePlan, now: float) -> None:
             name(each.title) if each.title else name(openings.get(each.id, ""), "dim"),
         )
     say(rows)
-    if len(sessions) > _EXAMPLES:
-        say(f"… and {len(sessions) - _EXAMPLES:,} more.", "dim")
+    say_rest(len(sessions) - _EXAMPLES)

@@ -16,7 +16,7 @@ from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, say_rest, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -239,8 +239,7 @@ def _tell_import(
     _tell_known(report, operation, home_flag, dry_run=dry_run, replace=replace)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
-    if len(report.notes) > _SHOWN:
-        say(f"… and {len(report.notes) - _SHOWN:,} more notes.", "dim")
+    say_rest(len(report.notes) - _SHOWN, " notes.")
     if report.refused:
         what = "session" if agent else "line"
         shown = _SHOWN if known else _FEW
@@ -248,8 +247,7 @@ def _tell_import(
         for refused in report.refused[:shown]:
             place = refused.session or f"line {refused.line}"
             say(name(f"  {place}: {refused.text}"))
-        if len(report.refused) > shown:
-            say(f"  … and {len(report.refused) - shown:,} more.", "dim")
+        say_rest(len(report.refused) - shown, indent="  ")
     if dry_run:
         nothing_changed()
 

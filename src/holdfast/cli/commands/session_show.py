@@ -18,7 +18,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import collecting, console, name, print_json, say, styled, when
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
-from holdfast.cli.show_checkpoints import short
+from holdfast.cli.take import short
 from holdfast.model.session import EndReason, SessionFilter, Tokens
 from holdfast.model.text import format_count, printable
 
