@@ -295,10 +295,13 @@ class Group(_Framed, click.Group):
         _Framed.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
-        if rows:
+        if rows := self.members(ctx):
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
+
+    def members(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Its commands, each with what it does in a line."""
+        return [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
 
     def _short_help(self, ctx: click.Context, name: str) -> str:
         if name in self.lazy:

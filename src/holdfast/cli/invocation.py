@@ -281,12 +281,12 @@ class Invocation:
         self.choose_one()
         return self.open_home()
 
-    def home_of(self, session: str, *, surely: bool = False) -> Home:
+    def home_of(self, session: str) -> Home:
         """Open the home that has a session; see `Machine.resolve`."""
         machine = self.several()
         if machine is None:
             return self.open_home()
-        found = machine.resolve(session, surely=surely).home
+        found = machine.resolve(session).home
         self.choose(found)
         return machine.open(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import plistlib
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class _Files:
             note(f"warning: {problem}")
             note(self._not_on)
             for words in self._turn_on:
-                note(f"  {' '.join(map(quoted, words))}")
+                note(f"  {shlex.join(words)}")
         if self._also:
             note(self._also)
         note("To remove it again:")

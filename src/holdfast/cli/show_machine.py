@@ -60,7 +60,7 @@ def show_machine(seen: Sequence[Seen], growth: Growth, *, below: int = 0) -> Non
     lines = [(agent_label(home.label, status), _figures(status)) for home, status in seen]
     lines.sort(key=lambda line: line[1].helps, reverse=True)
     together = _sum(figures for _, figures in lines)
-    troubled = _troubled(seen)
+    troubled = [(home, n) for home, status in seen if (n := _troubles(status))]
     threatened = any(status.threat for _, status in seen)
     below += _THREAT_LINES * threatened
     trend = lines_of(growth)
@@ -148,10 +148,6 @@ def sessions_in(status: HomeStatus) -> int:
 
 def agent_label(label: str, status: HomeStatus) -> str:
     return label + (f" {status.version}" if status.version else "")
-
-
-def _troubled(seen: Sequence[Seen]) -> list[tuple[AgentHome, int]]:
-    return [(home, n) for home, status in seen if (n := _troubles(status))]
 
 
 def _show_troubles(troubled: Sequence[tuple[AgentHome, int]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -19,7 +19,7 @@ from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
 from holdfast.web.running import result_of
 from holdfast.web.screens import SCREENS
-from holdfast.web.site import Screen, Site
+from holdfast.web.site import Site
 
 #: Where the page is unless somebody says otherwise. When that is taken, one of the next.
 USUAL_PORT = 7877
@@ -71,7 +71,6 @@ def site(
     clock: Callable[[], float],
     version: str,
     user_home: Path,
-    screens: Sequence[Screen] | None = None,
 ) -> Site:
     return Site(
         desk=desk,
@@ -81,7 +80,7 @@ def site(
         lists=Lists(desk, lambda home, slug: Site.slug(home) == slug),
         index=Index(desk),
         clock=clock,
-        screens=SCREENS if screens is None else screens,
+        screens=SCREENS,
     )
 
 

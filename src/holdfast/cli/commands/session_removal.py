@@ -31,7 +31,7 @@ from holdfast.model.text import format_duration
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
-    from holdfast.model.plan import Plan, PlanItem
+    from holdfast.model.plan import PlanItem
 
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
@@ -272,17 +272,13 @@ def delete(
 
     def delete_here(here: Invocation, ids: Sequence[str]) -> int:
         planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
-        refused = _refused(planned.plan)
+        refused = [item for item in planned.plan.kept if item.kind == SESSION]
         _tell(refused, here.home_flag)
         code = remove(here, planned, how)
         # A session that was named and stays is no success.
         return max(code, HoldfastError.exit_code) if refused else code
 
     return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
-
-
-def _refused(plan: Plan) -> Sequence[PlanItem]:
-    return [item for item in plan.kept if item.kind == SESSION]
 
 
 def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:

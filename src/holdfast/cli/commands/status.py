@@ -40,7 +40,7 @@ from holdfast.cli.show_machine import (
 )
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
-from holdfast.model.guard import Near, Nearness
+from holdfast.model.guard import Nearness
 from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -49,7 +49,6 @@ from holdfast.model.usage import Share
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.values import CheckpointCount
-    from holdfast.cli.plain import Line
     from holdfast.model.alarm import Alarm
 
 _MOST_SOURCES = 8
@@ -334,7 +333,7 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         rows.columns[0].min_width = 16
         for near in nearness.near[:_MOST]:
             rows.add_row(
-                _who(near),
+                name(near.session if near.session is not None else day_of(near)),
                 unit_of(near.what),
                 amount_of(near.what, near.used),
                 amount_of(near.what, near.limit),
@@ -350,7 +349,3 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         say(f"{budgets} cannot be enforced: some of the usage has no known cost. See", "yellow")
         suggest(f"holdfast {home_flag}sessions stats --cost")
         say()
-
-
-def _who(near: Near) -> Line:
-    return name(near.session if near.session is not None else day_of(near))

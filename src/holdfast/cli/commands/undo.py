@@ -155,12 +155,9 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
         tell_edits(items)
-    return exit_code(report) or _in_part(report)
-
-
-def _in_part(report: Report) -> int:
-    """1 when a restore could be undone only in part: some of its files changed since."""
-    return HoldfastError.exit_code if any(map(_is_partial, report.outcomes)) else 0
+    # A restore could be undone only in part: some of its files changed since.
+    in_part = any(map(_is_partial, report.outcomes))
+    return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
 
 
 def _is_partial(outcome: Outcome) -> bool:

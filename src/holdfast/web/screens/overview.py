@@ -51,7 +51,7 @@ class Figures:
         changes = site.desk.changes
         if self._running is None or self._running.done() or changes != self._began_after:
             self._began_after = changes
-            self._running = site.desk.begin(_look)
+            self._running = site.desk.begin(Machine.overview)
             self._running.add_done_callback(lambda done: self._keep(done, changes))
         return self._running
 
@@ -63,10 +63,6 @@ class Figures:
     def _keep(self, done: Future[MachineOverview], changes: int) -> None:
         if not done.cancelled() and done.exception() is None:
             self.last, self._seen_after = done.result(), changes
-
-
-def _look(machine: Machine) -> MachineOverview:
-    return machine.overview()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
