@@ -129,6 +129,15 @@ def where_they_are(
     return each_home(invocation, found, lambda child, home: run(child, found[home]))
 
 
+def each_or_one(invocation: Invocation, command: Callable[[Invocation], int]) -> int:
+    """Run a command that only reads in the named home, the only one, or else in each."""
+    if (machine := invocation.several()) is None:
+        return command(invocation)
+    return each_home(
+        invocation, machine.homes, lambda child, _: command(child), unread=machine.unread
+    )
+
+
 def each_home(
     invocation: Invocation,
     homes: Iterable[AgentHome],

@@ -99,18 +99,11 @@ class Job:
     def step(self, step: tuple[str, int, int | None]) -> None:
         self.label, self.done, self.total = step
 
-    def run(self, what: Callable[[], Sequence[Any]]) -> None:
-        try:
-            self.results = what()
-        except HoldfastError as error:
-            self.error = error
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self.error = as_error(error)
-        finally:
-            self._ended.set()
+    def end(self) -> None:
+        self._ended.set()
 
 
-def as_error(error: Exception) -> HoldfastError:
+def _as_error(error: Exception) -> HoldfastError:
     """An error that nobody expected, as a person reads it."""
     return HoldfastError(
         f"{type(error).__name__}: {error}",
@@ -159,13 +152,15 @@ class Jobs:
         def far(link: Link) -> Sequence[Any]:
             return [self._shown(each) for each in what(Run(link))]
 
-        def run() -> Sequence[Any]:
-            try:
-                return self._children.change(far, job.step, lambda: job.stopping)
-            finally:
-                self._ended()
-
-        job.run(run)
+        try:
+            job.results = self._children.change(far, job.step, lambda: job.stopping)
+        except HoldfastError as error:
+            job.error = error
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            job.error = _as_error(error)
+        finally:
+            self._ended()
+            job.end()
 
     def get(self, name: str) -> Job | None:
         return self._jobs.get(name)

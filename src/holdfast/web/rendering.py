@@ -123,11 +123,14 @@ def hint(text: str) -> Markup:
 
 def _time(moment: float) -> Markup:
     """The same for people and programs."""
+    return Markup('<time datetime="{}">{}</time>').format(_exact(moment), when(moment))
+
+
+def _exact(moment: float) -> str:
     try:
-        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
-        exact = ""
-    return Markup('<time datetime="{}">{}</time>').format(exact, when(moment))
+        return ""
 
 
 @pass_context
@@ -140,8 +143,6 @@ def _ago(context: Context, moment: float) -> Markup:
         said = f"{format_duration(passed)} ago"
     else:
         said = f"in {format_duration(-passed)}"
-    try:
-        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
+    if not (exact := _exact(moment)):
         return Markup("<time>at an unknown time</time>")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, when(moment), said)

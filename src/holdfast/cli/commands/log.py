@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.frame import command
-from holdfast.cli.homes import each_home
+from holdfast.cli.homes import each_or_one
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, say_rest, table, when
 from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
@@ -31,14 +31,7 @@ _LOG_KEYS: Keys[Operation] = {
 @sort_option(_LOG_KEYS, "id")
 def log(invocation: Invocation, *, limit: int, sort: str) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _log(child, limit, sort),
-            unread=machine.unread,
-        )
-    return _log(invocation, limit, sort)
+    return each_or_one(invocation, lambda here: _log(here, limit, sort))
 
 
 def _log(invocation: Invocation, limit: int, sort: str) -> int:

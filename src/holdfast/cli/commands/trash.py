@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import completing
 from holdfast.cli.frame import Group
-from holdfast.cli.homes import all_homes_option, each_home
+from holdfast.cli.homes import all_homes_option, each_or_one
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json, say, suggest, table, when
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
@@ -60,14 +60,7 @@ _TRASH_KEYS: Keys[_Trashed] = {
 def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
     """List what is in the trash, by the operation that put it there: the oldest first, because
     that goes first."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _list_trash(child, sort),
-            unread=machine.unread,
-        )
-    return _list_trash(invocation, sort)
+    return each_or_one(invocation, lambda here: _list_trash(here, sort))
 
 
 def _list_trash(invocation: Invocation, sort: str | None) -> int:
