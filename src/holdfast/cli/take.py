@@ -28,40 +28,22 @@ if TYPE_CHECKING:
 
 COMMAND = ("checkpoints", "take")
 FLAGS = (
+    Flag("--reason", "reason", "Why it is taken [by hand].", metavar="TEXT", default="by hand"),
+    Flag("--session", "session", "The session it belongs to.", metavar="ID"),
+    Flag("--turn", "turn", "The turn of that session.", metavar="TEXT"),
     Flag(
-        name="--reason",
-        parameter="reason",
-        metavar="TEXT",
-        default="by hand",
-        help="Why it is taken [by hand].",
-    ),
-    Flag(name="--session", parameter="session", metavar="ID", help="The session it belongs to."),
-    Flag(name="--turn", parameter="turn", metavar="TEXT", help="The turn of that session."),
-    Flag(
-        name="--path",
-        parameter="paths",
+        "--path",
+        "paths",
+        "Look only at this path and below; the rest stays as it was.",
         metavar="P",
         many=True,
-        help="Look only at this path and below; the rest stays as it was.",
     ),
     Flag(
-        name="--hash",
-        parameter="hash_all",
-        help="Read every file, even where size and times say that nothing changed.",
+        "--hash", "hash_all", "Read every file, even where size and times say that nothing changed."
     ),
-    Flag(name="--all", parameter="all_items", help="List every path that was not captured."),
-    Flag(
-        name="--dry-run",
-        short="-n",
-        parameter="dry_run",
-        help="Show what would be taken and stop there.",
-    ),
-    Flag(
-        name="--yes",
-        short="-y",
-        parameter="yes",
-        help="Has no effect here: this command never asks.",
-    ),
+    Flag("--all", "all_items", "List every path that was not captured."),
+    Flag("--dry-run", "dry_run", "Show what would be taken and stop there.", short="-n"),
+    Flag("--yes", "yes", "Has no effect here: this command never asks.", short="-y"),
 )
 SHORT_ID = 12
 

@@ -33,7 +33,7 @@ _COMMANDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A control, declared: its key, its words, and how far its slider goes."""
 
@@ -118,15 +118,13 @@ def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
     each = "project" if table == "checkpoints" else "source"
     periods = ("hour", "day", "week", "month", *(("year",) if yearly else ()))
     return (
-        Setting(key=f"{table}.keep_last", label="Keep the newest", unit=f"of each {each}"),
-        Setting(
-            key=f"{table}.keep_within", label="Keep what is within", unit="of the newest", more=True
-        ),
+        Setting(f"{table}.keep_last", "Keep the newest", f"of each {each}"),
+        Setting(f"{table}.keep_within", "Keep what is within", "of the newest", more=True),
         *(
             Setting(
-                key=f"{table}.keep_{'dai' if period == 'day' else period}ly",
-                label=f"Keep one of each {period}",
-                unit=f"for so many {period}s",
+                f"{table}.keep_{'dai' if period == 'day' else period}ly",
+                f"Keep one of each {period}",
+                f"for so many {period}s",
                 more=True,
             )
             for period in periods
@@ -136,60 +134,28 @@ def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
 
 SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
     Cleanup.SESSIONS: (
-        Setting(
-            key="sessions.retention_days",
-            label="Keep what was used within",
-            unit="days",
-            slider=365,
-        ),
-        Setting(key="sessions.max_total_size_mb", label="Cap on size", unit="MB"),
-        Setting(key="sessions.max_count", label="Cap on number", unit="sessions"),
+        Setting("sessions.retention_days", "Keep what was used within", "days", slider=365),
+        Setting("sessions.max_total_size_mb", "Cap on size", "MB"),
+        Setting("sessions.max_count", "Cap on number", "sessions"),
         *_keeps("sessions"),
-        Setting(
-            key="sessions.leftovers_retention_days",
-            label="Remove leftovers after",
-            unit="days",
-            more=True,
-        ),
+        Setting("sessions.leftovers_retention_days", "Remove leftovers after", "days", more=True),
     ),
     Cleanup.SMALL: (
-        Setting(
-            key="sessions.empty_hours",
-            label="Remove empty sessions after",
-            unit="hours",
-            slider=336,
-        ),
-        Setting(
-            key="sessions.trivial_days",
-            label="Remove trivial sessions after",
-            unit="days",
-            slider=90,
-        ),
-        Setting(key="sessions.trivial_max", label="Trivial is at most", unit="messages"),
-        Setting(key="sessions.keep_titled", label="Spare sessions with a title", unit=""),
+        Setting("sessions.empty_hours", "Remove empty sessions after", "hours", slider=336),
+        Setting("sessions.trivial_days", "Remove trivial sessions after", "days", slider=90),
+        Setting("sessions.trivial_max", "Trivial is at most", "messages"),
+        Setting("sessions.keep_titled", "Spare sessions with a title", ""),
     ),
     Cleanup.CHECKPOINTS: (
-        Setting(
-            key="checkpoints.retention_days",
-            label="Keep projects used within",
-            unit="days",
-            slider=90,
-        ),
-        Setting(key="checkpoints.max_snapshots", label="Cap on number", unit="of each project"),
-        Setting(key="checkpoints.max_total_size_mb", label="Cap on size", unit="MB"),
-        Setting(
-            key="checkpoints.delete_orphans", label="Remove those of deleted directories", unit=""
-        ),
+        Setting("checkpoints.retention_days", "Keep projects used within", "days", slider=90),
+        Setting("checkpoints.max_snapshots", "Cap on number", "of each project"),
+        Setting("checkpoints.max_total_size_mb", "Cap on size", "MB"),
+        Setting("checkpoints.delete_orphans", "Remove those of deleted directories", ""),
         *_keeps("checkpoints", yearly=False),
     ),
     Cleanup.ARCHIVE: (
-        Setting(
-            key="archive.retention_days",
-            label="Keep what was archived within",
-            unit="days",
-            slider=3_650,
-        ),
-        Setting(key="archive.max_total_size_mb", label="Cap on size", unit="MB"),
+        Setting("archive.retention_days", "Keep what was archived within", "days", slider=3_650),
+        Setting("archive.max_total_size_mb", "Cap on size", "MB"),
     ),
 }
 #: What a source, or a home, may have of its own in the table of caps.
