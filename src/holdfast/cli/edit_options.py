@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.frame import option_group
 from holdfast.cli.invocation import resolved
 from holdfast.errors import UsageError
 
@@ -24,27 +25,23 @@ def edit_options(function: _Function) -> _Function:
     without_yes.__doc__ = function.__doc__
     # What other decorators have declared so far stays declared.
     without_yes.__dict__.update(function.__dict__)
-    decorated: _Function = without_yes
-    for option in (
-        click.option(
-            "--yes", "-y", is_flag=True, help="Has no effect here: this command never asks."
-        ),
+    return option_group(
         click.option(
             "--dry-run", "-n", is_flag=True, help="Show what would change and stop there."
         ),
-    ):
-        decorated = option(decorated)
-    return decorated
+        click.option(
+            "--yes", "-y", is_flag=True, help="Has no effect here: this command never asks."
+        ),
+    )(without_yes)
 
 
-def map_option(function: _Function) -> _Function:
-    return click.option(
-        "--map",
-        "maps",
-        metavar="OLD=NEW",
-        multiple=True,
-        help="Where a path of another machine is here.",
-    )(function)
+map_option = click.option(
+    "--map",
+    "maps",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Where a path of another machine is here.",
+)
 
 
 def read_maps(given: Sequence[str]) -> dict[str, str]:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**63 - 1
 HELP = "help"
-_MakesCommand = Callable[[Callable[..., Any]], click.Command]
+_Function = Callable[..., Any]
+_MakesCommand = Callable[[_Function], click.Command]
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
@@ -115,6 +116,17 @@ def options(flags: Sequence[Flag]) -> Callable[[_FunctionT], _FunctionT]:
     def decorate(function: _FunctionT) -> _FunctionT:
         for flag in reversed(flags):
             function = click.option(*flag.names, flag.parameter, **_as_click(flag))(function)
+        return function
+
+    return decorate
+
+
+def option_group(*declared: _Function) -> Callable[[_Function], _Function]:
+    """Options that several commands share, as one decorator. Help lists them in this order."""
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(declared):
+            function = option(function)
         return function
 
     return decorate
@@ -227,7 +239,7 @@ def _ending_as_interrupt() -> AbstractContextManager[None]:
 def command(name: str | None = None, **settings: Any) -> _MakesCommand:
     """A function as a command; it gets the invocation first. `example` is how it is typed."""
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
+    def decorate(function: _Function) -> click.Command:
         return click.command(name, cls=Command, **settings)(click.pass_obj(function))
 
     return decorate
@@ -249,7 +261,7 @@ class Group(_Framed, click.Group):
         self.default = default
 
     def command(self, *args: Any, **settings: Any) -> _MakesCommand:  # type: ignore[override]
-        def decorate(function: Callable[..., Any]) -> click.Command:
+        def decorate(function: _Function) -> click.Command:
             made = command(*args, **settings)(function)
             self.add_command(made)
             return made

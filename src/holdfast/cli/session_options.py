@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from holdfast.cli.completing import sources
-from holdfast.cli.frame import Choice
+from holdfast.cli.frame import Choice, option_group
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
@@ -22,77 +21,65 @@ _AS_GIVEN = (*_TEXTS, "agent_archived")
 #: What has flags for the least and the most of it.
 _BOUNDED = ("messages", "tokens", "cost")
 
-_Function = Callable[..., Any]
-
-
-def filter_options(function: _Function) -> _Function:
-    """Flags for every field of a filter; they combine."""
-    for option in (
-        click.option(
-            "--pinned/--not-pinned", default=None, help="Only pinned, or only unpinned, sessions."
-        ),
-        click.option(
-            "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
-        ),
-        click.option(
-            "--vaulted/--not-vaulted",
-            default=None,
-            help="Only sessions that their agent deleted and the vault holds, or only the others.",
-        ),
-        click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
-    ):
-        function = option(function)
-    return ended_options(function)
-
-
-def ended_options(function: _Function) -> _Function:
-    """The flags that still make sense for sessions that have ended and are not pinned."""
-    for option in (
-        click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
-        click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
-        click.option("--max-tokens", type=_COUNT, metavar="N", help="At most N tokens."),
-        click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
-        click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
-        click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
-        click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
-        click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
-        click.option("--model", metavar="TEXT", help="Model contains this."),
-        click.option("--title-is", metavar="TEXT", help="Title is exactly this."),
-        click.option("--title", metavar="TEXT", help="Title contains this."),
-        click.option(
-            "--agent-archived/--not-agent-archived",
-            default=None,
-            help="Only sessions that their agent archived, or only the others.",
-        ),
-        click.option(
-            "--root-only", is_flag=True, default=None, help="Only sessions without a parent."
-        ),
-        click.option(
-            "--relation",
-            multiple=True,
-            type=Choice([relation.value for relation in Relation]),
-            help="Related to its parent in this way.",
-        ),
-        click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
-        click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
-        click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
-        click.option(
-            "--not-source",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=sources,
-            help="Not from this source.",
-        ),
-        click.option(
-            "--source",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=sources,
-            help="From this source.",
-        ),
-    ):
-        function = option(function)
-    return function
+#: The flags that still make sense for sessions that have ended and are not pinned.
+ended_options = option_group(
+    click.option(
+        "--source",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=sources,
+        help="From this source.",
+    ),
+    click.option(
+        "--not-source",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=sources,
+        help="Not from this source.",
+    ),
+    click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
+    click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
+    click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
+    click.option(
+        "--relation",
+        multiple=True,
+        type=Choice([relation.value for relation in Relation]),
+        help="Related to its parent in this way.",
+    ),
+    click.option("--root-only", is_flag=True, default=None, help="Only sessions without a parent."),
+    click.option(
+        "--agent-archived/--not-agent-archived",
+        default=None,
+        help="Only sessions that their agent archived, or only the others.",
+    ),
+    click.option("--title", metavar="TEXT", help="Title contains this."),
+    click.option("--title-is", metavar="TEXT", help="Title is exactly this."),
+    click.option("--model", metavar="TEXT", help="Model contains this."),
+    click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
+    click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
+    click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
+    click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
+    click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
+    click.option("--max-tokens", type=_COUNT, metavar="N", help="At most N tokens."),
+    click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
+    click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
+)
+#: Flags for every field of a filter; they combine.
+filter_options = option_group(
+    ended_options,
+    click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
+    click.option(
+        "--vaulted/--not-vaulted",
+        default=None,
+        help="Only sessions that their agent deleted and the vault holds, or only the others.",
+    ),
+    click.option(
+        "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
+    ),
+    click.option(
+        "--pinned/--not-pinned", default=None, help="Only pinned, or only unpinned, sessions."
+    ),
+)
 
 
 def is_given(flags: dict[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from holdfast.cli.removal import (
     COUNT,
     RemovalFlags,
     keep_options,
+    now_option,
     removal_options,
     remove,
     trash_options,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
-_now = click.option(
-    "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
-)
 
 
 @command(
@@ -149,7 +147,7 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes"
 )
 @ids_argument
-@_now
+@now_option
 @removal_options
 def delete(
     invocation: Invocation, /, ids: tuple[str, ...], *, skip_trash: bool, how: RemovalFlags
@@ -172,7 +170,7 @@ def delete(
 )
 @click.option("--legacy", is_flag=True, help="Also clear what an older layout left.")
 @_force
-@_now
+@now_option
 @removal_options
 def clear(
     invocation: Invocation, /, *, legacy: bool, force: bool, skip_trash: bool, how: RemovalFlags
@@ -242,7 +240,7 @@ def _has_no_home(invocation: Invocation) -> bool:
     "holdfast checkpoints clear-legacy --force",
 )
 @_force
-@_now
+@now_option
 @removal_options
 def clear_legacy(
     invocation: Invocation, /, *, force: bool, skip_trash: bool, how: RemovalFlags

@@ -11,7 +11,7 @@ import click
 
 from holdfast.api.place import is_home
 from holdfast.api.rewrites import rewrite_plan
-from holdfast.cli.frame import command
+from holdfast.cli.frame import command, option_group
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
@@ -36,7 +36,7 @@ from holdfast.model.rewrite import Rewrite, identity
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
@@ -50,21 +50,18 @@ _LONGEST = 300
 _STYLES = {"-": "red", "+": "green"}
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
-        click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
-        click.option("--all", "all_items", is_flag=True, help="Show every line of the plan."),
-        click.option(
-            "--scope",
-            type=click.Choice((USER, PROJECT)),
-            default=USER,
-            show_default=True,
-            help="For all your projects, or for the project in the current directory alone.",
-        ),
-    ):
-        function = option(function)
-    return function
+_options = option_group(
+    click.option(
+        "--scope",
+        type=click.Choice((USER, PROJECT)),
+        default=USER,
+        show_default=True,
+        help="For all your projects, or for the project in the current directory alone.",
+    ),
+    click.option("--all", "all_items", is_flag=True, help="Show every line of the plan."),
+    click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
+    click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+)
 
 
 @command(

@@ -20,6 +20,7 @@ from holdfast.cli.removal import (
     COUNT,
     RemovalFlags,
     keep_options,
+    now_option,
     removal_options,
     remove,
     trash_options,
@@ -214,7 +215,7 @@ def _planned_gc(
     shell_complete=known_sources,
     help="From this source.",
 )
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@now_option
 @removal_options
 @all_homes_option(plan=_planned_gc)
 def gc(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
@@ -247,7 +248,7 @@ def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, f
     "holdfast sessions delete 20260325 20260326_09 --yes"
 )
 @click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@now_option
 @removal_options
 def delete(
     invocation: Invocation,

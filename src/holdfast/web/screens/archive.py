@@ -41,10 +41,6 @@ async def show(site: Site, request: Request) -> Response:
     title = query.one("title").strip()
     offset = query.whole("offset")
     listed = await site.desk.work(lambda machine: _look(machine, title, offset))
-
-    def address(start: int) -> str:
-        return f"/archive?{urlencode({'title': title, 'offset': start})}"
-
     return site.page(
         request,
         "archive/list.html",
@@ -54,7 +50,7 @@ async def show(site: Site, request: Request) -> Response:
         wanted=title,
         offset=offset,
         limit=_ON_A_PAGE,
-        address=address,
+        address=lambda start: f"/archive?{urlencode({'title': title, 'offset': start})}",
     )
 
 

@@ -85,10 +85,6 @@ async def show(site: Site, request: Request) -> Response:
         return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
 
     entries, total, damage, homes = await site.desk.read(look)
-
-    def address(start: int) -> str:
-        return f"/log?{urlencode({'home': chosen, 'offset': start})}"
-
     return site.page(
         request,
         "log/list.html",
@@ -97,7 +93,7 @@ async def show(site: Site, request: Request) -> Response:
         total=total,
         offset=offset,
         limit=_ON_A_PAGE,
-        address=address,
+        address=lambda start: f"/log?{urlencode({'home': chosen, 'offset': start})}",
         damage=damage,
         homes=homes,
         chosen=chosen,
