@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.completing import checkpoint_ids
+from holdfast.cli.completing import checkpoint_ids, session_ids
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import note
 from holdfast.cli.take import is_refused
@@ -31,6 +31,12 @@ ids_argument = click.argument(
 )
 
 
+session_option = click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=session_ids,
+    help="Only checkpoints of this session; without a directory, in all projects.",
+)
 paths_argument = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
 hash_option = click.option(
     "--hash",

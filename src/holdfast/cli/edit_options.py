@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,13 +19,10 @@ def edit_options(function: _Function) -> _Function:
     """`--dry-run` and `--yes`, as on every command that changes something. The function gets
     `dry_run`."""
 
+    @functools.wraps(function)  # what other decorators have declared so far stays declared
     def without_yes(*args: Any, yes: bool, **given: Any) -> Any:  # noqa: ARG001 - nothing is asked
         return function(*args, **given)
 
-    without_yes.__name__ = function.__name__
-    without_yes.__doc__ = function.__doc__
-    # What other decorators have declared so far stays declared.
-    without_yes.__dict__.update(function.__dict__)
     return option_group(
         click.option(
             "--dry-run", "-n", is_flag=True, help="Show what would change and stop there."

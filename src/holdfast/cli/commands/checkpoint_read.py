@@ -13,9 +13,9 @@ from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
     ids_argument,
+    session_option,
     take_command,
 )
-from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
@@ -161,12 +161,7 @@ def _figures(found: CheckpointStatus) -> str:
 )
 @directory_argument
 @click.option("--all-projects", is_flag=True, help="List the checkpoints of every project.")
-@click.option(
-    "--session",
-    metavar="ID",
-    shell_complete=session_ids,
-    help="Only checkpoints of this session; without a directory, in all projects.",
-)
+@session_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.remotes import prompting
-from holdfast.cli.completing import session_ids
+from holdfast.cli.checkpoint_options import session_option
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved
@@ -99,12 +99,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
 @_remote_argument
 @click.argument("directories", metavar="[DIR]...", nargs=-1, type=click.Path())
 @click.option("--all-projects", is_flag=True, help="Push the checkpoints of every project.")
-@click.option(
-    "--session",
-    metavar="ID",
-    shell_complete=session_ids,
-    help="Only checkpoints of this session; without a directory, in all projects.",
-)
+@session_option
 @click.option(
     "--max-file-size",
     metavar="SIZE",

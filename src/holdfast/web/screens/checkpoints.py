@@ -69,11 +69,11 @@ class Compared:
     """What differs, and how one file of it does: the `chosen`, or the first."""
 
     old: Checkpoint
-    new: Checkpoint | None
-    files: Sequence[ChangedFile]
-    hidden: int
-    chosen: ChangedFile | None
-    patches: Sequence[FilePatch]
+    new: Checkpoint | None = None
+    files: Sequence[ChangedFile] = ()
+    hidden: int = 0
+    chosen: ChangedFile | None = None
+    patches: Sequence[FilePatch] = ()
     problem: str = ""
 
 
@@ -285,7 +285,8 @@ def _compare(
         listed = [each.id for each in _of(checkpoints, at.project)]
         place = listed.index(which.id) if which.id in listed else len(listed)
         if place + 1 >= len(listed):
-            return _nothing(which, "This is the first checkpoint that is kept of this project.")
+            why = "This is the first checkpoint that is kept of this project."
+            return Compared(old=which, problem=why)
         old, new = checkpoints.get(listed[place + 1]), which
     try:
         found = checkpoints.diff(old, new)
@@ -294,7 +295,7 @@ def _compare(
     except HoldfastError as error:
         if against != NOW:
             raise
-        return _nothing(which, error.message)
+        return Compared(old=which, problem=error.message)
     files = [_file(each) for each in found.changes]
     shown = files[:_MOST_FILES]
     picked = next((each for each in files if each.path == chosen), shown[0] if shown else None)
@@ -309,12 +310,6 @@ def _compare(
         hidden=len(files) - len(shown),
         chosen=picked,
         patches=patches,
-    )
-
-
-def _nothing(which: Checkpoint, problem: str) -> Compared:
-    return Compared(
-        old=which, new=None, files=(), hidden=0, chosen=None, patches=(), problem=problem
     )
 
 
