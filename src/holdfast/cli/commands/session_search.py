@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     #: The home is named where there are several.
     _Hit = tuple[AgentHome | None, Hit]
+    _Opened = tuple[AgentHome | None, Home]
     _Openings = Mapping[tuple[AgentHome | None, str], str]
 
 _LEAST_TITLE = 20
@@ -89,23 +90,7 @@ def search(
         offset=offset,
         substring=part,
     )
-    results: Sequence[SearchResult]
-    hits: Sequence[_Hit]
-    opened: Iterable[tuple[AgentHome | None, Home]]
-    unread: Sequence[UnreadHome] = ()
-    machine = invocation.several()
-    if machine is not None:
-        with progress("searching all homes"):
-            everywhere = machine.search_sessions(asked, archived=archived)
-        hits, unread = everywhere.hits, everywhere.looked.unread
-        results = [result for _, result in everywhere.looked.seen]
-        of = dict.fromkeys(home for home, _ in everywhere.hits[:limit])
-        opened = ((each, machine.open(each)) for each in of)
-    else:
-        home = invocation.open_home()
-        with progress("searching"):
-            found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
-        hits, results, opened = [(None, hit) for hit in found.hits], [found], [(None, home)]
+    hits, results, opened, unread = _search(invocation, asked, archived=archived)
     problems = [each for result in results for each in result.problems]
     warn_of(problems)
     shown = hits[:limit]
@@ -115,13 +100,32 @@ def search(
             "more": len(hits) > limit,
             "problems": [{"path": each.path, "reason": each.reason} for each in problems],
         }
-        print_json(document | ({"failed": failed_json(unread)} if machine is not None else {}))
+        print_json(document | ({} if unread is None else {"failed": failed_json(unread)}))
     elif hits:
         _show_hits(shown, {} if archived else _openings(opened, shown))
         _say_more(asked, len(hits))
     else:
         _show_nothing(invocation, words, results, archived=archived, part=part)
-    return tell_unread(unread)
+    return tell_unread(unread or ())
+
+
+def _search(
+    invocation: Invocation, asked: Search, *, archived: bool
+) -> tuple[Sequence[_Hit], Sequence[SearchResult], Iterable[_Opened], Sequence[UnreadHome] | None]:
+    """What was found, how it went in each home, the homes of what is shown; and of several,
+    those that cannot be read."""
+    machine = invocation.several()
+    if machine is None:
+        home = invocation.open_home()
+        with progress("searching"):
+            found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+        return [(None, hit) for hit in found.hits], [found], [(None, home)], None
+    with progress("searching all homes"):
+        everywhere = machine.search_sessions(asked, archived=archived)
+    results = [result for _, result in everywhere.looked.seen]
+    of = dict.fromkeys(home for home, _ in everywhere.hits[: asked.limit - 1])
+    opened = ((each, machine.open(each)) for each in of)
+    return everywhere.hits, results, opened, everywhere.looked.unread
 
 
 def _document_search(home: AgentHome | None, hit: Hit) -> dict[str, Any]:
@@ -164,7 +168,7 @@ def _show_nothing(
         suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
 
 
-def _openings(opened: Iterable[tuple[AgentHome | None, Home]], found: Sequence[_Hit]) -> _Openings:
+def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:
     return {
         (each, session): text
         for each, home in opened
