@@ -228,5 +228,5 @@ def test_a_second_command_in_the_same_process_knows_nothing_of_the_first() -> No
     state.outlives_reader = state.change_begun = state.looking = state.will_ask = True
     be_quiet(silent=True)
     prepare()
-    assert not (state.outlives_reader or state.change_begun or state.looking or state.will_ask)
+    assert not any((state.outlives_reader, state.change_begun, state.looking, state.will_ask))
     assert (state.only_reads, state.quiet, state.held) == (True, False, None)
