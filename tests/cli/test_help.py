@@ -80,6 +80,11 @@ def test_an_argument_is_no_option(
     assert cli_reference.render() == page
 
 
+@pytest.mark.parametrize("group", ["sessions", "fleet", "store"])
+def test_a_group_without_a_usual_command_lists_its_commands(machine: Machine, group: str) -> None:
+    assert machine.ok(group).out == machine.ok(group, "--help").out
+
+
 def test_no_command_is_status(machine: Machine) -> None:
     assert machine.ok().out == machine.ok("status").out
 

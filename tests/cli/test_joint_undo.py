@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.progress import TerminalProgress
-from holdfast.cli.streams import ask_to_stop
+from holdfast.cli.streams import state
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -141,7 +141,7 @@ def test_a_machine_without_homes_says_so(tmp_path: Path, command: str) -> None:
 
 def test_ctrl_c_begins_no_other_home(two: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch at hand may be the last one of its home: then the run there was not stopped."""
-    monkeypatch.setattr(TerminalProgress, "step", lambda *_: ask_to_stop())
+    monkeypatch.setattr(TerminalProgress, "step", lambda *_: setattr(state, "stop_asked", True))
     done = two.run(*_PRUNE, "--yes")
     assert done.code == 130
     assert "Nothing was done in: " in done.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.streams import be_quiet, prepare, state
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -221,3 +222,11 @@ def test_debug_keeps_stdout_clean(machine: Machine) -> None:
     result = machine.run("--json", "--debug", "--home", "/no/such/home", "log")
     assert "Traceback" in result.err
     assert result.document["error"]["kind"] == "not_a_home"
+
+
+def test_a_second_command_in_the_same_process_knows_nothing_of_the_first() -> None:
+    state.outlives_reader = state.change_begun = state.looking = state.will_ask = True
+    be_quiet(silent=True)
+    prepare()
+    assert not any((state.outlives_reader, state.change_begun, state.looking, state.will_ask))
+    assert (state.only_reads, state.quiet, state.held) == (True, False, None)

@@ -25,7 +25,7 @@ from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.web import lists, renewal
 from holdfast.web.desk import Desk
-from holdfast.web.jobs import FarRun
+from holdfast.web.jobs import Run
 from holdfast.web.renewal import Renewal
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
@@ -210,7 +210,7 @@ def test_the_first_search_says_how_far_its_index_is_and_can_be_left(
     go, indexed = threading.Event(), threading.Event()
     made = make_indexes
 
-    def slowly(homes: Homes, progress: FarRun) -> object:
+    def slowly(homes: Homes, progress: Run) -> object:
         progress.step("indexing Claude Code", 3, 70)
         assert go.wait(60)
         try:

@@ -18,7 +18,7 @@ from holdfast.model.session import Message, Tokens
 from holdfast.model.text import format_bytes
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.value import replace
-from holdfast.web.treemap import treemap
+from holdfast.web.screens.overview import treemap
 from tests.cli.agents import settle
 from tests.cli.inside import Inside
 from tests.cli.machine import DAY, Machine

@@ -6,7 +6,7 @@ import click
 
 from holdfast import __version__
 from holdfast.cli.errors import exit_code
-from holdfast.cli.frame import Group, Lazy, run_default
+from holdfast.cli.frame import Group, Lazy
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
 
@@ -31,7 +31,7 @@ COMMANDS = {
     "disconnect": Lazy("holdfast.cli.commands.connect", "Take Holdfast out of an agent's loop."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or change the configuration."),
     "store": Lazy("holdfast.cli.commands.store", "Keep sessions in a shared database."),
-    "fleet": Lazy("holdfast.cli.commands.fleet", "See the machines that share a database."),
+    "fleet": Lazy("holdfast.cli.commands.store", "See the machines that share a database."),
     "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and repair it."),
     "demo": Lazy("holdfast.cli.commands.demo", "Show what Holdfast does, on a sample home."),
     "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),
@@ -42,19 +42,17 @@ COMMANDS = {
 @click.group(
     cls=Group,
     lazy=COMMANDS,
-    invoke_without_command=True,
+    default="status",
     example="holdfast                            # what is on this machine\n"
     "holdfast sessions prune --dry-run   # what would be removed, and why\n"
     "holdfast undo                       # bring the last removal back",
 )
 @click.version_option(__version__, message="holdfast %(version)s")
-@click.pass_context
-def root(ctx: click.Context) -> int | None:
+def root() -> None:
     """Keep what AI agents made, and limit what they leave behind.
 
     Without a command, this is `holdfast status`.
     """
-    return run_default(ctx, root, "status") if ctx.invoked_subcommand is None else None
 
 
 def invoke(args: list[str]) -> int:

@@ -9,64 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-CHANGING = frozenset(
+
+def _commands(by_group: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(
+        f"{group} {name}".strip() for group, names in by_group.items() for name in names.split()
+    )
+
+
+#: An export changes something with --output.
+CHANGING = _commands(
     {
-        "sessions export",  # with --output
-        "sessions import",
-        "sessions rename",
-        "sessions pin",
-        "sessions unpin",
-        "sessions end",
-        "sessions prune",
-        "sessions gc",
-        "sessions delete",
-        "sessions archive",
-        "sessions restore",
-        "checkpoints take",
-        "checkpoints restore",
-        "checkpoints watch",
-        "checkpoints import",
-        "checkpoints pin",
-        "checkpoints unpin",
-        "checkpoints rename",
-        "checkpoints delete",
-        "checkpoints prune",
-        "checkpoints clear",
-        "checkpoints clear-legacy",
-        "run",
-        "maintain",
-        "apply",
-        "undo",
-        "redo",
-        "trash empty",
-        "vault on",
-        "vault off",
-        "config init",
-        "config set",
-        "config edit",
-        "store init",
-        "doctor",
+        "": "run maintain apply undo redo doctor",
+        "sessions": "export import rename pin unpin end prune gc delete archive restore",
+        "checkpoints": "take restore watch import pin unpin rename delete prune clear clear-legacy",
+        "trash": "empty",
+        "vault": "on off",
+        "config": "init set edit",
+        "store": "init",
     }
 )
 #: These take --yes, so that a script may always pass it, and ask nothing; an undo rarely does.
-_ASK_NOTHING = frozenset(
+_ASK_NOTHING = _commands(
     {
-        "sessions import",
-        "vault on",
-        "vault off",
-        "sessions rename",
-        "sessions pin",
-        "sessions unpin",
-        "sessions end",
-        "sessions restore",
-        "checkpoints take",
-        "checkpoints import",
-        "checkpoints pin",
-        "checkpoints unpin",
-        "checkpoints rename",
-        "config init",
-        "config set",
-        "undo",
+        "": "undo",
+        "sessions": "import rename pin unpin end restore",
+        "checkpoints": "take import pin unpin rename",
+        "vault": "on off",
+        "config": "init set",
     }
 )
 #: A flag that answers yes in advance. A person who is asked must have seen what it is about.

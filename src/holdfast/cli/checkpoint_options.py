@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.completing import checkpoint_ids
+from holdfast.cli.completing import checkpoint_ids, session_ids
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import note
 from holdfast.cli.take import is_refused
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint
 
 
-_Function = Callable[..., Any]
 _LOOKS_LIKE_AN_ID = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
 
 directory_argument = click.argument("directory", metavar="[DIR]", required=False, type=click.Path())
@@ -32,17 +31,19 @@ ids_argument = click.argument(
 )
 
 
-def paths_argument(function: _Function) -> _Function:
-    return click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())(function)
-
-
-def hash_option(function: _Function) -> _Function:
-    return click.option(
-        "--hash",
-        "hash_all",
-        is_flag=True,
-        help="Read every file, even where size and times say that nothing changed.",
-    )(function)
+session_option = click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=session_ids,
+    help="Only checkpoints of this session; without a directory, in all projects.",
+)
+paths_argument = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+hash_option = click.option(
+    "--hash",
+    "hash_all",
+    is_flag=True,
+    help="Read every file, even where size and times say that nothing changed.",
+)
 
 
 def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:

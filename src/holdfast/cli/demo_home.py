@@ -132,53 +132,42 @@ def _children(chance: random.Random, parent: Session) -> Iterator[Sampled]:
         )
 
 
-def _ended(  # noqa: PLR0913 - a session has that many sides
+def _ended(
     source: str,
     messages: Sequence[Message],
     at: float,
     mark: str,
     *,
     reason: EndReason = EndReason.ENDED,
-    title: str | None = None,
-    model: str = _MODELS[0],
-    pinned: bool = False,
-    parent_id: str | None = None,
-    relation: Relation | None = None,
+    **more: Any,
 ) -> Sampled:
-    started = _start(messages, at)
+    return _made(source, messages, at, mark, ended_at=at, end_reason=reason, **more)
+
+
+def _open(chance: random.Random, source: str, at: float, *, abandoned: bool = False) -> Sampled:
+    messages = _said(chance, _texts(chance, trivial=False), at)
+    return replace(_made(source, messages, at, _hexadecimal(chance)), abandoned=abandoned)
+
+
+def _made(
+    source: str,
+    messages: Sequence[Message],
+    at: float,
+    mark: str,
+    *,
+    model: str = _MODELS[0],
+    **more: Any,
+) -> Sampled:
+    started = at - _SECONDS_BETWEEN * max(0, len(messages) - 1)
     session = Session(
         id=_id(source, started, mark),
         source=source,
         started_at=started,
         last_active_at=at,
-        ended_at=at,
-        end_reason=reason,
-        title=title,
         model=model,
-        pinned=pinned,
-        parent_id=parent_id,
-        relation=relation,
+        **more,
     )
     return Sampled(session=session, messages=tuple(messages))
-
-
-def _open(
-    chance: random.Random, source: str, last_active: float, *, abandoned: bool = False
-) -> Sampled:
-    messages = _said(chance, _texts(chance, trivial=False), last_active)
-    started = _start(messages, last_active)
-    session = Session(
-        id=_id(source, started, _hexadecimal(chance)),
-        source=source,
-        started_at=started,
-        last_active_at=last_active,
-        model=_MODELS[0],
-    )
-    return Sampled(session=session, messages=tuple(messages), abandoned=abandoned)
-
-
-def _start(messages: Sequence[Message], last_active: float) -> float:
-    return last_active - _SECONDS_BETWEEN * max(0, len(messages) - 1)
 
 
 def _id(source: str, started: float, mark: str) -> str:

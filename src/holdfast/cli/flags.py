@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flag:
     """One flag. Without a `metavar` it is a switch. What may be given `many` times is a list."""
 
@@ -29,25 +29,22 @@ class Flag:
 
 COMMON = (
     Flag(
-        name="--home",
-        parameter="home",
+        "--home",
+        "home",
+        "The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
         metavar="HOME",
-        help="The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
     ),
     Flag(
-        name="--agent",
-        parameter="agent",
-        metavar="AGENT",
-        help="Only homes of this agent, by its name, such as codex.",
+        "--agent", "agent", "Only homes of this agent, by its name, such as codex.", metavar="AGENT"
     ),
-    Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
+    Flag("--json", "json", "Print one JSON document and nothing else."),
     Flag(
-        name="--quiet",
+        "--quiet",
+        "quiet",
+        "Print no notes or hints, and no report unless something failed.",
         short="-q",
-        parameter="quiet",
-        help="Print no notes or hints, and no report unless something failed.",
     ),
-    Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),
+    Flag("--debug", "debug", "Show the stack trace of an error."),
 )
 
 

@@ -17,7 +17,7 @@ from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
-from holdfast.cli.streams import be_quiet, may_change, outlive_reader, tell_held, will_ask
+from holdfast.cli.streams import be_quiet, state, tell_held
 from holdfast.errors import COMMAND_FLAG
 from holdfast.model.text import minutes_meant
 from holdfast.value import dataclass
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LARGEST = 2**63 - 1
 HELP = "help"
+_Function = Callable[..., Any]
+_MakesCommand = Callable[[_Function], click.Command]
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
@@ -119,6 +121,17 @@ def options(flags: Sequence[Flag]) -> Callable[[_FunctionT], _FunctionT]:
     return decorate
 
 
+def option_group(*declared: _Function) -> Callable[[_Function], _Function]:
+    """Options that several commands share, as one decorator. Help lists them in this order."""
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(declared):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def _as_click(flag: Flag) -> dict[str, Any]:
     if flag.metavar is None:
         return {"is_flag": True, "help": flag.help}
@@ -198,13 +211,9 @@ class Command(_Framed):
         if name in CHANGING:
             _say_minutes(ctx.params)
         may = name in CHANGING and not ctx.params.get("dry_run")
-        if may:
-            may_change()
         changes = is_told_to_change(name, ctx.params)
-        if changes:
-            outlive_reader()
-        elif asks_first(name, ctx.params):
-            will_ask()
+        state.only_reads, state.outlives_reader = not may, changes
+        state.will_ask = asks_first(name, ctx.params)
         if ctx.ensure_object(Invocation).quiet:
             be_quiet(silent=changes)
         with _ending_as_interrupt() if may else nullcontext():
@@ -227,13 +236,48 @@ def _ending_as_interrupt() -> AbstractContextManager[None]:
     return ending_as_interrupt()
 
 
-class Group(_Framed, click.Group):
-    """A group whose `lazy` commands are imported one by one, as they are needed."""
+def command(name: str | None = None, **settings: Any) -> _MakesCommand:
+    """A function as a command; it gets the invocation first. `example` is how it is typed."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
-        kwargs = {"invoke_without_command": True, **kwargs}
-        super().__init__(*args, no_args_is_help=False, **kwargs)
+    def decorate(function: _Function) -> click.Command:
+        return click.command(name, cls=Command, **settings)(click.pass_obj(function))
+
+    return decorate
+
+
+class Group(_Framed, click.Group):
+    """A group whose `lazy` commands are imported one by one, as they are needed. Without a command
+    it runs the one that is its `default`, or lists them."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, Lazy] | None = None,
+        default: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, no_args_is_help=False, invoke_without_command=True, **kwargs)
         self.lazy = dict(lazy or {})
+        self.default = default
+
+    def command(self, *args: Any, **settings: Any) -> _MakesCommand:  # type: ignore[override]
+        def decorate(function: _Function) -> click.Command:
+            made = command(*args, **settings)(function)
+            self.add_command(made)
+            return made
+
+        return decorate
+
+    def invoke(self, ctx: click.Context) -> Any:
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is not None:
+            return result
+        if self.default is not None:
+            _, usual, _ = self.resolve_command(ctx, [self.default])
+            return ctx.invoke(usual) if usual else None
+        from holdfast.cli.commands.help import show
+
+        return show(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.lazy, *super().list_commands(ctx)]
@@ -263,26 +307,16 @@ class Group(_Framed, click.Group):
         _Framed.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
-        if rows:
+        if rows := self.members(ctx):
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
+
+    def members(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Its commands, each with what it does in a line."""
+        return [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
 
     def _short_help(self, ctx: click.Context, name: str) -> str:
         if name in self.lazy:
             return self.lazy[name].short_help
         command = self.get_command(ctx, name)
         return command.get_short_help_str(limit=200) if command else ""
-
-
-def overview(ctx: click.Context) -> int:
-    """What a group does when no command follows and none is the usual one: it lists them."""
-    from holdfast.cli.commands.help import show
-
-    return show(ctx)
-
-
-def run_default(ctx: click.Context, group: Group, name: str) -> Any:
-    """What a group does when no command follows."""
-    _, command, _ = group.resolve_command(ctx, [name])
-    return ctx.invoke(command) if command else None

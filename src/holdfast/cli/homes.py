@@ -12,7 +12,7 @@ import click
 from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, note, print_json, say
-from holdfast.cli.streams import stop_was_asked
+from holdfast.cli.streams import state
 from holdfast.errors import (
     COMMAND_FLAG,
     CannotUndoError,
@@ -129,6 +129,15 @@ def where_they_are(
     return each_home(invocation, found, lambda child, home: run(child, found[home]))
 
 
+def each_or_one(invocation: Invocation, command: Callable[[Invocation], int]) -> int:
+    """Run a command that only reads in the named home, the only one, or else in each."""
+    if (machine := invocation.several()) is None:
+        return command(invocation)
+    return each_home(
+        invocation, machine.homes, lambda child, _: command(child), unread=machine.unread
+    )
+
+
 def each_home(
     invocation: Invocation,
     homes: Iterable[AgentHome],
@@ -158,7 +167,7 @@ def each_home(
                 code = _code(invocation.at(home), home, command)
             documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
             codes.append(code)
-            if code == INTERRUPTED or stop_was_asked():
+            if code == INTERRUPTED or state.stop_asked:
                 _name_untouched([*homes])
                 codes.append(INTERRUPTED)
                 break

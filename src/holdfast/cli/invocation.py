@@ -14,6 +14,7 @@ from holdfast.value import dataclass, field
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.capture import Capture
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.machine import Machine
     from holdfast.api.place import Place
-    from holdfast.config.settings import Settings
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
@@ -168,10 +168,6 @@ class Invocation:
         kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
         return shlex.join(kept)
 
-    def settings(self, home: Path) -> Settings:
-        """The settings of a home; raises `ConfigError` when anything in them is wrong."""
-        return self.checked_place(home).settings
-
     def config_file(self) -> Path:
         """Where the settings of the chosen home are, or would be."""
         return self.place(self.home_path).config_file
@@ -218,29 +214,20 @@ class Invocation:
     @cached_property
     def machine(self) -> Machine:
         """All homes of the user as one."""
+        return self.make_machine()
+
+    def make_machine(self, **other: Any) -> Machine:
+        """The same again, with something else than usual."""
         from holdfast.api.machine import Machine
 
-        return Machine(
-            self.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=self.clock,
-            command=self.command_line,
-            agents=None if self.agent is None else (self.agent,),
-        )
-
-    def machine_of(self, home: Path) -> Machine:
-        """The same with one home."""
-        from holdfast.api.machine import Machine
-
-        return Machine(
-            self.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=self.clock,
-            command=self.command_line,
-            only=home,
-        )
+        usual: dict[str, Any] = {
+            "environ": os.environ,
+            "overrides": os.environ,
+            "clock": self.clock,
+            "command": self.command_line,
+            "agents": None if self.agent is None else (self.agent,),
+        }
+        return Machine(self.user_home, **usual | other)
 
     def several(self) -> Machine | None:
         """All homes, when none is named and there are several; None when one home is meant."""
@@ -294,12 +281,12 @@ class Invocation:
         self.choose_one()
         return self.open_home()
 
-    def home_of(self, session: str, *, surely: bool = False) -> Home:
+    def home_of(self, session: str) -> Home:
         """Open the home that has a session; see `Machine.resolve`."""
         machine = self.several()
         if machine is None:
             return self.open_home()
-        found = machine.resolve(session, surely=surely).home
+        found = machine.resolve(session).home
         self.choose(found)
         return machine.open(found)
 
@@ -345,11 +332,13 @@ class Invocation:
         self._places.append(place)
         return Capture(place, here=here(), user_home=self.user_home)
 
-    def checkpoints(self) -> Checkpoints:
-        """The checkpoints of the chosen home, as seen from the current directory."""
+    def checkpoints(self, *, may_be_new: bool = False) -> Checkpoints:
+        """The checkpoints of the chosen home, as seen from the current directory. One that
+        `may_be_new` need not be there yet."""
         from holdfast.api.checkpoints import Checkpoints
 
-        return Checkpoints(self.open_place(), here=here(), user_home=self.user_home)
+        place = self.checked_place(self.home_path) if may_be_new else self.open_place()
+        return Checkpoints(place, here=here(), user_home=self.user_home)
 
     def own_checkpoints(self) -> Checkpoints | None:
         """The checkpoints in Holdfast's own home, into which connected agents take theirs, whatever

@@ -1,4 +1,6 @@
-"""What a scheduler of the system is to run: maintenance of one home, or the watch over all."""
+"""What a scheduler of the system is to run: maintenance of one home, or the watch over all.
+
+`holdfast maintain --install` and `--uninstall` have the system run it. Both show it first."""
 
 from __future__ import annotations
 
@@ -9,8 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import print_json, say
+from holdfast.cli.removal import asked, print_declined
 from holdfast.value import dataclass
 
+SCHEDULERS = ("systemd", "cron", "launchd")
 #: A daily timer is never exact: without this it would come a moment too soon every other day.
 EARLY = "2h"
 TIMEOUT = 60
@@ -94,3 +99,70 @@ def failure(command: list[str]) -> str | None:
         return None
     said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
     return f"`{' '.join(command)}` failed: {said[0]}"
+
+
+def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> int:
+    """For the named home maintenance once a day. With none, the watch over all homes."""
+    scheduler = _scheduler(invocation, name)
+    if not invocation.json:
+        scheduler.show()
+    declined = _declined(invocation, scheduler, "installed", dry_run=dry_run, yes=yes)
+    if declined is not None:
+        return declined
+    code = scheduler.install()
+    _document(invocation, scheduler, installed=code == 0)
+    return code
+
+
+def uninstall(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> int:
+    """Take away what `install` wrote for the same home, or for all of them."""
+    scheduler = _scheduler(invocation, name)
+    if not scheduler.show_removal():
+        _document(invocation, scheduler, installed=False)
+        if not invocation.json:
+            say("There is nothing to remove.")
+        return 0
+    declined = _declined(invocation, scheduler, "removed", dry_run=dry_run, yes=yes)
+    if declined is not None:
+        return declined
+    code = scheduler.uninstall()
+    _document(invocation, scheduler, installed=code != 0)
+    return code
+
+
+def _declined(
+    invocation: Invocation, scheduler: Scheduler, done: str, *, dry_run: bool, yes: bool
+) -> int | None:
+    """The exit code when nothing is to be changed; None to go on."""
+    question = "Install this?" if done == "installed" else "Remove this?"
+    declined = None if dry_run or yes else asked(question, done)
+    if not dry_run and declined is None:
+        return None
+    _document(invocation, scheduler, installed=done == "removed")
+    if declined is not None:
+        return print_declined(declined)
+    if not invocation.json:
+        say("Nothing was changed.")
+    return 0
+
+
+def _scheduler(invocation: Invocation, name: str) -> Scheduler:
+    chosen = invocation.chosen_home
+    # A home or a configuration that is wrong would never run.
+    job = job_of(None if chosen is None else invocation.open_place(chosen).home.root)
+    if name == "systemd":
+        from holdfast.cli.job_files import Systemd
+
+        return Systemd(job, invocation)
+    if name == "launchd":
+        from holdfast.cli.job_files import Launchd
+
+        return Launchd(job, invocation)
+    from holdfast.cli.cron_job import Cron
+
+    return Cron(job, invocation)
+
+
+def _document(invocation: Invocation, scheduler: Scheduler, *, installed: bool) -> None:
+    if invocation.json:
+        print_json({"installed": installed, **scheduler.document()})

@@ -82,8 +82,7 @@ def choose_run(
         return None
     if invocation.json:
         print_json({"homes": [], "failed": []})
-    print_declined(declined)
-    return declined.exit_code
+    return print_declined(declined)
 
 
 def _found(

@@ -15,10 +15,9 @@ from holdfast.cli.streams import (
     OutputError,
     discard_output,
     interrupted_words,
-    is_unanswered,
-    may_change,
     output_errors,
     prepare,
+    state,
     write,
     write_error,
 )
@@ -76,7 +75,7 @@ def _output_failed(error: OSError) -> int:
     discard_output()
     if isinstance(error, BrokenPipeError):
         # The reader of our output has seen enough: no error, and `pipefail` must not make it one.
-        return DECLINED if is_unanswered() else 0
+        return DECLINED if state.will_ask else 0
     sys.stderr.write(f"error: Cannot write the output: {error.strerror or error}\n")
     return FAILED
 
@@ -102,13 +101,17 @@ def _quick_take(args: list[str]) -> int | None:
     from holdfast.cli import helper_take
 
     with output_errors():
-        if (code := helper_take.take(args, may_change)) is not None:
+        if (code := helper_take.take(args, _may_change)) is not None:
             return code
     from holdfast.cli.errors import exit_code
     from holdfast.cli.take import quick
 
     found = quick(args)
     return None if found is None else exit_code(*found)
+
+
+def _may_change() -> None:
+    state.only_reads = False
 
 
 def _is_wide() -> bool:

@@ -15,7 +15,7 @@ from functools import cache
 
 from holdfast.cli import plain
 from holdfast.cli.plain import Line
-from holdfast.cli.streams import hold, is_quiet, is_silent, output_errors, write, write_error
+from holdfast.cli.streams import output_errors, state, write, write_error
 from holdfast.model.text import one_line
 
 # Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
@@ -85,12 +85,13 @@ def print_json(document: dict[str, Any]) -> None:
     write(json.dumps(document, indent=2) + "\n")
 
 
-def say(shown: str | Line | Rows = "") -> None:
-    """Show text or a table: fitted to the terminal, or whole in a pipe."""
+def say(shown: str | Line | Rows = "", style: str = "") -> None:
+    """Show words of our own in a style, a line or a table: fitted to the terminal, or whole in a
+    pipe."""
     if not isinstance(shown, str | Line):
         _show(shown.records() if plain.is_piped() else shown.lines(width()))
         return
-    line = (Line(shown) if isinstance(shown, str) else shown).printable()
+    line = (Line(shown, style) if isinstance(shown, str) else shown).printable()
     _show([line] if plain.is_piped() else line.folded(width()))
 
 
@@ -101,7 +102,7 @@ def say_unfolded(line: Line) -> None:
 
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
-    if is_quiet():
+    if state.quiet:
         return
     say_unfolded(name(f"  {command}", "bold green"))
 
@@ -113,11 +114,9 @@ def nothing_changed() -> None:
 
 
 def _show(lines: Iterable[Line]) -> None:
-    if is_silent():
-        hold("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
-        return
-    if plain.is_enough():
-        _write_now("".join(f"{line.plain.rstrip(' ')}\n" for line in lines))
+    if state.held is not None or plain.is_enough():
+        text = "".join(f"{line.plain.rstrip(' ')}\n" for line in lines)
+        _write_now(text) if state.held is None else state.held.append(text)
         return
     from holdfast.cli.console import rendered
 
@@ -135,9 +134,15 @@ def _write_now(text: str) -> None:
 
 def note(message: str) -> None:
     """Not part of the output: on stderr, so that a pipe stays clean."""
-    if is_quiet() and not message.startswith("warning:"):
+    if state.quiet and not message.startswith("warning:"):
         return
     write_error(one_line(message) + "\n")
+
+
+def say_rest(hidden: int, how: str = ".", indent: str = "") -> None:
+    """How many there are beyond those that were shown, if any; and `how` to see them."""
+    if hidden > 0:
+        say(f"{indent}… and {hidden:,} more{how}", "dim")
 
 
 def warn_of(problems: Iterable[Problem]) -> None:

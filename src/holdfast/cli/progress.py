@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.streams import ask_to_stop, change_begins, is_quiet, looking
+from holdfast.cli.streams import looking, state
 
 if TYPE_CHECKING:
     from threading import Timer
@@ -35,7 +35,7 @@ class TerminalProgress:
 
     def __init__(self, label: str = "") -> None:
         self._started = time.monotonic()
-        self._wanted = sys.stderr.isatty() and not is_quiet()
+        self._wanted = sys.stderr.isatty() and not state.quiet
         self._stop = False
         self._shown: RichProgress | None = None
         self._task: TaskID | None = None
@@ -114,13 +114,13 @@ def progress(
     shown = TerminalProgress(label)
     changing = stoppable if changes is None else changes
     if changing:
-        change_begins()
+        state.change_begun = True
 
     def on_interrupt(number: int, _frame: FrameType | None) -> None:
         if shown.stop_requested():
             raise KeyboardInterrupt
         shown.request_stop()
-        ask_to_stop()
+        state.stop_asked = True
         # Not through `sys.stderr`, which may be in the middle of a write.
         with contextlib.suppress(OSError, ValueError):
             again = _AGAIN[signal.Signals(number)]

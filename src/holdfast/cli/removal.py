@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.errors import print_error
+from holdfast.cli.frame import option_group
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 
 COUNT = click.IntRange(min=1)
+now_option = click.option(
+    "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +57,17 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
         how = RemovalFlags(dry_run=dry_run, yes=yes, plan_out=plan_out, all_items=all_items)
         return function(*args, how=how, **rest)
 
-    decorated: Callable[..., Any] = with_flags
-    for option in (
-        click.option("--all", "all_items", is_flag=True, help="List every item with its reason."),
+    return option_group(
+        click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option(
             "--plan-out",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
             help="Save the plan for `holdfast apply` and stop there.",
         ),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
-        click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
-    ):
-        decorated = option(decorated)
-    return decorated
+        click.option("--all", "all_items", is_flag=True, help="List every item with its reason."),
+    )(with_flags)
 
 
 def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,39 +80,33 @@ def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
         trash = {"use_trash": not skip_trash, "caps_use_trash": caps_use_trash}
         return function(*args, trash=trash, **rest)
 
-    decorated = click.option(
-        "--use-trash",
-        "caps_use_trash",
-        is_flag=True,
-        help="Move what a size cap removes to the trash too; emptying it frees the space.",
+    return option_group(
+        now_option,
+        click.option(
+            "--use-trash",
+            "caps_use_trash",
+            is_flag=True,
+            help="Move what a size cap removes to the trash too; emptying it frees the space.",
+        ),
     )(with_flags)
-    return click.option(
-        "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
-    )(decorated)
 
 
 def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags of the keep rules, which count in each group or project."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for period in ("year", "month", "week", "day", "hour"):
-            flag = "daily" if period == "day" else f"{period}ly"
-            text = f"Keep the newest of each {period}, for N {period}s."
-            function = click.option(f"--keep-{flag}", type=COUNT, metavar="N", help=text)(function)
-        for option in (
+    within = "Keep what is within this time of the newest: 12h, 14d."
+    return option_group(
+        click.option("--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."),
+        click.option("--keep-within", metavar="DURATION", help=within),
+        *(
             click.option(
-                "--keep-within",
-                metavar="DURATION",
-                help="Keep what is within this time of the newest: 12h, 14d.",
-            ),
-            click.option(
-                "--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return decorate
+                f"--keep-{'dai' if period == 'day' else period}ly",
+                type=COUNT,
+                metavar="N",
+                help=f"Keep the newest of each {period}, for N {period}s.",
+            )
+            for period in ("hour", "day", "week", "month", "year")
+        ),
+    )
 
 
 def remove(
@@ -149,8 +144,7 @@ def remove(
     declined = None if how.yes or not plan.removals else _ask(plan, invocation.undo_command)
     if declined is not None:
         _document(invocation, plan, None)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("working", stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
@@ -215,12 +209,14 @@ def asked(
     return None
 
 
-def print_declined(declined: DeclinedError) -> None:
-    """Somebody who says no made no error. Without a terminal nobody could say anything."""
+def print_declined(declined: DeclinedError) -> int:
+    """Somebody who says no made no error. Without a terminal nobody could say anything. Returns the
+    exit code."""
     if declined.hint is None:
         note(declined.message)
     else:
         print_error(declined, as_json=False)
+    return declined.exit_code
 
 
 def _confirmed(question: str) -> bool:
@@ -279,10 +275,9 @@ def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None
     if invocation.together is not None:
         invocation.together.append((plan, report))
     if invocation.json:
-        print_json(
-            {
-                "plan": plan.to_json(),
-                "applied": report is not None,
-                "report": report.to_json() if report else None,
-            }
-        )
+        print_json({"plan": plan.to_json(), **applied_json(report)})
+
+
+def applied_json(report: Report | None) -> dict[str, Any]:
+    """What was done, as every command that applies something says it."""
+    return {"applied": report is not None, "report": None if report is None else report.to_json()}

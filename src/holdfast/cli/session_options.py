@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from holdfast.cli.completing import sources
-from holdfast.cli.frame import Choice
+from holdfast.cli.frame import Choice, option_group
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
@@ -16,79 +15,71 @@ from holdfast.model.session import Relation, SessionFilter
 
 _COUNT = click.IntRange(min=0)
 _COST = click.FloatRange(min=0)
+#: Flags that have the name of the field.
+_TEXTS = ("title", "title_is", "model")
+_AS_GIVEN = (*_TEXTS, "agent_archived")
+#: What has flags for the least and the most of it.
+_BOUNDED = ("messages", "tokens", "cost")
 
-
-_Function = Callable[..., Any]
-
-
-def filter_options(function: _Function) -> _Function:
-    """Flags for every field of a filter; they combine."""
-    for option in (
-        click.option(
-            "--pinned/--not-pinned", default=None, help="Only pinned, or only unpinned, sessions."
-        ),
-        click.option(
-            "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
-        ),
-        click.option(
-            "--vaulted/--not-vaulted",
-            default=None,
-            help="Only sessions that their agent deleted and the vault holds, or only the others.",
-        ),
-        click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
-    ):
-        function = option(function)
-    return ended_options(function)
-
-
-def ended_options(function: _Function) -> _Function:
-    """The flags that still make sense for sessions that have ended and are not pinned."""
-    for option in (
-        click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
-        click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
-        click.option("--max-tokens", type=_COUNT, metavar="N", help="At most N tokens."),
-        click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
-        click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
-        click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
-        click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
-        click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
-        click.option("--model", metavar="TEXT", help="Model contains this."),
-        click.option("--title-is", metavar="TEXT", help="Title is exactly this."),
-        click.option("--title", metavar="TEXT", help="Title contains this."),
-        click.option(
-            "--agent-archived/--not-agent-archived",
-            default=None,
-            help="Only sessions that their agent archived, or only the others.",
-        ),
-        click.option(
-            "--root-only", is_flag=True, default=None, help="Only sessions without a parent."
-        ),
-        click.option(
-            "--relation",
-            multiple=True,
-            type=Choice([relation.value for relation in Relation]),
-            help="Related to its parent in this way.",
-        ),
-        click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
-        click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
-        click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
-        click.option(
-            "--not-source",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=sources,
-            help="Not from this source.",
-        ),
-        click.option(
-            "--source",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=sources,
-            help="From this source.",
-        ),
-    ):
-        function = option(function)
-    return function
+#: The flags that still make sense for sessions that have ended and are not pinned.
+ended_options = option_group(
+    click.option(
+        "--source",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=sources,
+        help="From this source.",
+    ),
+    click.option(
+        "--not-source",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=sources,
+        help="Not from this source.",
+    ),
+    click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
+    click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
+    click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
+    click.option(
+        "--relation",
+        multiple=True,
+        type=Choice([relation.value for relation in Relation]),
+        help="Related to its parent in this way.",
+    ),
+    click.option("--root-only", is_flag=True, default=None, help="Only sessions without a parent."),
+    click.option(
+        "--agent-archived/--not-agent-archived",
+        default=None,
+        help="Only sessions that their agent archived, or only the others.",
+    ),
+    click.option("--title", metavar="TEXT", help="Title contains this."),
+    click.option("--title-is", metavar="TEXT", help="Title is exactly this."),
+    click.option("--model", metavar="TEXT", help="Model contains this."),
+    click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
+    click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
+    click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
+    click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
+    click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
+    click.option("--max-tokens", type=_COUNT, metavar="N", help="At most N tokens."),
+    click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
+    click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
+)
+#: Flags for every field of a filter; they combine.
+filter_options = option_group(
+    ended_options,
+    click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
+    click.option(
+        "--vaulted/--not-vaulted",
+        default=None,
+        help="Only sessions that their agent deleted and the vault holds, or only the others.",
+    ),
+    click.option(
+        "--open/--ended", "is_open", default=None, help="Only open, or only ended, sessions."
+    ),
+    click.option(
+        "--pinned/--not-pinned", default=None, help="Only pinned, or only unpinned, sessions."
+    ),
+)
 
 
 def is_given(flags: dict[str, Any]) -> bool:
@@ -100,9 +91,10 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
     """What the flags ask for; an empty time window is an error."""
     active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
     started_before, started_after = _window(invocation, flags, "started_before", "started_after")
-    for name in ("title", "title_is", "model", "cwd"):
+    for name in (*_TEXTS, "cwd"):
         if flags[name] is not None:
             stored_text(flags[name], _flag(name))
+    bounds = [f"{end}_{what}" for what in _BOUNDED for end in ("min", "max")]
     _check_bounds(flags)
     is_open = flags.get("is_open")
     return SessionFilter(
@@ -114,21 +106,12 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         started_after=started_after,
         relations=flags["relation"] or None,
         roots=flags.get("root_only"),
-        title=flags["title"],
-        title_is=flags["title_is"],
-        model=flags["model"],
         cwd=None if flags["cwd"] is None else without_tilde(flags["cwd"]),
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),
         vaulted=flags.get("vaulted"),
-        agent_archived=flags["agent_archived"],
-        min_messages=flags["min_messages"],
-        max_messages=flags["max_messages"],
-        min_tokens=flags["min_tokens"],
-        max_tokens=flags["max_tokens"],
-        min_cost=flags["min_cost"],
-        max_cost=flags["max_cost"],
+        **{name: flags[name] for name in (*_AS_GIVEN, *bounds)},
     )
 
 
@@ -153,7 +136,7 @@ def _flag(name: str) -> str:
 
 
 def _check_bounds(flags: dict[str, Any]) -> None:
-    for what in ("messages", "tokens", "cost"):
+    for what in _BOUNDED:
         low, high = flags[f"min_{what}"], flags[f"max_{what}"]
         if low is not None and high is not None and low > high:
             raise UsageError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.invocation import quoted
-from holdfast.cli.output import name, say, styled, suggest
+from holdfast.cli.output import name, say, suggest
 from holdfast.cli.show_plan import show_plan
 from holdfast.model.plan import Shortfall
 from holdfast.model.text import format_bytes, format_count
@@ -19,7 +19,7 @@ def show_budget(found: MachineBudget) -> None:
     limit = found.limit or 0
     share = found.bytes * 100 // limit if limit else 0
     say()
-    say(styled("All homes together", style="bold"))
+    say("All homes together", "bold")
     say(f"{format_bytes(found.bytes)} of the budget of {format_bytes(limit)} ({share} %).")
     for each in found.homes:
         say(name(each.home, "bold cyan"))

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
-from holdfast.cli.output import name, note, say, styled, table, when
+from holdfast.cli.output import name, note, say, say_rest, styled, table, when
+from holdfast.cli.take import not_captured_json, short
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
 from holdfast.model.item import Item
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.cli.plain import Line
 
 
-SHORT_ID = 12
 _FIRST = 10
 _STATES = {
     ProjectState.LIVE: "green",
@@ -41,11 +41,6 @@ _NUMBERS = ("checkpoints", "last used", "size")
 _ARCHIVE = "legacy-"
 
 
-def short(checkpoint_id: str) -> str:
-    """As much of an id as people need to tell it from others."""
-    return checkpoint_id[:SHORT_ID]
-
-
 def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "id": checkpoint.id,
@@ -61,10 +56,6 @@ def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "insertions": checkpoint.insertions,
         "deletions": checkpoint.deletions,
     }
-
-
-def not_captured_json(left: Sequence[NotCaptured]) -> list[dict[str, str]]:
-    return [{"path": each.path, "reason": each.reason} for each in left]
 
 
 def foreseen_json(project: Foreseen) -> dict[str, Any]:
@@ -116,7 +107,7 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
     say(rows)
     if any(each.pinned for each in checkpoints):
         legend = "📌 is pinned."
-        note(legend) if plain.is_piped() else say(styled(legend, style="dim"))
+        note(legend) if plain.is_piped() else say(legend, "dim")
 
 
 def lines(checkpoint: Checkpoint) -> Line:
@@ -183,12 +174,11 @@ def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool
     if not paths:
         return
     say()
-    say(styled(title, style=f"bold {style}"))
+    say(title, f"bold {style}")
     shown = paths if all_items else paths[:_FIRST]
     for path in shown:
         say(styled("  ").append_text(path))
-    if len(shown) < len(paths):
-        say(styled(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
+    say_rest(len(paths) - len(shown), "; --all lists them.", indent="  ")
 
 
 def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
@@ -237,12 +227,10 @@ def show_projects(projects: Sequence[Project], now: float, *, limit: int | None)
         path = name(each.place + by)
         rows.add_row(path, styled(state, style=_STATES[each.state]), *numbers[: len(columns) - 2])
     say(rows)
-    if len(shown) < len(ordered):
-        rest = len(ordered) - len(shown)
-        say(styled(f"… and {rest:,} more; --limit {len(ordered)} shows them all.", style="dim"))
+    say_rest(len(ordered) - len(shown), f"; --limit {len(ordered)} shows them all.")
     for state, meaning in _MEANINGS.items():
         if any(each.state is state for each in shown):
-            say(styled(meaning, style="dim"))
+            say(meaning, "dim")
 
 
 def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:

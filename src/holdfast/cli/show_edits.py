@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.output import name, say
+from holdfast.cli.take import short
 from holdfast.model.item import CHECKPOINT
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.text import format_count
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast.api.values import Edited
     from holdfast.model.plan import PlanItem
 
-_SHORT = 12
 _FEW = 10
 
 
@@ -61,7 +61,7 @@ def _change(item: PlanItem, old: str, new: str) -> str:
 
 
 def _which(item: PlanItem) -> str:
-    shown = item.id[:_SHORT] if item.kind == CHECKPOINT else item.id
+    shown = short(item.id) if item.kind == CHECKPOINT else item.id
     return f"{item.kind.capitalize()} {shown}"
 
 

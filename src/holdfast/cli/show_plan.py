@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.output import joined, name, say, styled, suggest, table
+from holdfast.cli.output import joined, name, say, say_rest, styled, suggest, table
 from holdfast.cli.show_edits import plan_edits
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.plan_words import (
@@ -57,22 +57,22 @@ def show_plan(
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
-        say(styled(f"The plan {verb} {amount(removals)} on disk", style="bold"))
+        say(f"The plan {verb} {amount(removals)} on disk", "bold")
         say()
         _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
         if not asks and (warning := for_good(removals)):
-            say(styled(warning, style="yellow"))
+            say(warning, "yellow")
         if any(each.gone_by_cap for each in removals):
-            say(styled(_BY_CAP, style="yellow"))
+            say(_BY_CAP, "yellow")
     elif not plan.ends and not plan.edits:
         say(f"Nothing to {verb}.")
     plan_edits(plan.edits)
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
-        say(styled(f"It keeps {amount(plan.kept)}", style="bold"))
+        say(f"It keeps {amount(plan.kept)}", "bold")
         _show_rules(plan.kept)
         if all_items:
             say()
@@ -80,7 +80,7 @@ def show_plan(
     _show_beside(plan)
     for shortfall in plan.shortfalls:
         say()
-        say(styled(shortfall_words(shortfall), style="yellow"))
+        say(shortfall_words(shortfall), "yellow")
 
 
 def _show_beside(plan: Plan) -> None:
@@ -97,15 +97,13 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     if not ended:
         return
     what = "session" if all(item.target for item in ended) else "abandoned session"
-    say(styled(f"The plan ends {format_count(len(ended), what)}", style="bold"))
+    say(f"The plan ends {format_count(len(ended), what)}", "bold")
     shown = ended if all_items else ended[:_EXAMPLES]
     rows = table("session", "why", whole=("session",))
     for item in shown:
         rows.add_row(name(item.id), name(item.reason))
     say(rows)
-    hidden = len(ended) - len(shown)
-    if hidden:
-        say(styled(f"… and {hidden:,} more.", style="dim"))
+    say_rest(len(ended) - len(shown))
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
@@ -161,9 +159,7 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
             below=name(item.reason, "dim") if all_items else None,
         )
     say(rows)
-    hidden = len(items) - len(shown)
-    if hidden:
-        say(styled(f"… and {hidden:,} more; --all lists them with their reasons.", style="dim"))
+    say_rest(len(items) - len(shown), "; --all lists them with their reasons.")
 
 
 def show_report(
@@ -194,7 +190,7 @@ def show_report(
         _show_gone(report, plan)
     _show_notes(report)
     if report.stopped:
-        say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
+        say(f"The run was {report.stopped}; the rest was left as it was.", "yellow")
         say("To go on, run the same command again.")
 
 
@@ -212,7 +208,7 @@ def show_together(done: Sequence[tuple[Plan, Report | None]]) -> None:
         items = [item for plan in planned for item in plan.removals]
         verb = "archive" if any(map(is_archiving, planned)) else "remove"
         homes = format_count(len(planned), "home")
-        say(styled(f"Together: the plans {verb} {amount(items)}, in {homes}.", style="bold"))
+        say(f"Together: the plans {verb} {amount(items)}, in {homes}.", "bold")
 
 
 def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
@@ -226,7 +222,7 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
     freed = freed_words([report for _, report in changed], " now" if in_trash else "")
     more = f"; {format_bytes(later)} more when the trash is emptied" if later > 0 else ""
     homes = format_count(len(changed), "home")
-    say(styled(f"Together: {did} in {homes}. Freed {freed}{more}.", style="bold"))
+    say(f"Together: {did} in {homes}. Freed {freed}{more}.", "bold")
     if in_trash or alone:
         say("Bring all of it back with:")
         suggest("holdfast undo --all-homes")
@@ -279,7 +275,7 @@ def _show_gone(report: Report, plan: Plan) -> None:
     gone = [item for item in plan.removals if (item.kind, item.id) in removed]
     # Where all of it goes for good, the plan or the question has just said so.
     if (warning := for_good(gone)) and len(gone_for_good(plan.removals)) < len(plan.removals):
-        say(styled(warning, style="yellow"))
+        say(warning, "yellow")
 
 
 def _show_notes(report: Report) -> None:
@@ -294,7 +290,7 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         return
     say()
-    say(styled(title, style="bold"))
+    say(title, "bold")
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[outcome.reason].append(outcome)
@@ -304,8 +300,6 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
         for each in shown:
             say(joined("    ", name(shown_name(each))))
-        if len(members) > len(shown):
-            say(styled(f"    … and {len(members) - len(shown):,} more", style="dim"))
+        say_rest(len(members) - len(shown), "", indent="    ")
     hidden = len(outcomes) - sum(len(members) for _, members in few)
-    if hidden:
-        say(styled(f"  … and {hidden:,} more for other reasons.", style="dim"))
+    say_rest(hidden, " for other reasons.", indent="  ")

@@ -10,22 +10,28 @@ from collections.abc import Iterator
 
 
 class _State:
+    """What a command has said of itself, for whoever ends it: Ctrl-C, a reader that left."""
+
+    #: A reader that goes away ends nothing; what it would have read is thrown away.
     outlives_reader = False
-    #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
+    #: This command can change nothing, so Ctrl-C leaves everything as it was.
     only_reads = True
+    #: An interrupt may leave something half done, which the log knows.
     change_begun = False
     #: Work that changes nothing is under way.
     looking = False
-    #: Ctrl-C asked work that stops between two batches to do so.
+    #: Ctrl-C asked work to end after its batch; a command over several homes begins no other.
     stop_asked = False
-    #: A question stands between this command and its change, or is on the screen right now.
-    will_ask = asking = False
+    #: A question that nobody answered stands between this command and its change.
+    will_ask = False
+    #: It is on the screen right now.
+    asking = False
     quiet = False
     #: What --quiet holds back, to be told if something fails.
     held: list[str] | None = None
 
 
-_state = _State()
+state = _State()
 
 
 class OutputError(Exception):
@@ -51,104 +57,55 @@ def output_errors() -> Iterator[None]:
 
 
 def _failed(error: OSError) -> None:
-    if not (_state.outlives_reader and isinstance(error, BrokenPipeError)):
+    if not (state.outlives_reader and isinstance(error, BrokenPipeError)):
         raise OutputError(error) from error
     discard_output()
-
-
-def outlive_reader() -> None:
-    """From now on a reader that goes away ends nothing; what it would have read is thrown away."""
-    _state.outlives_reader = True
-
-
-def may_change() -> None:
-    """This command can change something, even where it shows no progress."""
-    _state.only_reads = False
-
-
-def change_begins() -> None:
-    """From now on an interrupt may leave something half done, which the log knows."""
-    _state.change_begun = True
 
 
 @contextlib.contextmanager
 def looking() -> Iterator[None]:
     """While a command only looks; an interrupt then leaves nothing changed."""
-    _state.looking = True
+    state.looking = True
     yield
-    _state.looking = False
-
-
-def will_ask() -> None:
-    """This command changes something after a question only."""
-    _state.will_ask = True
-
-
-def is_unanswered() -> bool:
-    """Whether the question of this command was not answered, so that it did nothing."""
-    return _state.will_ask
+    state.looking = False
 
 
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
     """While a question is on the screen; an interrupt then is a no."""
-    _state.asking = True
+    state.asking = True
     yield
-    _state.asking = False
+    state.asking = False
 
 
 def agreed() -> None:
     """The user has seen what it is about and said yes: from now on the reader may go."""
-    _state.will_ask = False
-    outlive_reader()
-
-
-def ask_to_stop() -> None:
-    """The work at hand ends after its batch, and a command over several homes begins no other."""
-    _state.stop_asked = True
-
-
-def stop_was_asked() -> bool:
-    return _state.stop_asked
+    state.will_ask, state.outlives_reader = False, True
 
 
 def interrupted_words(home_flag: str = "") -> str:
     """What to say after Ctrl-C: what was done, and how to go on."""
-    if _state.change_begun:
+    if state.change_begun:
         return (
             "Interrupted while changing this home. Nothing is lost: the next command that changes "
             "it finishes what it began, or rolls it back.\n"
             f"  `holdfast {home_flag}log` shows what was done. "
             "To go on, run the same command again.\n"
         )
-    harmless = _state.only_reads or _state.asking or _state.looking
+    harmless = state.only_reads or state.asking or state.looking
     return "Interrupted. Nothing was changed.\n" if harmless else "Interrupted.\n"
 
 
 def be_quiet(*, silent: bool) -> None:
     """From now on no notes, hints and progress; if `silent`, no report of success either."""
-    _state.quiet = True
-    _state.held = [] if silent else None
-
-
-def is_quiet() -> bool:
-    return _state.quiet
-
-
-def is_silent() -> bool:
-    return _state.held is not None
-
-
-def hold(text: str) -> None:
-    """Keep what a silent command would print."""
-    if _state.held is not None:
-        _state.held.append(text)
+    state.quiet = True
+    state.held = [] if silent else None
 
 
 def tell_held(code: object) -> None:
     """The end of a silent command. One that failed says on standard error what it would have
     said."""
-    held, _state.held = _state.held, None
+    held, state.held = state.held, None
     if held and isinstance(code, int) and code:
         write_error("".join(held))
 
@@ -185,11 +142,7 @@ def prepare() -> None:
 
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
-    _state.outlives_reader = _state.quiet = False
-    _state.only_reads, _state.change_begun = True, False
-    _state.stop_asked = False
-    _state.will_ask = _state.asking = False
-    _state.held = None
+    vars(state).clear()  # of an earlier command in the same process
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

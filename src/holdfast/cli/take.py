@@ -15,7 +15,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
-from holdfast.cli.streams import be_quiet, may_change, outlive_reader
+from holdfast.cli.streams import be_quiet, state
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import NotCaptured, TakeOutcome, Taking
 from holdfast.model.json_value import NO_RECORD, fields_from_json
@@ -28,42 +28,23 @@ if TYPE_CHECKING:
 
 COMMAND = ("checkpoints", "take")
 FLAGS = (
+    Flag("--reason", "reason", "Why it is taken [by hand].", metavar="TEXT", default="by hand"),
+    Flag("--session", "session", "The session it belongs to.", metavar="ID"),
+    Flag("--turn", "turn", "The turn of that session.", metavar="TEXT"),
     Flag(
-        name="--reason",
-        parameter="reason",
-        metavar="TEXT",
-        default="by hand",
-        help="Why it is taken [by hand].",
-    ),
-    Flag(name="--session", parameter="session", metavar="ID", help="The session it belongs to."),
-    Flag(name="--turn", parameter="turn", metavar="TEXT", help="The turn of that session."),
-    Flag(
-        name="--path",
-        parameter="paths",
+        "--path",
+        "paths",
+        "Look only at this path and below; the rest stays as it was.",
         metavar="P",
         many=True,
-        help="Look only at this path and below; the rest stays as it was.",
     ),
     Flag(
-        name="--hash",
-        parameter="hash_all",
-        help="Read every file, even where size and times say that nothing changed.",
+        "--hash", "hash_all", "Read every file, even where size and times say that nothing changed."
     ),
-    Flag(name="--all", parameter="all_items", help="List every path that was not captured."),
-    Flag(
-        name="--dry-run",
-        short="-n",
-        parameter="dry_run",
-        help="Show what would be taken and stop there.",
-    ),
-    Flag(
-        name="--yes",
-        short="-y",
-        parameter="yes",
-        help="Has no effect here: this command never asks.",
-    ),
+    Flag("--all", "all_items", "List every path that was not captured."),
+    Flag("--dry-run", "dry_run", "Show what would be taken and stop there.", short="-n"),
+    Flag("--yes", "yes", "Has no effect here: this command never asks.", short="-y"),
 )
-#: How much of an id people need to tell it from others.
 SHORT_ID = 12
 
 
@@ -84,8 +65,7 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
 
     def run() -> int:
         if not given["dry_run"]:
-            outlive_reader()
-            may_change()
+            state.outlives_reader, state.only_reads = True, False
         if invocation.quiet:
             be_quiet(silent=not given["dry_run"])
         return take(invocation, arguments[0] if arguments else None, **given)
@@ -133,7 +113,8 @@ def take(  # noqa: PLR0913 - one for each flag
     if dry_run:
         with _progress(changes=False):
             taking = capture.foresee(workdir, paths=paths, hash_all=hash_all)
-        return _tell_dry(invocation, workdir, taking, reason, all_items=all_items)
+        _tell(invocation, workdir, taking, all_items=all_items, foreseen=reason)
+        return HoldfastError.exit_code if taking.outcome is TakeOutcome.SKIPPED else 0
     with _progress(changes=True):
         taking = capture.take(
             workdir,
@@ -157,47 +138,40 @@ def _progress(*, changes: bool) -> AbstractContextManager[object]:
 
 
 def short(checkpoint_id: str) -> str:
+    """As much of an id as people need to tell it from others."""
     return checkpoint_id[:SHORT_ID]
 
 
-def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: bool) -> None:
+def _tell(
+    invocation: Invocation,
+    workdir: Path,
+    taking: Taking,
+    *,
+    all_items: bool,
+    foreseen: str | None = None,
+) -> None:
+    """What came of it. With `foreseen`, the reason that was given, it was only looked at."""
+    dry = foreseen is not None
     if taking.outcome is TakeOutcome.SKIPPED:
-        said = f"No checkpoint was taken. {taking.reason}."
+        said = f"No checkpoint {'would be' if dry else 'was'} taken. {taking.reason}."
         print_error(HoldfastError(said, hint=_elsewhere(invocation, workdir)), as_json=False)
     if invocation.json:
-        print_json(_document(taking))
+        told = {"reason": taking.reason or foreseen, "files_changed": taking.files_changed}
+        print_json({**_document(taking), **({**told, "applied": False} if dry else {})})
         return
-    if taking.id is None:
-        return
-    if taking.outcome is TakeOutcome.UNCHANGED:
-        say(one_line(f"Nothing changed in {workdir} since checkpoint {short(taking.id)}."))
-    else:
-        say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
-        suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
-    _tell_left_out(invocation, taking, all_items=all_items)
-
-
-def _tell_dry(
-    invocation: Invocation, workdir: Path, taking: Taking, reason: str, *, all_items: bool
-) -> int:
-    """The same for a take that was only looked at."""
-    skipped = taking.outcome is TakeOutcome.SKIPPED
-    if skipped:
-        said = f"No checkpoint would be taken. {taking.reason}."
-        print_error(HoldfastError(said, hint=_elsewhere(invocation, workdir)), as_json=False)
-    if invocation.json:
-        told = {"reason": taking.reason or reason, "files_changed": taking.files_changed}
-        print_json({**_document(taking), **told, "applied": False})
-    elif not skipped:
-        if taking.id is not None:
-            say(one_line(f"Nothing changed in {workdir} since checkpoint {short(taking.id)}."))
+    if taking.outcome is not TakeOutcome.SKIPPED:
+        if taking.outcome is TakeOutcome.UNCHANGED:
+            known = short(taking.id or "")
+            say(one_line(f"Nothing changed in {workdir} since checkpoint {known}."))
+        elif taking.id is not None:
+            say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
+            suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
         else:
             files = format_count(taking.files_changed, "file")
             say(one_line(f"Would take a checkpoint of {workdir}: {files} changed."))
         _tell_left_out(invocation, taking, all_items=all_items)
-    if not invocation.json:
+    if dry:
         nothing_changed()
-    return HoldfastError.exit_code if skipped else 0
 
 
 def is_refused(invocation: Invocation, workdir: Path) -> bool:
@@ -219,11 +193,13 @@ def _document(taking: Taking) -> dict[str, Any]:
         "outcome": taking.outcome.value,
         "id": taking.id,
         "reason": taking.reason,
-        "not_captured": [
-            {"path": each.path, "reason": each.reason} for each in taking.not_captured
-        ],
+        "not_captured": not_captured_json(taking.not_captured),
         "excluded": taking.excluded,
     }
+
+
+def not_captured_json(left: Sequence[NotCaptured]) -> list[dict[str, str]]:
+    return [{"path": each.path, "reason": each.reason} for each in left]
 
 
 def _tell_left_out(invocation: Invocation, taking: Taking, *, all_items: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Tokens
+from holdfast.model.text import format_cost
 from holdfast.value import dataclass, field
 
 
@@ -64,6 +65,17 @@ class Cost:
     def full(self) -> float | None:
         """None when a part of the cost is unknown, which is not the same as 0."""
         return self.known if self.unknown == Tokens() else None
+
+    @property
+    def unknown_tokens(self) -> int:
+        """All tokens that would cost something; a price may apply to cached ones alone."""
+        return self.unknown.total + self.unknown.cached
+
+    def in_words(self, digits: int | None = None) -> str:
+        """What is known, and that there is more. Costs below each other have the same `digits`."""
+        if self.full is not None:
+            return format_cost(self.full, digits)
+        return f"{format_cost(self.known, digits)} + unknown" if self.known else "unknown"
 
     def plus(self, other: Cost) -> Cost:
         return Cost(

@@ -229,11 +229,16 @@ def _done(what: Callable[[Link], Any], there: socket.socket) -> tuple[bytes, Any
         return _ERROR, error
     except Exception as error:  # noqa: BLE001 - whoever asked is told
         _LOG.exception("A part of the page failed")
-        return _ERROR, HoldfastError(
-            f"Internal error: {type(error).__name__}: {error}",
-            hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. "
-            "The terminal has the details.",
-        )
+        return _ERROR, internal_error(error)
+
+
+def internal_error(error: Exception) -> HoldfastError:
+    """An error that nobody expected, as a person reads it."""
+    return HoldfastError(
+        f"Internal error: {type(error).__name__}: {error}",
+        hint=f"This is a bug in {whose_bug(error) or 'Holdfast'}. Please report it. "
+        "The terminal has the details.",
+    )
 
 
 def _cut_off(kept: set[int | None], *, is_reader: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
@@ -13,10 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp
 
-from holdfast.errors import COMMAND_FLAG, HoldfastError, whose_bug
+from holdfast.errors import COMMAND_FLAG, HoldfastError
+from holdfast.web.apart import internal_error
 from holdfast.web.rendering import STATIC_FOLDER
-from holdfast.web.site import Address, Site
-from holdfast.web.status import SERVER_ERROR, status_of
+from holdfast.web.site import Address, Site, status_of
 
 _LOG = logging.getLogger("holdfast.web")
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -54,27 +53,17 @@ async def _static(request: Request) -> Response:
 
 def _route(site: Site, address: Address) -> Route:
     async def answer(request: Request) -> Response:
+        COMMAND_FLAG.set("")  # hints name commands
         try:
             if address.method == "POST":
                 await site.form(request)  # no handler runs for a form that is not ours
             return await address.handler(site, request)
+        except Exception as error:  # noqa: BLE001 - a bug of one screen is told on that screen
+            return _failed(site, request, error)
         finally:
             site.uploads.let_go(request)
 
-    async def safely(request: Request) -> Response:
-        COMMAND_FLAG.set("")  # hints name commands
-        return await _safely(site, request, answer)
-
-    return Route(address.path, safely, methods=[address.method])
-
-
-async def _safely(
-    site: Site, request: Request, answer: Callable[[Request], Awaitable[Response]]
-) -> Response:
-    try:
-        return await answer(request)
-    except Exception as error:  # noqa: BLE001 - a bug of one screen is told on that screen
-        return _failed(site, request, error)
+    return Route(address.path, answer, methods=[address.method])
 
 
 def _failed(site: Site, request: Request, error: Exception) -> Response:
@@ -82,17 +71,10 @@ def _failed(site: Site, request: Request, error: Exception) -> Response:
         if error.status_code == _NOT_FOUND:
             return _error_page(site, request, _NOT_FOUND, "There is no such page.", "")
         return _error_page(site, request, error.status_code, error.detail, "")
-    if isinstance(error, HoldfastError):
-        return _error_page(site, request, status_of(error), error.message, error.hint or "")
-    _LOG.error("Cannot show %s", request.url.path, exc_info=error)
-    package = whose_bug(error) or "Holdfast"
-    return _error_page(
-        site,
-        request,
-        SERVER_ERROR,
-        f"Internal error: {type(error).__name__}: {error}",
-        f"This is a bug in {package}. Please report it. The terminal has the details.",
-    )
+    if not isinstance(error, HoldfastError):
+        _LOG.error("Cannot show %s", request.url.path, exc_info=error)
+        error = internal_error(error)
+    return _error_page(site, request, status_of(error), error.message, error.hint or "")
 
 
 def _error_page(site: Site, request: Request, status: int, message: str, hint: str) -> Response:

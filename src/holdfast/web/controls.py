@@ -33,7 +33,7 @@ _COMMANDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A control, declared: its key, its words, and how far its slider goes."""
 
@@ -80,7 +80,7 @@ class Asked:
     what: Cleanup
     home: str
     trash: TrashUse
-    typed: Mapping[str, str]
+    typed: dict[str, str]
 
     @property
     def title(self) -> str:
@@ -93,7 +93,7 @@ class Asked:
 
     def trial(self, slug: str, settings: Settings) -> Trial:
         """What to try in one home: what was typed and differs from its own settings."""
-        usual = {key: shown(value) for key, value, _ in settings.entries()}
+        usual = _usual(settings)
         wanted: dict[str, str] = {}
         for name, text in self.typed.items():
             of, mark, key = name.partition(OF_HOME)
@@ -106,32 +106,25 @@ class Asked:
 
     def query(self, **other: str) -> str:
         """The same as the end of an address."""
-        fields = {"home": self.home, "what": self.what.value, "trash": self.trash.value}
-        return urlencode({**fields, **self.typed, **other})
+        return urlencode({**self.fields(), **other})
 
     def fields(self) -> Mapping[str, str]:
         """The same as the fields of a form."""
-        return {
-            "home": self.home,
-            "what": self.what.value,
-            "trash": self.trash.value,
-            **self.typed,
-        }
+        said = {"home": self.home, "what": self.what.value, "trash": self.trash.value}
+        return said | self.typed
 
 
 def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
     each = "project" if table == "checkpoints" else "source"
     periods = ("hour", "day", "week", "month", *(("year",) if yearly else ()))
     return (
-        Setting(key=f"{table}.keep_last", label="Keep the newest", unit=f"of each {each}"),
-        Setting(
-            key=f"{table}.keep_within", label="Keep what is within", unit="of the newest", more=True
-        ),
+        Setting(f"{table}.keep_last", "Keep the newest", f"of each {each}"),
+        Setting(f"{table}.keep_within", "Keep what is within", "of the newest", more=True),
         *(
             Setting(
-                key=f"{table}.keep_{'dai' if period == 'day' else period}ly",
-                label=f"Keep one of each {period}",
-                unit=f"for so many {period}s",
+                f"{table}.keep_{'dai' if period == 'day' else period}ly",
+                f"Keep one of each {period}",
+                f"for so many {period}s",
                 more=True,
             )
             for period in periods
@@ -141,60 +134,28 @@ def _keeps(table: str, *, yearly: bool = True) -> Sequence[Setting]:
 
 SETTINGS: Mapping[Cleanup, Sequence[Setting]] = {
     Cleanup.SESSIONS: (
-        Setting(
-            key="sessions.retention_days",
-            label="Keep what was used within",
-            unit="days",
-            slider=365,
-        ),
-        Setting(key="sessions.max_total_size_mb", label="Cap on size", unit="MB"),
-        Setting(key="sessions.max_count", label="Cap on number", unit="sessions"),
+        Setting("sessions.retention_days", "Keep what was used within", "days", slider=365),
+        Setting("sessions.max_total_size_mb", "Cap on size", "MB"),
+        Setting("sessions.max_count", "Cap on number", "sessions"),
         *_keeps("sessions"),
-        Setting(
-            key="sessions.leftovers_retention_days",
-            label="Remove leftovers after",
-            unit="days",
-            more=True,
-        ),
+        Setting("sessions.leftovers_retention_days", "Remove leftovers after", "days", more=True),
     ),
     Cleanup.SMALL: (
-        Setting(
-            key="sessions.empty_hours",
-            label="Remove empty sessions after",
-            unit="hours",
-            slider=336,
-        ),
-        Setting(
-            key="sessions.trivial_days",
-            label="Remove trivial sessions after",
-            unit="days",
-            slider=90,
-        ),
-        Setting(key="sessions.trivial_max", label="Trivial is at most", unit="messages"),
-        Setting(key="sessions.keep_titled", label="Spare sessions with a title", unit=""),
+        Setting("sessions.empty_hours", "Remove empty sessions after", "hours", slider=336),
+        Setting("sessions.trivial_days", "Remove trivial sessions after", "days", slider=90),
+        Setting("sessions.trivial_max", "Trivial is at most", "messages"),
+        Setting("sessions.keep_titled", "Spare sessions with a title", ""),
     ),
     Cleanup.CHECKPOINTS: (
-        Setting(
-            key="checkpoints.retention_days",
-            label="Keep projects used within",
-            unit="days",
-            slider=90,
-        ),
-        Setting(key="checkpoints.max_snapshots", label="Cap on number", unit="of each project"),
-        Setting(key="checkpoints.max_total_size_mb", label="Cap on size", unit="MB"),
-        Setting(
-            key="checkpoints.delete_orphans", label="Remove those of deleted directories", unit=""
-        ),
+        Setting("checkpoints.retention_days", "Keep projects used within", "days", slider=90),
+        Setting("checkpoints.max_snapshots", "Cap on number", "of each project"),
+        Setting("checkpoints.max_total_size_mb", "Cap on size", "MB"),
+        Setting("checkpoints.delete_orphans", "Remove those of deleted directories", ""),
         *_keeps("checkpoints", yearly=False),
     ),
     Cleanup.ARCHIVE: (
-        Setting(
-            key="archive.retention_days",
-            label="Keep what was archived within",
-            unit="days",
-            slider=3_650,
-        ),
-        Setting(key="archive.max_total_size_mb", label="Cap on size", unit="MB"),
+        Setting("archive.retention_days", "Keep what was archived within", "days", slider=3_650),
+        Setting("archive.max_total_size_mb", "Cap on size", "MB"),
     ),
 }
 #: What a source, or a home, may have of its own in the table of caps.
@@ -236,7 +197,7 @@ def shown(value: Value | None) -> str:
 def controls(asked: Asked, homes: Sequence[Settings]) -> Sequence[Control]:
     """The controls of one home, or of several: what these do not have in common is "", which leaves
     each home its own."""
-    values = [{key: shown(value) for key, value, _ in each.entries()} for each in homes]
+    values = [_usual(each) for each in homes]
 
     def common(key: str) -> str:
         found = {each[key] for each in values}
@@ -251,18 +212,16 @@ def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequ
     """The controls of each source of a home."""
     if asked.what is not Cleanup.SESSIONS:
         return ()
-    usual = {key: shown(value) for key, value, _ in settings.entries()}
+    usual = _usual(settings)
     own = {each.name for each in settings.own if each.table == "sessions"}
     return [
         Row(
             name=source,
             label=source,
             controls=[
-                _control(
-                    each, (name := _of_source(source, each.key)), usual.get(name, ""), asked.typed
-                )
-                for each in SETTINGS[asked.what]
-                if each.key.rpartition(".")[2] in _OF_ROW
+                _control(each, name, usual.get(name, ""), asked.typed)
+                for each, key in _of_row(asked)
+                for name in [dotted(("sessions", "source", source, key))]
             ],
         )
         for source in sorted({*sources, *own})
@@ -271,20 +230,27 @@ def of_sources(asked: Asked, settings: Settings, sources: Iterable[str]) -> Sequ
 
 def of_homes(asked: Asked, homes: Sequence[tuple[str, str, Settings]]) -> Sequence[Row]:
     """The controls of each home, where all are planned together: slug, label and settings."""
-    rows = []
-    for slug, label, settings in homes:
-        usual = {key: shown(value) for key, value, _ in settings.entries()}
-        found = [
-            _control(each, f"{slug}{OF_HOME}{each.key}", usual.get(each.key, ""), asked.typed)
-            for each in SETTINGS[asked.what]
-            if each.key.rpartition(".")[2] in _OF_ROW
-        ]
-        rows.append(Row(name=slug, label=label, controls=found))
-    return rows
+    return [
+        Row(
+            name=slug,
+            label=label,
+            controls=[
+                _control(each, f"{slug}{OF_HOME}{each.key}", usual.get(each.key, ""), asked.typed)
+                for each, _ in _of_row(asked)
+            ],
+        )
+        for slug, label, settings in homes
+        for usual in [_usual(settings)]
+    ]
 
 
-def _of_source(source: str, key: str) -> str:
-    return dotted(("sessions", "source", source, key.rpartition(".")[2]))
+def _of_row(asked: Asked) -> Sequence[tuple[Setting, str]]:
+    named = [(each, each.key.rpartition(".")[2]) for each in SETTINGS[asked.what]]
+    return [(each, key) for each, key in named if key in _OF_ROW]
+
+
+def _usual(settings: Settings) -> Mapping[str, str]:
+    return {key: shown(value) for key, value, _ in settings.entries()}
 
 
 def _control(setting: Setting, name: str, usual: str, typed: Mapping[str, str]) -> Control:

@@ -36,14 +36,16 @@ class Desk:
         self.children = Children() if children is None else children
         #: How often something was changed here: what was seen before counts no longer.
         self.changes = 0
-        self._quick: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._searches: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._slow: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        for jobs in (self._quick, self._searches, self._slow):
-            # Daemons: reading ends with the process. Nothing here changes a home.
-            threading.Thread(
-                target=self._work_on, args=(jobs,), name="holdfast-web", daemon=True
-            ).start()
+        self._quick, self._searches, self._slow = (self._started() for _ in range(3))
+
+    def _started(self) -> queue.SimpleQueue[_Job]:
+        """A thread that answers what is put here. A daemon: reading ends with the process, and
+        nothing here changes a home."""
+        jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        threading.Thread(
+            target=self._work_on, args=(jobs,), name="holdfast-web", daemon=True
+        ).start()
+        return jobs
 
     def close(self) -> None:
         """End the threads once they have answered what was asked before."""

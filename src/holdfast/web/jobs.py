@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, whose_bug
 from holdfast.value import dataclass
@@ -46,19 +46,9 @@ class Done:
     note: str = ""
 
 
-class Run(Protocol):
-    """What a run sees of its job: the `Progress` of what it calls."""
-
-    @property
-    def stopping(self) -> bool: ...
-
-    def step(self, label: str, done: int, total: int | None) -> None: ...
-
-    def stop_requested(self) -> bool: ...
-
-
-class FarRun:
-    """The same in the process that does the work."""
+class Run:
+    """What a run sees of its job, in the process that does the work: the `Progress` of what it
+    calls."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -109,18 +99,11 @@ class Job:
     def step(self, step: tuple[str, int, int | None]) -> None:
         self.label, self.done, self.total = step
 
-    def run(self, what: Callable[[], Sequence[Any]]) -> None:
-        try:
-            self.results = what()
-        except HoldfastError as error:
-            self.error = error
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self.error = as_error(error)
-        finally:
-            self._ended.set()
+    def end(self) -> None:
+        self._ended.set()
 
 
-def as_error(error: Exception) -> HoldfastError:
+def _as_error(error: Exception) -> HoldfastError:
     """An error that nobody expected, as a person reads it."""
     return HoldfastError(
         f"{type(error).__name__}: {error}",
@@ -167,15 +150,17 @@ class Jobs:
 
     def _run(self, job: Job, what: Callable[[Run], Sequence[Done]]) -> None:
         def far(link: Link) -> Sequence[Any]:
-            return [self._shown(each) for each in what(FarRun(link))]
+            return [self._shown(each) for each in what(Run(link))]
 
-        def run() -> Sequence[Any]:
-            try:
-                return self._children.change(far, job.step, lambda: job.stopping)
-            finally:
-                self._ended()
-
-        job.run(run)
+        try:
+            job.results = self._children.change(far, job.step, lambda: job.stopping)
+        except HoldfastError as error:
+            job.error = error
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            job.error = _as_error(error)
+        finally:
+            self._ended()
+            job.end()
 
     def get(self, name: str) -> Job | None:
         return self._jobs.get(name)

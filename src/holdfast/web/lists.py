@@ -28,7 +28,7 @@ from holdfast.api.catalogue import (
 from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionOrder
 from holdfast.web.apart import undisturbed
-from holdfast.web.jobs import FarRun
+from holdfast.web.jobs import Run
 from holdfast.web.renewal import Renewal
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class Index:
 
         def make(link: Link) -> None:
             with self._desk.machine("web") as machine:
-                make_indexes(machine, FarRun(link))
+                make_indexes(machine, Run(link))
 
         self._desk.children.read(make, heard=self._heard)
         shown()

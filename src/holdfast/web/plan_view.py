@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.api.plan import why_stays
+from holdfast.errors import UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.plan_words import (
@@ -29,6 +30,7 @@ from holdfast.value import dataclass
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
     from holdfast.model.plan import Plan
+    from holdfast.web.site import Form
 
 #: What has a source that a policy can have rules for.
 _OF_SESSIONS = (SESSION, TRANSCRIPT, REQUEST_DUMP)
@@ -55,16 +57,6 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownItem:
-    name: str
-    kind: str
-    bytes: int
-    last_active_at: float
-    reason: str
-    undoable: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
     """What a plan does. `to_trash` and `for_good` are the bytes of what can come back and of what
     cannot, `unused` the space that it gives back beside that. `undo` says what undoing it can do,
@@ -84,7 +76,7 @@ class PlanView:
     stays: Sequence[Group]
     stay_count: int
     stay_bytes: int
-    items: Sequence[ShownItem]
+    items: Sequence[PlanItem]
     hidden: int
     undo: str
     warning: str
@@ -128,7 +120,7 @@ def view_plan(planned: HomePlan) -> PlanView:
         stays=_groups(kept, lambda i: ("", "", why_kept(i)), total),
         stay_count=len(kept),
         stay_bytes=sum(item.bytes for item in kept),
-        items=[_shown(item) for item in largest],
+        items=largest,
         hidden=len(removals) - len(largest),
         undo=what_undo_can(removals, "Undo") if removals else "",
         warning=for_good(removals),
@@ -138,6 +130,15 @@ def view_plan(planned: HomePlan) -> PlanView:
         read_only=planned.read_only and not plan.steps,
         refused=[(i.id, _why(i, plan.home)) for i in kept if i.kind == SESSION][:_FEW],
     )
+
+
+def expect_known(form: Form, *planned: HomePlan) -> None:
+    """Raise `UsageError` if something goes for good, and nobody said that they know."""
+    if not form.flag("for_good") and any(for_good(each.removals) for each in planned):
+        raise UsageError(
+            "Some of this cannot be undone, and you did not say that you know.",
+            hint="Tick the box that says so. Nothing was done.",
+        )
 
 
 def _why(item: PlanItem, home: str) -> str:
@@ -162,17 +163,6 @@ def _group(members: Sequence[PlanItem], kind: str, source: str, why: str, total:
     size = sum(item.bytes for item in members)
     return Group(
         count=len(members), bytes=size, kind=kind, source=source, why=why, share=size / total
-    )
-
-
-def _shown(item: PlanItem) -> ShownItem:
-    return ShownItem(
-        name=shown_name(item),
-        kind=kind_name(item.kind),
-        bytes=item.bytes,
-        last_active_at=item.last_active_at,
-        reason=item.reason,
-        undoable=item.undoable,
     )
 
 

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
+from holdfast.model.plan_words import shown_name
 from holdfast.model.text import (
     format_bytes,
     format_cost,
@@ -58,6 +59,7 @@ class Templates:
             "place": lambda path: _inert(f"{path}".replace(below, "~/", 1)),
             "number": lambda number: f"{number:,}",
             "hint": hint,
+            "shown_name": shown_name,
             "one_line": one_line,
             "printable": printable,
             "query": lambda values: urlencode(values, doseq=True, errors=_ANY_NAME),
@@ -121,11 +123,14 @@ def hint(text: str) -> Markup:
 
 def _time(moment: float) -> Markup:
     """The same for people and programs."""
+    return Markup('<time datetime="{}">{}</time>').format(_exact(moment), when(moment))
+
+
+def _exact(moment: float) -> str:
     try:
-        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
-        exact = ""
-    return Markup('<time datetime="{}">{}</time>').format(exact, when(moment))
+        return ""
 
 
 @pass_context
@@ -138,8 +143,6 @@ def _ago(context: Context, moment: float) -> Markup:
         said = f"{format_duration(passed)} ago"
     else:
         said = f"in {format_duration(-passed)}"
-    try:
-        exact = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
+    if not (exact := _exact(moment)):
         return Markup("<time>at an unknown time</time>")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, when(moment), said)

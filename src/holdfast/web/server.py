@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -19,7 +19,7 @@ from holdfast.web.lists import Index, Lists
 from holdfast.web.rendering import Templates
 from holdfast.web.running import result_of
 from holdfast.web.screens import SCREENS
-from holdfast.web.site import Screen, Site, slug_of
+from holdfast.web.site import Site
 
 #: Where the page is unless somebody says otherwise. When that is taken, one of the next.
 USUAL_PORT = 7877
@@ -71,17 +71,16 @@ def site(
     clock: Callable[[], float],
     version: str,
     user_home: Path,
-    screens: Sequence[Screen] | None = None,
 ) -> Site:
     return Site(
         desk=desk,
         gate=gate,
         templates=Templates(version, user_home),
         jobs=Jobs(desk.changed, desk.children, result_of),
-        lists=Lists(desk, lambda home, slug: slug_of(home) == slug),
+        lists=Lists(desk, lambda home, slug: Site.slug(home) == slug),
         index=Index(desk),
         clock=clock,
-        screens=SCREENS if screens is None else screens,
+        screens=SCREENS,
     )
 
 

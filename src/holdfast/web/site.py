@@ -16,7 +16,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 
 from holdfast.api.agent_home import AgentHome
 from holdfast.api.machine import Machine
-from holdfast.errors import COMMAND_FLAG, UsageError
+from holdfast.errors import (
+    COMMAND_FLAG,
+    BusyError,
+    CannotUndoError,
+    HoldfastError,
+    StalePlanError,
+    UnknownCheckpointError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.value import dataclass, field
 from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
@@ -29,6 +38,7 @@ _T = TypeVar("_T")
 #: More than this in a form is not from our pages.
 _MOST_FORM = 4 * 1024**2
 _MOST_DIGITS = 16
+_AGREE = "agree:"
 _PIECE = 64 * 1024
 _MOST_FIELDS = 100_000
 #: So long a person waits for a name or a setting, in seconds, when another process is writing.
@@ -39,6 +49,19 @@ class UnknownPageError(UsageError):
     """Nothing has this address."""
 
     kind = "unknown_page"
+
+
+_SERVER_ERROR = 500
+#: The first that fits.
+_STATUS: tuple[tuple[type[HoldfastError], int], ...] = (
+    (UnknownPageError, 404),
+    (UnknownSessionError, 404),
+    (UnknownCheckpointError, 404),
+    (StalePlanError, 409),
+    (CannotUndoError, 409),
+    (UsageError, 400),
+    (BusyError, 503),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +76,14 @@ class Form:
 
     def many(self, name: str) -> Sequence[str]:
         return self.fields.get(name, ())
+
+    def agreed(self) -> Mapping[str, str]:
+        """The fingerprints of what somebody agreed to, by home or by operation."""
+        return {
+            name.removeprefix(_AGREE): values[-1]
+            for name, values in self.fields.items()
+            if name.startswith(_AGREE)
+        }
 
     def flag(self, name: str) -> bool:
         return bool(self.one(name))
@@ -119,29 +150,12 @@ class Site:
 
     # --- Homes ------------------------------------------------------------------------------------
 
-    async def read(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask homes what they can tell at once."""
-        return await self.desk.read(what)
-
-    async def work(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what may take long: a scan, a search, a plan."""
-        return await self.desk.work(what)
-
     async def home(self, slug: str) -> AgentHome:
         """The home that a segment of an address means, by the last look."""
         found = await self.lists.home(slug)
         if found is None:
             raise _no_home(slug)
         return found
-
-    async def search(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what is typed meanwhile, and must not wait for a scan."""
-        return await self.desk.search(what)
-
-    async def work_apart(self, what: Callable[[Machine], _T]) -> _T:
-        """Ask what may take minutes, such as a check that reads everything: plans do not wait for
-        it."""
-        return await self.desk.apart(what)
 
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says, with a word that
@@ -158,29 +172,21 @@ class Site:
                 lambda: False,
             )
         finally:
-            self.changed()
-
-    def changed(self) -> None:
-        """Whoever changed something says so: the next list looks again."""
-        self.desk.changed()
+            self.desk.changed()
 
     @staticmethod
     def slug(home: AgentHome) -> str:
-        return slug_of(home)
+        """A home as one segment of an address."""
+        return home.label.replace("/", "~")
 
     def home_of(self, machine: Machine, slug: str) -> AgentHome:
         """The home that a segment of an address means. Hints name it from now on, as far as this
         question goes: a command that somebody copies works on the same home."""
         for home in machine.homes:
             if self.slug(home) == slug:
-                self.speak_of(home)
+                COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
                 return home
         raise _no_home(slug)
-
-    @staticmethod
-    def speak_of(home: AgentHome) -> None:
-        """What is asked next is about this home."""
-        COMMAND_FLAG.set(f"--home {shlex.quote(home.name)} ")
 
     # --- Asked ------------------------------------------------------------------------------------
 
@@ -231,31 +237,22 @@ class Site:
         """A whole page."""
         path = request.url.path
         shown = sorted((each for each in self.screens if each.title), key=lambda each: each.order)
-        return HTMLResponse(
-            self.templates.render(
-                template,
-                nav=[(each, _is_at(path, each)) for each in shown],
-                read_only=self.gate.read_only,
-                form_token=self._form_token(),
-                now=self.clock(),
-                path=path,
-                **values,
-            ),
-            status_code=status,
-        )
+        nav = [(each, _is_at(path, each)) for each in shown]
+        return self.fragment(template, status=status, nav=nav, path=path, **values)
 
     def fragment(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A piece of a page, for a script that puts it in its place."""
-        return HTMLResponse(
-            self.templates.render(
-                template,
-                read_only=self.gate.read_only,
-                form_token=self._form_token(),
-                now=self.clock(),
-                **values,
-            ),
-            status_code=status,
+        token = Markup('<input type="hidden" name="{}" value="{}">').format(
+            FORM_TOKEN, self.gate.keys.form
         )
+        shown = self.templates.render(
+            template,
+            read_only=self.gate.read_only,
+            form_token=token,
+            now=self.clock(),
+            **values,
+        )
+        return HTMLResponse(shown, status_code=status)
 
     async def download(
         self, write: Callable[[Machine, BinaryIO], object], name: str, media_type: str
@@ -283,15 +280,10 @@ class Site:
         """After something was done: a page that can be loaded again."""
         return RedirectResponse(path, 303)
 
-    def _form_token(self) -> Markup:
-        return Markup('<input type="hidden" name="{}" value="{}">').format(
-            FORM_TOKEN, self.gate.keys.form
-        )
 
-
-def slug_of(home: AgentHome) -> str:
-    """A home as one segment of an address."""
-    return home.label.replace("/", "~")
+def status_of(error: HoldfastError) -> int:
+    """What an error is in HTTP."""
+    return next((code for kind, code in _STATUS if isinstance(error, kind)), _SERVER_ERROR)
 
 
 def _no_home(slug: str) -> UnknownPageError:

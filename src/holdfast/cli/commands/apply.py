@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, remove
 
@@ -15,15 +15,11 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
 
 
-@click.command(
-    cls=Command,
-    example="holdfast sessions prune --plan-out plan.json\nholdfast apply plan.json",
-)
+@command(example="holdfast sessions prune --plan-out plan.json\nholdfast apply plan.json")
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @click.option("--all", "all_items", is_flag=True, help="List every item with its reason.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there.")
-@click.pass_obj
 def apply(
     invocation: Invocation, plan_file: Path, *, all_items: bool, yes: bool, dry_run: bool
 ) -> int:

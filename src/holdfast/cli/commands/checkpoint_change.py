@@ -16,20 +16,14 @@ from holdfast.cli.checkpoint_options import (
     ids_argument,
     paths_argument,
 )
-from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command
+from holdfast.cli.edit_options import edit_options, map_option, read_maps
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
-from holdfast.cli.map_option import map_option, read_maps
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
-from holdfast.cli.show_checkpoints import (
-    checkpoint_json,
-    not_captured_json,
-    short,
-    show_foreseen,
-    show_not_captured,
-)
+from holdfast.cli.show_checkpoints import checkpoint_json, show_foreseen, show_not_captured
+from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DeclinedError, HoldfastError
 from holdfast.model.checkpoint import ImportState
 from holdfast.model.text import format_count
@@ -40,11 +34,9 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-@click.command(
-    "restore",
-    cls=Command,
+@command(
     example="holdfast checkpoints restore 3f2a1b9c --dry-run\n"
-    "holdfast checkpoints restore 3f2a1b9c src/main.py --yes",
+    "holdfast checkpoints restore 3f2a1b9c src/main.py --yes"
 )
 @id_argument
 @paths_argument
@@ -53,7 +45,6 @@ _SHOWN = 10
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would change and stop there.")
-@click.pass_obj
 def restore(
     invocation: Invocation,
     /,
@@ -89,8 +80,7 @@ def restore(
     declined = None if yes else _ask(foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("restoring", changes=True) as shown:
         report = planned.apply(progress=shown)
     done, left = report.rollback, report.left
@@ -159,19 +149,17 @@ def _document_restore(
     print_json(document)
 
 
-@click.command("pin", cls=Command, example="holdfast checkpoints pin 3f2a1b9c")
+@command(example="holdfast checkpoints pin 3f2a1b9c")
 @ids_argument
 @edit_options
-@click.pass_obj
 def pin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
     """Pin checkpoints so that no rule, no limit and no newer checkpoint removes them."""
     return _pin(invocation, ids, pinned=True, dry_run=dry_run)
 
 
-@click.command("unpin", cls=Command, example="holdfast checkpoints unpin 3f2a1b9c")
+@command(example="holdfast checkpoints unpin 3f2a1b9c")
 @ids_argument
 @edit_options
-@click.pass_obj
 def unpin(invocation: Invocation, ids: tuple[str, ...], *, dry_run: bool) -> int:
     """Remove the pin from checkpoints. From then on rules and limits apply to them again."""
     return _pin(invocation, ids, pinned=False, dry_run=dry_run)
@@ -188,13 +176,10 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
     return _tell_edit(invocation, found, what, dry_run=dry_run)
 
 
-@click.command(
-    "rename", cls=Command, example='holdfast checkpoints rename 3f2a1b9c "works on all machines"'
-)
+@command(example='holdfast checkpoints rename 3f2a1b9c "works on all machines"')
 @id_argument
 @click.argument("text", metavar="NAME")
 @edit_options
-@click.pass_obj
 def rename(invocation: Invocation, checkpoint: str, text: str, *, dry_run: bool) -> int:
     """Give a checkpoint a name, which protects it like a pin; an empty name ("") removes it."""
     wanted = stored_text(text, "The name").strip()
@@ -223,9 +208,8 @@ def _tell_edit(
     return 0
 
 
-@click.command(
+@command(
     "import",
-    cls=Command,
     example="holdfast checkpoints import --dry-run\n"
     "holdfast checkpoints import ~/work/site\n"
     "holdfast checkpoints import /srv/agent/.hermes",
@@ -233,7 +217,6 @@ def _tell_edit(
 @click.argument("source", metavar="[PATH]", required=False, type=click.Path())
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
 @edit_options
-@click.pass_obj
 def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_run: bool) -> int:
     """Import the checkpoints that Hermes took into Holdfast's own store, with times and reasons.
 

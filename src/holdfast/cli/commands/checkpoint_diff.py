@@ -13,13 +13,13 @@ import click
 
 from holdfast.cli import plain
 from holdfast.cli.checkpoint_options import first_id, hash_option, second_id
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, note, print_json, say_unfolded, styled, width
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
-from holdfast.cli.show_checkpoints import short
 from holdfast.cli.streams import output_errors
+from holdfast.cli.take import short
 from holdfast.model.text import printable
 
 if TYPE_CHECKING:
@@ -44,26 +44,23 @@ _BAR = re.compile(r"\| +\d+ (\+*)(-*)$")
 _TAB = 8
 
 
-@click.command(
-    "diff",
-    cls=Command,
+@command(
     example="holdfast checkpoints diff\n"
     "holdfast checkpoints diff src/main.py\n"
     "holdfast checkpoints diff 3f2a1b9c\n"
     "holdfast checkpoints diff 3f2a1b9c 77e0d2aa src --stat\n"
-    "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse",
+    "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse"
 )
 @click.argument("words", nargs=-1, metavar="[ID] [PATH]...", type=click.Path())
 @hash_option
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
-@click.pass_obj
 def diff(
     invocation: Invocation,
     words: tuple[str, ...],
     *,
     hash_all: bool,
     stat: bool,
-) -> int:
+) -> None:
     """Show what changed since a checkpoint: until now, or until another one.
 
     Usage: diff [ID] [ID2] [PATH]...  Without an id it compares with the newest checkpoint of the
@@ -80,14 +77,13 @@ def diff(
         found = checkpoints.diff(old, other, rest, hash_all=hash_all)
     if invocation.json:
         print_json(_document(found))
-        return 0
+        return
 
     if not found.changes:
         note(_unchanged(found))
-        return 0
+        return
     lines = found.statistics(width=width()) if stat else found.patch()
     show_diff(lines, found.changes)
-    return 0
 
 
 def _unchanged(found: Difference) -> str:

@@ -13,18 +13,16 @@ from holdfast.cli.checkpoint_options import (
     chosen,
     directory_argument,
     ids_argument,
+    session_option,
     take_command,
 )
-from holdfast.cli.completing import session_ids
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
-    not_captured_json,
     project_json,
-    short,
     show_checkpoint,
     show_list,
     show_not_captured,
@@ -33,6 +31,7 @@ from holdfast.cli.show_checkpoints import (
     show_projects,
 )
 from holdfast.cli.sorting import Keys, in_order, sort_option
+from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
@@ -58,11 +57,9 @@ _FEW = 20
 _NAMED = 3
 
 
-@click.command(
-    "status",
-    cls=Command,
+@command(
     example="holdfast checkpoints\nholdfast checkpoints status --limit 50\n"
-    "holdfast checkpoints status --json",
+    "holdfast checkpoints status --json"
 )
 @click.option(
     "--limit",
@@ -71,8 +68,7 @@ _NAMED = 3
     help=f"Show the N projects used last [{_USUAL_LIMIT}].",
 )
 @click.option("--all", "all_items", is_flag=True, help="Show every project.")
-@click.pass_obj
-def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
+def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> None:
     """Show which projects have checkpoints, their state, and how much space they take.
 
     The size of a project is the space that removing it alone would free; what it shares with other
@@ -87,7 +83,6 @@ def status(invocation: Invocation, *, limit: int | None = None, all_items: bool 
         print_json(_document_status(base, found))
     else:
         _show_status(invocation, base, found, limit=None if all_items else limit or _USUAL_LIMIT)
-    return 0
 
 
 def _document_status(base: Path, found: CheckpointStatus) -> dict[str, Any]:
@@ -158,21 +153,15 @@ def _figures(found: CheckpointStatus) -> str:
     return f"total {total}: {', '.join(parts)}; {count} of {projects}{trash}"
 
 
-@click.command(
+@command(
     "list",
-    cls=Command,
     example="holdfast checkpoints list\n"
     "holdfast checkpoints list ~/work/site\n"
     "holdfast checkpoints list --all-projects --session 20260325_112518_6995d1",
 )
 @directory_argument
 @click.option("--all-projects", is_flag=True, help="List the checkpoints of every project.")
-@click.option(
-    "--session",
-    metavar="ID",
-    shell_complete=session_ids,
-    help="Only checkpoints of this session; without a directory, in all projects.",
-)
+@session_option
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -180,7 +169,6 @@ def _figures(found: CheckpointStatus) -> str:
     help="Show the first N.",
 )
 @sort_option(_LIST_KEYS, "age")
-@click.pass_obj
 def list_(
     invocation: Invocation,
     /,
@@ -190,7 +178,7 @@ def list_(
     session: str | None,
     limit: int | None,
     sort: str,
-) -> int:
+) -> None:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
     The counts of files and lines compare each checkpoint with the one before it. For a directory
@@ -225,8 +213,7 @@ def list_(
         if len(found) < len(matching):
             rest = len(matching) - len(found)
             text = f"… and {rest:,} more; --limit {len(matching)} shows them all."
-            note(text) if plain.is_piped() else say(styled(text, style="dim"))
-    return 0
+            note(text) if plain.is_piped() else say(text, "dim")
 
 
 def _say_none(
@@ -260,15 +247,10 @@ def _say_none(
     suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
 
 
-@click.command(
-    "show",
-    cls=Command,
-    example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all",
-)
+@command(example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all")
 @ids_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-@click.pass_obj
-def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> int:
+def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> None:
     """Show checkpoints: when and why each was taken, its files, and what was left out.
 
     The start of an id is enough while it is unique.
@@ -279,12 +261,11 @@ def show(invocation: Invocation, ids: tuple[str, ...], *, all_items: bool) -> in
     if invocation.json:
         documents = [_document_show(*each) for each in found]
         print_json(documents[0] if len(documents) == 1 else {"checkpoints": documents})
-        return 0
+        return
     for number, each in enumerate(found):
         if number:
             say()
         _show(*each, all_items=all_items)
-    return 0
 
 
 def _show(found: Checkpoint, captured: Captured, *, all_items: bool) -> None:
@@ -320,15 +301,10 @@ def _document_show(checkpoint: Checkpoint, captured: Captured) -> dict[str, Any]
     }
 
 
-@click.command(
-    "excluded",
-    cls=Command,
-    example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all",
-)
+@command(example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all")
 @directory_argument
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
-@click.pass_obj
-def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> int:
+def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> None:
     """List the paths that checkpoints of a directory leave out by default, each with its rule.
 
     These are dependencies, build output, caches, media, archives, secrets, logs and what `exclude`
@@ -349,7 +325,7 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
                 ],
             }
         )
-        return 0
+        return
 
     if not found:
         say(name(f"The default excludes leave nothing out of {workdir}."))
@@ -364,15 +340,9 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
         style="yellow",
         all_items=all_items,
     )
-    return 0
 
 
-@click.command(
-    "verify",
-    cls=Command,
-    example="holdfast checkpoints verify\nholdfast checkpoints verify --json",
-)
-@click.pass_obj
+@command(example="holdfast checkpoints verify\nholdfast checkpoints verify --json")
 def verify(invocation: Invocation) -> int:
     """Read everything in the checkpoint store, and name damage and the checkpoints that need it.
 

@@ -8,41 +8,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.remotes import prompting
-from holdfast.cli.completing import session_ids
+from holdfast.cli.checkpoint_options import session_option
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, here, resolved
+from holdfast.cli.frame import command
+from holdfast.cli.invocation import Invocation, resolved
 from holdfast.cli.output import (
     name,
     nothing_changed,
     print_json,
     say,
-    styled,
+    say_rest,
     suggest,
     table,
 )
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
-from holdfast.cli.show_checkpoints import short, show_not_captured
+from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
+from holdfast.cli.show_checkpoints import show_not_captured
+from holdfast.cli.take import short
 from holdfast.errors import DeclinedError, HoldfastError, UsageError
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
-    from holdfast.model.remote import Fetch, Outgoing, Push
+    from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.remote import Fetch, Push
 
 _SHOWN = 10
 _remote_argument = click.argument("remote", metavar="REMOTE")
 
 
-@click.command(
-    "remote",
-    cls=Command,
+@command(
     example="holdfast checkpoints remote add backup git@git.example.org:me/checkpoints.git\n"
     "holdfast checkpoints remote list\n"
-    "holdfast checkpoints remote remove backup",
+    "holdfast checkpoints remote remove backup"
 )
 @click.argument(
     "what",
@@ -50,8 +49,7 @@ _remote_argument = click.argument("remote", metavar="REMOTE")
     nargs=-1,
 )
 @edit_options
-@click.pass_obj
-def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -> int:
+def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -> None:
     """List the git remotes that were named for checkpoints, add one, or forget one.
 
     Checkpoints go only to a remote that is added here, and only when you push. An empty repository
@@ -65,8 +63,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         raise UsageError(
             "Say `remote list`, `remote add NAME URL` or `remote remove NAME`.",
         )
-    place = invocation.checked_place(invocation.home_path)  # the first remote may make the home
-    checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
+    checkpoints = invocation.checkpoints(may_be_new=True)  # the first remote makes the home
     if verb == "list" or dry_run:
         found = checkpoints.remotes()
     elif verb == "add":
@@ -75,7 +72,7 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         found = [checkpoints.remove_remote(*given)]
     if invocation.json:
         print_json({"remotes": [each.to_json() for each in found], "applied": not dry_run})
-        return 0
+        return
     if dry_run and verb != "list":
         nothing_changed()
     elif verb == "add":
@@ -92,25 +89,17 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         for each in found:
             rows.add_row(name(each.name), f"{each.pushed:,}", f"{each.fetched:,}", name(each.url))
         say(rows)
-    return 0
 
 
-@click.command(
-    "push",
-    cls=Command,
+@command(
     example="holdfast checkpoints push backup\n"
     "holdfast checkpoints push backup ~/work/site ~/work/api\n"
-    "holdfast checkpoints push backup --all-projects --prune --dry-run",
+    "holdfast checkpoints push backup --all-projects --prune --dry-run"
 )
 @_remote_argument
 @click.argument("directories", metavar="[DIR]...", nargs=-1, type=click.Path())
 @click.option("--all-projects", is_flag=True, help="Push the checkpoints of every project.")
-@click.option(
-    "--session",
-    metavar="ID",
-    shell_complete=session_ids,
-    help="Only checkpoints of this session; without a directory, in all projects.",
-)
+@session_option
 @click.option(
     "--max-file-size",
     metavar="SIZE",
@@ -119,7 +108,6 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
 @click.option("--own-remote", is_flag=True, help="Push even to a remote of the project itself.")
 @click.option("--prune", is_flag=True, help="Then remove there what was removed here.")
 @removal_options
-@click.pass_obj
 def push(
     invocation: Invocation,
     /,
@@ -185,11 +173,7 @@ def _push_document(done: Push, planned: HomePlan | None, *, dry_run: bool, yes: 
         report = planned.apply().report if apply else None
         if planned.removals and not (apply or dry_run):
             code = DeclinedError.exit_code
-        document["prune"] = {
-            "plan": planned.to_json(),
-            "applied": report is not None,
-            "report": report.to_json() if report else None,
-        }
+        document["prune"] = {"plan": planned.to_json(), **applied_json(report)}
         code = code or (0 if report is None else exit_code(report))
     print_json(document)
     return code
@@ -198,10 +182,8 @@ def _push_document(done: Push, planned: HomePlan | None, *, dry_run: bool, yes: 
 def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
     verb = "would be sent" if dry_run else "sent"
     sent = done.accepted
-    shown = sent if all_items else sent[-_SHOWN:]
-    _show_checkpoints(shown)
-    if len(shown) < len(sent):
-        say(styled(f"… and {len(sent) - len(shown):,} more; --all lists them.", style="dim"))
+    shown = [each.checkpoint for each in (sent if all_items else sent[-_SHOWN:])]
+    _show_checkpoints([(each, each.workdir) for each in shown], len(sent))
     left = {each.path: each for one in sent for each in one.left}
     show_not_captured([*left.values()], all_items=all_items, title="Left out")
     if sent:
@@ -215,22 +197,21 @@ def _show_push(done: Push, *, dry_run: bool, all_items: bool) -> None:
         say(name(f"The remote refused {format_count(count, 'checkpoint')}: {why}", "red"))
 
 
-def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
-    if not sent:
+def _show_checkpoints(shown: Sequence[tuple[Checkpoint, str]], total: int) -> None:
+    """Some of so many, each with its directory."""
+    if not shown:
         return
     rows = table("id", "why", "directory", whole=("id",), front=("directory",))
-    for each in sent:
-        found = each.checkpoint
-        rows.add_row(short(found.id), name(found.reason), name(found.workdir))
+    for each, where in shown:
+        rows.add_row(short(each.id), name(each.reason), name(where))
     say(rows)
+    say_rest(total - len(shown), "; --all lists them.")
 
 
-@click.command(
-    "fetch",
-    cls=Command,
+@command(
     example="holdfast checkpoints fetch backup\n"
     "holdfast checkpoints fetch backup --machine laptop-3f9a2c\n"
-    "holdfast checkpoints restore 3f2a1b9c --map /home/ana/site=/srv/site --dry-run",
+    "holdfast checkpoints restore 3f2a1b9c --map /home/ana/site=/srv/site --dry-run"
 )
 @_remote_argument
 @click.option("--machine", "machines", metavar="NAME", multiple=True, help="Only of this machine.")
@@ -240,7 +221,6 @@ def _show_checkpoints(sent: Sequence[Outgoing]) -> None:
 @click.option("--again", is_flag=True, help="Also what was fetched before and removed here since.")
 @click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
 @edit_options
-@click.pass_obj
 def fetch(
     invocation: Invocation,
     /,
@@ -278,15 +258,9 @@ def fetch(
 def _show_fetch(invocation: Invocation, done: Fetch, *, all_items: bool, dry_run: bool) -> None:
     for machine, project, count in done.waiting:
         say(name(f"{machine}: {format_count(count, 'checkpoint')} of project {project}"))
-    if done.fetched:
-        rows = table("id", "why", "directory", whole=("id",), front=("directory",))
-        shown = done.fetched if all_items else done.fetched[:_SHOWN]
-        for each in shown:
-            rows.add_row(short(each.id), name(each.reason), name(each.place))
-        say(rows)
-        if len(shown) < len(done.fetched):
-            rest = len(done.fetched) - len(shown)
-            say(styled(f"… and {rest:,} more; --all lists them.", style="dim"))
+    shown = done.fetched if all_items else done.fetched[:_SHOWN]
+    _show_checkpoints([(each, each.place) for each in shown], len(done.fetched))
+    if shown:
         say()
     count = sum(each[-1] for each in done.waiting) if dry_run else len(done.fetched)
     verb = "would be fetched" if dry_run else "fetched"

@@ -10,14 +10,15 @@ import click
 
 from holdfast.api.arguments import size
 from holdfast.cli.checkpoint_options import chosen, ids_argument
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, styled
+from holdfast.cli.output import name, print_json, say
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
     COUNT,
     RemovalFlags,
     keep_options,
+    now_option,
     removal_options,
     remove,
     trash_options,
@@ -34,18 +35,13 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
-_now = click.option(
-    "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
-)
 
 
-@click.command(
-    "prune",
-    cls=Command,
+@command(
     example="holdfast checkpoints prune --dry-run\n"
     "holdfast checkpoints prune --older-than 30d --keep-orphans\n"
     "holdfast checkpoints prune --keep-last 5 --keep-daily 14 --yes\n"
-    "holdfast checkpoints prune --max-total-size 200MB",
+    "holdfast checkpoints prune --max-total-size 200MB"
 )
 @click.option(
     "--older-than",
@@ -72,7 +68,6 @@ _now = click.option(
 )
 @trash_options
 @removal_options
-@click.pass_obj
 def prune(
     invocation: Invocation,
     /,
@@ -147,16 +142,13 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     return None if text is None else size(text, "--max-total-size")
 
 
-@click.command(
-    "delete",
-    cls=Command,
+@command(
     example="holdfast checkpoints delete 3f2a1b9c\n"
-    "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes",
+    "holdfast checkpoints delete 3f2a1b9c 81d4e2aa --yes"
 )
 @ids_argument
-@_now
+@now_option
 @removal_options
-@click.pass_obj
 def delete(
     invocation: Invocation, /, ids: tuple[str, ...], *, skip_trash: bool, how: RemovalFlags
 ) -> int:
@@ -172,17 +164,14 @@ def delete(
     return remove(invocation, planned, how)
 
 
-@click.command(
-    "clear",
-    cls=Command,
+@command(
     example="holdfast checkpoints clear --dry-run\nholdfast checkpoints clear --force\n"
-    "holdfast checkpoints clear --legacy --now",
+    "holdfast checkpoints clear --legacy --now"
 )
 @click.option("--legacy", is_flag=True, help="Also clear what an older layout left.")
 @_force
-@_now
+@now_option
 @removal_options
-@click.pass_obj
 def clear(
     invocation: Invocation, /, *, legacy: bool, force: bool, skip_trash: bool, how: RemovalFlags
 ) -> int:
@@ -219,11 +208,11 @@ def _warn(
             parts.append(f"{size} of an older layout")
         lost = "for good" if skip_trash else "unless you undo this"
         text = f"Warning: this removes {' and '.join(parts)}. You lose them {lost}."
-        say(styled(text, style="bold red"))
+        say(text, "bold red")
     if left:
         size = format_bytes(sum(each.bytes for each in left))
         command = f"holdfast {invocation.home_flag}checkpoints clear --legacy"
-        say(styled(f"{size} of an older layout stay; `{command}` clears them too.", style="dim"))
+        say(f"{size} of an older layout stay; `{command}` clears them too.", "dim")
     if going or older or left:
         say()
 
@@ -245,16 +234,14 @@ def _has_no_home(invocation: Invocation) -> bool:
     return True
 
 
-@click.command(
+@command(
     "clear-legacy",
-    cls=Command,
     example="holdfast checkpoints clear-legacy --dry-run\n"
     "holdfast checkpoints clear-legacy --force",
 )
 @_force
-@_now
+@now_option
 @removal_options
-@click.pass_obj
 def clear_legacy(
     invocation: Invocation, /, *, force: bool, skip_trash: bool, how: RemovalFlags
 ) -> int:

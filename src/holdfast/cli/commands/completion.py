@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json
 from holdfast.cli.streams import write
@@ -22,10 +22,9 @@ _BETTER = {
 }
 
 
-@click.command(cls=Command, example="\n".join(_INSTALL.values()))
+@command(example="\n".join(_INSTALL.values()))
 @click.argument("shell", metavar="SHELL", type=Choice(list(_INSTALL)))
-@click.pass_obj
-def completion(invocation: Invocation, shell: str) -> int:
+def completion(invocation: Invocation, shell: str) -> None:
     """Print a completion script for your shell: bash, zsh or fish."""
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
@@ -39,4 +38,3 @@ def completion(invocation: Invocation, shell: str) -> int:
         print_json({"shell": shell, "script": script})
     else:
         write(script + "\n")
-    return 0

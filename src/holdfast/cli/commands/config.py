@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.invocation import Invocation, here, quoted
+from holdfast.cli.frame import Group
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
@@ -20,59 +19,45 @@ from holdfast.model.arguments import expanded
 from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
-    from holdfast.api.configure import SettingChange
+    from holdfast.api.configure import Setting, SettingChange
 
 
 @click.group(
     cls=Group,
-    invoke_without_command=True,
+    default="show",
     example="holdfast config show sessions\nholdfast config set sessions.retention_days 30",
 )
-@click.pass_context
-def config(ctx: click.Context) -> int | None:
+def config() -> None:
     """See, check or change the configuration. Without a command, this is `config show`."""
-    return run_default(ctx, config, "show") if ctx.invoked_subcommand is None else None
 
 
 @config.command(
     "show",
-    cls=Command,
     example="holdfast config show\nholdfast config show checkpoints\nholdfast config show --json",
 )
 @click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
-@click.pass_obj
-def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> int:
+def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
     """Show every setting in effect, and where it comes from: all, or those of some sections."""
     from holdfast.api.configure import settings_of
 
     entries = settings_of(invocation.checked_place(invocation.home_path), sections)
     if invocation.json:
-        print_json(
-            {
-                "path": str(_path(invocation)),
-                "settings": [
-                    {"key": each.key, "value": each.value, "origin": each.origin}
-                    for each in entries
-                ],
-            }
-        )
-        return 0
+        settings = [_json(each) for each in entries]
+        print_json({"path": str(invocation.config_file()), "settings": settings})
+        return
     rows = table("setting", "value", "from")
     for each in entries:
         rows.add_row(name(each.key), name(_toml(each.value)), name(each.origin))
     say(rows)
-    return 0
 
 
 @config.command(
     "get",
-    cls=Command,
     example="holdfast config get sessions.retention_days\n"
     "holdfast config get checkpoints.enabled checkpoints.exclude",
 )
 @click.argument("keys", nargs=-1, required=True, metavar="KEY…", shell_complete=known_keys)
-@click.pass_obj
-def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
+def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     """Print the value of a setting, and nothing else: for scripts.
 
     If you name several, each is printed with its key. A text is printed without quotes, a list with
@@ -83,21 +68,19 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
     place = invocation.checked_place(invocation.home_path)
     found = [setting(place, each) for each in keys]
     if invocation.json:
-        documents = [{"key": e.key, "value": e.value, "origin": e.origin} for e in found]
+        documents = [_json(each) for each in found]
         print_json(documents[0] if len(found) == 1 else {"settings": documents})
-        return 0
+        return
     for each in found:
         if len(found) > 1:
             write(f"{each.key} = {_toml(each.value)}\n")
         elif each.value is not None:
             items = each.value if isinstance(each.value, tuple) else (each.value,)
             write("".join(f"{_bare(item)}\n" for item in items))
-    return 0
 
 
 @config.command(
     "set",
-    cls=Command,
     example="holdfast config set sessions.retention_days 30\n"
     "holdfast config set checkpoints.exclude '*.parquet' data/\n"
     "holdfast config set sessions.source.cron.retention_days 7 --dry-run",
@@ -105,8 +88,7 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> int:
 @click.argument("key", metavar="KEY", shell_complete=known_keys)
 @click.argument("values", nargs=-1, required=True, metavar="VALUE…")
 @edit_options
-@click.pass_obj
-def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> int:
+def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: bool) -> None:
     """Set one key in config.toml, and show its old and its new value.
 
     The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
@@ -136,29 +118,20 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
             _tell_agents(invocation, planned)
     if planned.outranked_by is not None:
         note(f"warning: {planned.outranked_by} is set, and overrides config.toml.")
-    return 0
 
 
 def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
     """Agents that have the old value in their settings, for when Holdfast cannot be started."""
     if planned.key != "hooks.on_failure":
         return
-    import os
-
+    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.agents import AGENTS
-    from holdfast.hooks.connect import PROJECT, USER, Setup, wired
+    from holdfast.hooks.connect import PROJECT, USER, wired
 
     names = []
     for agent in AGENTS:
         for scope in (USER, PROJECT):
-            setup = Setup(
-                agent=agent,
-                scope=scope,
-                user_home=invocation.user_home,
-                project=here() or invocation.user_home,
-                home=invocation.home_path.absolute(),
-                environ=os.environ,
-            )
+            setup = setup_of(invocation, agent, scope)
             with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
                 seen = wired(setup)
                 ours = seen.home == setup.home
@@ -182,9 +155,8 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
         say(name(f"Wrote {planned.change.file}."))
 
 
-@config.command("edit", cls=Command, example="holdfast config edit")
-@click.pass_obj
-def edit(invocation: Invocation) -> int:
+@config.command("edit", example="holdfast config edit")
+def edit(invocation: Invocation) -> None:
     """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).
 
     You edit a copy. It replaces config.toml when you leave the editor and everything in it is
@@ -205,15 +177,13 @@ def edit(invocation: Invocation) -> int:
         say(name(f"Wrote {place.config_file}.") if done else "Nothing was changed.")
         if done:
             _tell_whose(invocation)
-    return 0
 
 
-@config.command("check", cls=Command, example="holdfast config check")
-@click.pass_obj
-def check(invocation: Invocation) -> int:
+@config.command("check", example="holdfast config check")
+def check(invocation: Invocation) -> None:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
-    path = _path(invocation)
-    settings = invocation.settings(invocation.home_path)
+    path = invocation.config_file()
+    settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()
     doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
     for each in doubts:
@@ -224,7 +194,6 @@ def check(invocation: Invocation) -> int:
         say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
-    return 0
 
 
 def _doubt_about_home(place: str) -> str:
@@ -238,21 +207,20 @@ def _doubt_about_home(place: str) -> str:
     return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
-@config.command("path", cls=Command, example="$EDITOR $(holdfast config path)")
-@click.pass_obj
-def path(invocation: Invocation) -> int:
+@config.command("path", example="$EDITOR $(holdfast config path)")
+def path(invocation: Invocation) -> None:
     """Print where the configuration is, or would be."""
     if invocation.json:
-        print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
+        print_json(
+            {"path": str(invocation.config_file()), "exists": invocation.config_file().exists()}
+        )
     else:
-        write_path(_path(invocation))
-    return 0
+        write_path(invocation.config_file())
 
 
-@config.command("init", cls=Command, example="holdfast config init")
+@config.command("init", example="holdfast config init")
 @edit_options
-@click.pass_obj
-def init(invocation: Invocation, *, dry_run: bool) -> int:
+def init(invocation: Invocation, *, dry_run: bool) -> None:
     """Write a config.toml with every key and its default as a comment; create the home if needed.
 
     An existing file stays as it is.
@@ -269,7 +237,6 @@ def init(invocation: Invocation, *, dry_run: bool) -> int:
         nothing_changed()
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
-    return 0
 
 
 def _check_home(invocation: Invocation) -> None:
@@ -291,8 +258,8 @@ def _tell_whose(invocation: Invocation) -> None:
         say("It applies to that home only; --home picks another one.")
 
 
-def _path(invocation: Invocation) -> Path:
-    return invocation.config_file()
+def _json(setting: Setting) -> dict[str, Any]:
+    return {"key": setting.key, "value": setting.value, "origin": setting.origin}
 
 
 def _toml(value: object) -> str:

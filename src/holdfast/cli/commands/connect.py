@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,11 @@ import click
 
 from holdfast.api.place import is_home
 from holdfast.api.rewrites import rewrite_plan
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command, option_group
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
-from holdfast.cli.removal import asked, exit_code, print_declined
+from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
-from holdfast.cli.show_rewrite import show_rewrite
 from holdfast.errors import UsageError
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.codex_listed import distrusted
@@ -32,45 +32,45 @@ from holdfast.hooks.connect import (
 )
 from holdfast.hooks.switches import switched_off
 from holdfast.model.plan import Action
-from holdfast.model.rewrite import Rewrite
-from holdfast.value import dataclass
+from holdfast.model.rewrite import Rewrite, identity
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
 _OTHER_NAMES = {"claude": "claude-code"}
 _NAMES = ", ".join(AGENTS)
+#: Lines of a change that are shown.
+_MOST = 12
+#: A longer line is a whole file in one, and says more than what is changed in it.
+_LONGEST = 300
+_STYLES = {"-": "red", "+": "green"}
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
-        click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
-        click.option("--all", "all_items", is_flag=True, help="Show every line of the plan."),
-        click.option(
-            "--scope",
-            type=click.Choice((USER, PROJECT)),
-            default=USER,
-            show_default=True,
-            help="For all your projects, or for the project in the current directory alone.",
-        ),
-    ):
-        function = option(function)
-    return function
+_options = option_group(
+    click.option(
+        "--scope",
+        type=click.Choice((USER, PROJECT)),
+        default=USER,
+        show_default=True,
+        help="For all your projects, or for the project in the current directory alone.",
+    ),
+    click.option("--all", "all_items", is_flag=True, help="Show every line of the plan."),
+    click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
+    click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+)
 
 
-@click.command(
-    cls=Command,
+@command(
     example="holdfast connect claude-code\nholdfast connect codex --scope project\n"
-    "holdfast connect --status",
+    "holdfast connect --status"
 )
 @click.argument("to", required=False, metavar="[AGENT]")
 @click.option("--status", is_flag=True, help="Show where Holdfast is connected, and stop there.")
 @_options
-@click.pass_obj
 def connect(
     invocation: Invocation,
     to: str | None,
@@ -105,10 +105,9 @@ def connect(
     return code
 
 
-@click.command(cls=Command, example="holdfast disconnect claude-code")
+@command(example="holdfast disconnect claude-code")
 @click.argument("to", metavar="AGENT")
 @_options
-@click.pass_obj
 def disconnect(
     invocation: Invocation, to: str, *, scope: str, dry_run: bool, all_items: bool, yes: bool
 ) -> int:
@@ -133,14 +132,19 @@ def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
     if named not in AGENTS:
         raise UsageError(f"Holdfast has no hooks for {agent!r}; it has them for {_NAMES}.")
     place = invocation.place(invocation.home_path)
+    fails_closed = place.settings.loop_rules().blocks_on_failure
+    return replace(setup_of(invocation, named, scope), fails_closed=fails_closed)
+
+
+def setup_of(invocation: Invocation, agent: str, scope: str = USER) -> Setup:
+    """An agent as it is, or would be, connected to the chosen home."""
     return Setup(
-        agent=named,
+        agent=agent,
         scope=scope,
         user_home=invocation.user_home,
         project=here() or invocation.user_home,
         home=invocation.home_path.absolute(),
         environ=os.environ,
-        fails_closed=place.settings.loop_rules().blocks_on_failure,
     )
 
 
@@ -183,7 +187,7 @@ def _change(
     plan = rewrite_plan(place, setup.home, rewrites, name="rewrite", **words)
     if not invocation.json:
         for each in rewrites:
-            show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)
+            _show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)
         if not rewrites:
             say("Nothing to do: the files are already like that.")
     if dry_run or not rewrites:
@@ -195,8 +199,7 @@ def _change(
     declined = None if yes else asked(f"{question} {setup.agent}?", "changed", facts=facts)
     if declined is not None:
         _document(invocation, plan, None)
-        print_declined(declined)
-        return declined.exit_code, False
+        return print_declined(declined), False
     planned = invocation.create_home().plan_rewrites(rewrites, **words)
     report = planned.apply().report
     _document(invocation, planned.plan, report)
@@ -207,8 +210,7 @@ def _change(
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
     if invocation.json:
-        said = None if report is None else report.to_json()
-        print_json({"plan": plan.to_json(), "applied": report is not None, "report": said})
+        print_json({"plan": plan.to_json(), **applied_json(report)})
 
 
 def _tell(invocation: Invocation, report: Report) -> None:
@@ -271,3 +273,49 @@ def _json(each: Wired, off: str) -> dict[str, Any]:
         "events": sorted(each.commands),
         "problem": each.problem or off or None,
     }
+
+
+# --- What changes in a file: the lines that leave it, and those that come -------------------------
+
+
+def _show_rewrite(change: Rewrite, leads_to: str, *, all_lines: bool) -> None:
+    """`leads_to` is where a link in the place of the file leads to; "" when there is none."""
+    verb = "Make" if not change.before else "Change" if change.after else "Remove"
+    where = f", a link to {leads_to}" if leads_to else ""
+    say(name(f"{verb} {change.path}{where}"))
+    lines = _by_line(change) or [*_lines("-", change.old), *_lines("+", change.new)]
+    for sign, style in _STYLES.items():
+        shown = [line for which, line in lines if which == sign]
+        for line in shown if all_lines else shown[:_MOST]:
+            say(f"  {sign} {line.expandtabs(4)}", style)
+        if len(shown) > _MOST and not all_lines:
+            rest = len(shown) - _MOST
+            say(f"  {sign} … {rest} more lines; --all shows them", "dim")
+
+
+def _by_line(change: Rewrite) -> Sequence[tuple[str, str]]:
+    """What differs line by line: between two places that change, others wrote something too. A
+    comma at the end of a line is no difference. Nothing when that would not be plain."""
+    try:
+        content = Path(change.path).read_bytes() if change.before else b""
+    except OSError:
+        return ()
+    if not change.before or identity(content) != change.before:
+        return ()
+    was, now = _texts(content), _texts(change.applied(content))
+    old, new = ([each.rstrip().removesuffix(",") for each in lines] for lines in (was, now))
+    found: list[tuple[str, str]] = []
+    matches = SequenceMatcher(None, old, new, autojunk=False)
+    for what, start, end, begin, stop in matches.get_opcodes():
+        if what != "equal":
+            found += [("-", each) for each in was[start:end] if each.strip()]
+            found += [("+", each) for each in now[begin:stop] if each.strip()]
+    return () if any(len(each) > _LONGEST for _, each in found) else found
+
+
+def _lines(sign: str, data: bytes) -> Iterator[tuple[str, str]]:
+    return ((sign, each) for each in _texts(data) if each.strip())
+
+
+def _texts(data: bytes) -> list[str]:
+    return data.decode(errors="replace").splitlines()

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.streams import colour_wanted
 from holdfast.errors import UsageError
@@ -32,7 +32,7 @@ _SUGGESTED = re.compile(r"^((?:\x1b\[[0-9;]*m)? +(?:\x1b\[[0-9;]*m)?)holdfast(?=
 _LATEST = "{checkpoint}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Step:
     """A command, what it is good for, and a pattern: how the parts begin that are shown of it.
     Before some an agent works in the project."""
@@ -44,9 +44,8 @@ class _Step:
     agent_works: bool = False
 
 
-@click.command(cls=Command, example="holdfast demo\nholdfast demo ~/sample")
+@command(example="holdfast demo\nholdfast demo ~/sample")
 @click.argument("folder", required=False)
-@click.pass_obj
 def demo(invocation: Invocation, folder: str | None) -> int:
     """Build a sample home in a temporary folder and walk through what Holdfast does with it.
 
@@ -108,57 +107,56 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
     plan = "The plan|items|It keeps|[0-9,]+ removed"
     return (
         _Step(
-            about="See what an agent left behind, and what it costs.",
-            words=("status",),
+            "See what an agent left behind, and what it costs.",
+            ("status",),
             shows="holdfast home|what|source|The policy",
         ),
         _Step(
-            about="Two thirds hardly contain anything. Preview what would be removed, and why.",
-            words=("sessions", "gc", "--dry-run"),
+            "Two thirds hardly contain anything. Preview what would be removed, and why.",
+            ("sessions", "gc", "--dry-run"),
             shows="The plan|items",
         ),
         _Step(
-            about="Prune what was idle for 90 days, files too. It goes to the trash.",
-            words=("sessions", "prune", "--yes"),
+            "Prune what was idle for 90 days, files too. It goes to the trash.",
+            ("sessions", "prune", "--yes"),
             shows=plan,
         ),
         _Step(
-            about="Changed your mind? Undo brings back sessions, lineage, search and files.",
-            words=("undo",),
+            "Changed your mind? Undo brings back sessions, lineage, search and files.", ("undo",)
         ),
         _Step(
-            about="Some agents crashed. Maintenance ends their sessions; undo reopens them.",
-            words=("maintain", "--dry-run"),
+            "Some agents crashed. Maintenance ends their sessions; undo reopens them.",
+            ("maintain", "--dry-run"),
             shows="Abandoned",
         ),
         _Step(
-            about="Or archive old ones: each bundle is read back before its session is removed.",
-            words=("sessions", "archive", "--source", "telegram", "--older-than", "60d", "--yes"),
+            "Or archive old ones: each bundle is read back before its session is removed.",
+            ("sessions", "archive", "--source", "telegram", "--older-than", "60d", "--yes"),
             shows="The plan|[0-9,]+ removed",
         ),
         _Step(
-            about="Archived sessions can still be searched.",
-            words=("sessions", "search", MEMORABLE_WORD, "--archived"),
+            "Archived sessions can still be searched.",
+            ("sessions", "search", MEMORABLE_WORD, "--archived"),
         ),
-        _Step(about="And restored in full.", words=("sessions", "restore", memorable)),
+        _Step("And restored in full.", ("sessions", "restore", memorable)),
         _Step(
-            about="Others were removed, but what they used stays counted.",
-            words=("sessions", "stats"),
+            "Others were removed, but what they used stays counted.",
+            ("sessions", "stats"),
             shows="In this home|All-time|source +tokens",
         ),
         _Step(
-            about="Another job: before an agent changes files, take a checkpoint of the project.",
-            words=("checkpoints", "take", "--reason", "before the agent"),
+            "Another job: before an agent changes files, take a checkpoint of the project.",
+            ("checkpoints", "take", "--reason", "before the agent"),
             enters_project=True,
         ),
         _Step(
-            about="The agent rewrote one file and deleted another. What did it do?",
-            words=("checkpoints", "diff", "--stat"),
+            "The agent rewrote one file and deleted another. What did it do?",
+            ("checkpoints", "diff", "--stat"),
             agent_works=True,
         ),
         _Step(
-            about="Go back, exactly. Even that can be undone.",
-            words=("checkpoints", "restore", _LATEST, "--yes"),
+            "Go back, exactly. Even that can be undone.",
+            ("checkpoints", "restore", _LATEST, "--yes"),
             shows="Restore|Modify|[0-9,]+ written",
         ),
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
-from holdfast.cli.invocation import Invocation, here
+from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red", "damage": "bold red"}
 
 
-@click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
+@command(example="holdfast doctor\nholdfast doctor --repair")
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
 @click.option("--dry-run", "-n", is_flag=True, help="With --repair, only say what it would do.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.pass_obj
 @all_homes_option()
 def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, access, sessions, log, trash.
@@ -70,8 +69,7 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
             say(would)
         nothing_changed()
     if declined is not None:
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     if found.damaged:
         return DamageError.exit_code
     return 0 if found.ok else HoldfastError.exit_code
@@ -91,19 +89,10 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
 def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
     """Each hook of another agent that keeps its checkpoints here, tried for real."""
-    import os
-
-    from holdfast.hooks.connect import USER, Setup
+    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
 
-    setup = Setup(
-        agent="",
-        scope=USER,
-        user_home=invocation.user_home,
-        project=here() or invocation.user_home,
-        home=home.path,
-        environ=os.environ,
-    )
+    setup = replace(setup_of(invocation, ""), home=home.path)
     with progress("trying the hooks"):
         found = examine_hooks(setup, invocation.now)
     return found, [*findings_of(found), *examine_helper(found, setup.home)]

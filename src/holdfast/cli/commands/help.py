@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import command_words
-from holdfast.cli.frame import HELP, Command
+from holdfast.cli.frame import HELP, Command, Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json
 from holdfast.cli.streams import write
@@ -49,18 +49,8 @@ def show(ctx: click.Context, others: Sequence[click.Context] = ()) -> int:
 
 
 def _document(ctx: click.Context, text: str) -> dict[str, Any]:
-    command = ctx.command
-    names = command.list_commands(ctx) if isinstance(command, click.Group) else []
-    listed = getattr(command, "lazy", {})
-    members = [
-        {
-            "name": name,
-            "help": listed[name].short_help
-            if name in listed
-            else _member(ctx, name).command.get_short_help_str(limit=200),
-        }
-        for name in names
-    ]
+    rows = ctx.command.members(ctx) if isinstance(ctx.command, Group) else []
+    members = [{"name": name, "help": text} for name, text in rows]
     return {"command": ctx.command_path, "text": text, "commands": members}
 
 

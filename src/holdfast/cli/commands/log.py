@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from holdfast.cli.frame import Command
-from holdfast.cli.homes import each_home
+from holdfast.cli.frame import command
+from holdfast.cli.homes import each_or_one
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, styled, table, when
+from holdfast.cli.output import name, note, print_json, say, say_rest, table, when
 from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.plan_words import did
@@ -28,20 +26,12 @@ _LOG_KEYS: Keys[Operation] = {
 }
 
 
-@click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
+@command(example="holdfast log\nholdfast log --limit 5 --json")
 @limit_option("Show the latest N.")
 @sort_option(_LOG_KEYS, "id")
-@click.pass_obj
 def log(invocation: Invocation, *, limit: int, sort: str) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _log(child, limit, sort),
-            unread=machine.unread,
-        )
-    return _log(invocation, limit, sort)
+    return each_or_one(invocation, lambda here: _log(here, limit, sort))
 
 
 def _log(invocation: Invocation, limit: int, sort: str) -> int:
@@ -85,8 +75,6 @@ def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
                 format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
             )
         say(rows)
-        hidden = len(view.operations) - len(shown)
-        if hidden > 0:
-            say(styled(f"… and {hidden:,} more; --limit shows them.", style="dim"))
+        say_rest(len(view.operations) - len(shown), "; --limit shows them.")
     for problem in view.problems:
         note(f"warning: damaged: {problem.reason}")

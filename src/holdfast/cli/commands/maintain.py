@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import Last, all_homes_option
-from holdfast.cli.install import SCHEDULERS, install, uninstall
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.job import SCHEDULERS, install, uninstall
 from holdfast.cli.main import FAILED, INTERRUPTED
-from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
 from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
@@ -67,12 +67,11 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
     return FAILED if found.failed else 0, {"budget": found.to_json()}
 
 
-@click.command(
-    cls=Command,
+@command(
     example="holdfast maintain\n"
     "holdfast maintain --dry-run\n"
     "holdfast maintain --watch\n"
-    "holdfast maintain --install systemd",
+    "holdfast maintain --install systemd"
 )
 @click.option("--force", is_flag=True, help="Run even if it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
@@ -93,7 +92,6 @@ def keep_budget(invocation: Invocation, *, dry_run: bool, **_: object) -> Last:
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="With --install and --uninstall, do not ask.")
-@click.pass_obj
 @all_homes_option(last=keep_budget, watched="--watch")
 def maintain(
     invocation: Invocation,
@@ -188,7 +186,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
     one = invocation.chosen_home
     if one is not None:
         one = invocation.open_place(one).home.root  # names what is wrong before the first line
-        machine = invocation.machine_of(one)
+        machine = invocation.make_machine(only=one, agents=None)
     runs = failures = 0
     first: set[str] = set()
 
@@ -260,14 +258,14 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
         takes = "prunes no sessions but those that the budget of all homes takes"
     off = f"auto_prune is off, so maintenance {takes}. To turn it on, add to"
     say(name(f"{off} {invocation.config_file()}:"))
-    say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
+    say("  [sessions]\n  auto_prune = true", "bold green")
     say("To see what it would remove:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
 
 
 def show_preview(plans: Sequence[StepPlan]) -> None:
     for each in plans:
-        say(styled(f"{_TITLES[each.step].capitalize()}", style="bold"))
+        say(f"{_TITLES[each.step].capitalize()}", "bold")
         if each.note:
             say(name(f"({each.note})", "dim"))
         if each.step is Step.END and not each.plan.ends:
@@ -291,7 +289,7 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
         rows.add_row(_TITLES[step.step], name(_in_words(step), style))
     say(rows)
     if result.stopped:
-        say(styled("The run was stopped; the next run continues it.", style="yellow"))
+        say("The run was stopped; the next run continues it.", "yellow")
     for event in result.events:
         say(name(event.message, "yellow"))
     _show_ways_back(invocation, result)

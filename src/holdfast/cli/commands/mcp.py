@@ -8,9 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
 from holdfast.errors import UsageError, to_install
@@ -19,14 +17,11 @@ if TYPE_CHECKING:
     from holdfast.api.machine import Machine
 
 
-@click.command(
-    "mcp",
-    cls=Command,
+@command(
     example="holdfast mcp\nclaude mcp add holdfast -- holdfast mcp\n"
-    "codex mcp add holdfast -- holdfast mcp",
+    "codex mcp add holdfast -- holdfast mcp"
 )
-@click.pass_obj
-def mcp(invocation: Invocation, /) -> int:
+def mcp(invocation: Invocation, /) -> None:
     """Serve sessions and checkpoints to an agent, over the Model Context Protocol.
 
     The agent starts this command and talks to it on stdin and stdout. It can search and read past
@@ -40,21 +35,13 @@ def mcp(invocation: Invocation, /) -> int:
             f"`holdfast mcp` needs a package that is not installed: {error.name}.",
             hint=to_install("'mcp>=2.3,<3'"),
         ) from error
-    from holdfast.api.machine import Machine
     from holdfast.api.place import Place
     from holdfast.mcp.tools import Tools
 
     place = invocation.checked_place(invocation.home_path)
 
     def machine(agents: Sequence[str] | None) -> Machine:
-        return Machine(
-            invocation.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=invocation.clock,
-            command="holdfast mcp",
-            agents=agents,
-        )
+        return invocation.make_machine(command="holdfast mcp", agents=agents)
 
     if sys.stdin.isatty():
         note("This is a server, which an agent starts and talks to. Ctrl-C ends it.")
@@ -74,4 +61,3 @@ def mcp(invocation: Invocation, /) -> int:
         return now.settings.mcp.changes
 
     server(tools, changes=changes).run("stdio")
-    return 0

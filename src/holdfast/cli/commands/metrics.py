@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note, print_json
 from holdfast.cli.streams import write
@@ -23,13 +23,11 @@ _RULES = "alerts.yml"
 _DASHBOARD = "dashboard.json"
 
 
-@click.command(
-    "metrics",
-    cls=Command,
+@command(
     example="holdfast metrics\n"
     "holdfast metrics --listen 127.0.0.1:9468\n"
     "holdfast metrics --textfile /var/lib/node_exporter/holdfast.prom\n"
-    "holdfast metrics --rules > holdfast-alerts.yml",
+    "holdfast metrics --rules > holdfast-alerts.yml"
 )
 @click.option(
     "--listen",
@@ -47,7 +45,6 @@ _DASHBOARD = "dashboard.json"
 )
 @click.option("--rules", is_flag=True, help="Print alert rules for Prometheus.")
 @click.option("--dashboard", is_flag=True, help="Print a dashboard for Grafana.")
-@click.pass_obj
 def metrics(
     invocation: Invocation,
     /,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import operations
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
@@ -15,6 +15,7 @@ from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
     RemovalFlags,
+    applied_json,
     asked,
     exit_code,
     print_declined,
@@ -57,10 +58,9 @@ def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int |
     return choose_run(invocation, steps, _REDO, dry_run=how.dry_run, yes=how.yes)
 
 
-@click.command(cls=Command, example="holdfast redo --dry-run\nholdfast redo 12 --yes")
+@command(example="holdfast redo --dry-run\nholdfast redo 12 --yes")
 @click.argument("operation", required=False, shell_complete=operations)
 @removal_options
-@click.pass_obj
 @all_homes_option(_choose_run, operation="The number of an operation")
 def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) -> int:
     """Repeat an operation that was undone: by default, the one that was undone last.
@@ -102,8 +102,7 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     declined = None if how.yes else _ask(planned)
     if declined is not None:
         _document(invocation, planned, None)
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress(stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, planned, report)
@@ -143,13 +142,7 @@ def _show(project: Foreseen, *, all_items: bool) -> None:
 
 
 def _document(invocation: Invocation, planned: RedoPlan, report: Report | None) -> None:
-    if not invocation.json:
-        return
-    print_json(
-        {
-            "plan": planned.planned.plan.to_json(),
-            "projects": [foreseen_json(each) for each in planned.foreseen.values()],
-            "applied": report is not None,
-            "report": None if report is None else report.to_json(),
-        }
-    )
+    if invocation.json:
+        projects = [foreseen_json(each) for each in planned.foreseen.values()]
+        plan = planned.planned.plan.to_json()
+        print_json({"plan": plan, "projects": projects, **applied_json(report)})

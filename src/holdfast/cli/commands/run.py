@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
-from holdfast.cli.show_checkpoints import short
+from holdfast.cli.take import short
 from holdfast.errors import UsageError
 from holdfast.model.text import format_count, format_duration, one_line, parse_duration
 
@@ -31,9 +31,7 @@ _NO_TIME = r"0+(?:\.0+)?"
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-@click.command(
-    "run",
-    cls=Command,
+@command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     example="holdfast run -- claude\n"
     "holdfast run --budget 5USD --max-time 2h -- codex exec 'fix the tests'\n"
@@ -58,7 +56,6 @@ _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
     help="What to do when the budget cannot be checked, such as for a model without a price "
     "[stop].",
 )
-@click.pass_obj
 def run(
     invocation: Invocation,
     /,

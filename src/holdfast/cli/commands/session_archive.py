@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.completing import session_ids
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.edit_options import map_option, read_maps
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.map_option import map_option, read_maps
-from holdfast.cli.output import name, note, nothing_changed, print_json, say, styled, suggest, table
+from holdfast.cli.output import (
+    name,
+    note,
+    nothing_changed,
+    print_json,
+    say,
+    say_rest,
+    suggest,
+    table,
+)
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.removal import RemovalFlags, applied_json, exit_code, removal_options, remove
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
@@ -37,17 +46,14 @@ _CODECS = ("zstd", "gzip")
 _EXAMPLES = 5
 
 
-@click.command(
-    "archive",
-    cls=Command,
+@command(
     example="holdfast sessions archive 20260325_112518_6995d1\n"
-    "holdfast sessions archive --source telegram --older-than 180d --dry-run",
+    "holdfast sessions archive --source telegram --older-than 180d --dry-run"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @filter_options
 @click.option("--codec", type=Choice(list(_CODECS)), help="How to compress, for this run.")
 @removal_options
-@click.pass_obj
 @all_homes_option(ids="An id")
 def archive(
     invocation: Invocation,
@@ -121,19 +127,16 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
     suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")
 
 
-@click.command(
-    "restore",
-    cls=Command,
+@command(
     example="holdfast sessions restore 20260325_112518_6995d1\n"
     "holdfast sessions restore --all --dry-run\n"
-    "holdfast sessions restore ec6d4c82 --map /home/ana=/Users/ana",
+    "holdfast sessions restore ec6d4c82 --map /home/ana=/Users/ana"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Every archived session.")
 @map_option
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Has no effect here: this command never asks.")
-@click.pass_obj
 @all_homes_option(ids="An id")
 def restore(
     invocation: Invocation,
@@ -200,16 +203,9 @@ def _show(
     report: Report | None,
 ) -> None:
     if invocation.json:
-        print_json(
-            {
-                "sessions": [
-                    *(each.to_json() for each in planned.sessions),
-                    *(each.to_json() for each in planned.vaulted),
-                ],
-                "applied": report is not None,
-                "report": report.to_json() if report else None,
-            }
-        )
+        sessions = [each.to_json() for each in planned.sessions]
+        sessions += [each.to_json() for each in planned.vaulted]
+        print_json({"sessions": sessions, **applied_json(report)})
         return
 
     if not planned.sessions and not planned.vaulted:
@@ -251,5 +247,4 @@ def _preview(home: Home, planned: RestorePlan, now: float) -> None:
             name(each.title) if each.title else name(openings.get(each.id, ""), "dim"),
         )
     say(rows)
-    if len(sessions) > _EXAMPLES:
-        say(styled(f"… and {len(sessions) - _EXAMPLES:,} more.", "dim"))
+    say_rest(len(sessions) - _EXAMPLES)

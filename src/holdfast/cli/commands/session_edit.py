@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.completing import session_ids
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import home_json, where_they_are
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.cli.output import nothing_changed, print_json, say
@@ -24,13 +24,10 @@ _ids = click.argument(
 )
 
 
-@click.command(
-    "rename", cls=Command, example='holdfast sessions rename 20260325_112518 "Disk clean-up"'
-)
+@command(example='holdfast sessions rename 20260325_112518 "Disk clean-up"')
 @click.argument("session", metavar="ID", shell_complete=session_ids)
 @click.argument("title", metavar="TITLE")
 @edit_options
-@click.pass_obj
 def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -> int:
     """Give a session a title; an empty title ("") removes it."""
     wanted = stored_text(title, "The title").strip() or None
@@ -44,19 +41,17 @@ def rename(invocation: Invocation, session: str, title: str, *, dry_run: bool) -
     )
 
 
-@click.command("pin", cls=Command, example="holdfast sessions pin 20260325_112518")
+@command(example="holdfast sessions pin 20260325_112518")
 @_ids
 @edit_options
-@click.pass_obj
 def pin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -> int:
     """Pin sessions so that no rule and no cap removes them."""
     return _pin(invocation, sessions, pinned=True, dry_run=dry_run)
 
 
-@click.command("unpin", cls=Command, example="holdfast sessions unpin 20260325_112518")
+@command(example="holdfast sessions unpin 20260325_112518")
 @_ids
 @edit_options
-@click.pass_obj
 def unpin(invocation: Invocation, sessions: tuple[str, ...], *, dry_run: bool) -> int:
     """Remove the pin from sessions. From then on rules and caps apply to them again."""
     return _pin(invocation, sessions, pinned=False, dry_run=dry_run)
@@ -73,11 +68,10 @@ def _pin(invocation: Invocation, ids: Sequence[str], *, pinned: bool, dry_run: b
     )
 
 
-@click.command("end", cls=Command, example="holdfast sessions end 20260325_112518")
+@command(example="holdfast sessions end 20260325_112518")
 @_ids
 @click.option("--reason", default="ended", metavar="WORD", help="Why it ended [ended].")
 @edit_options
-@click.pass_obj
 def end(invocation: Invocation, sessions: tuple[str, ...], *, reason: str, dry_run: bool) -> int:
     """End sessions that their agent left open. From then on retention applies to them.
 

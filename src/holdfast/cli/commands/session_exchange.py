@@ -12,11 +12,11 @@ import click
 from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, say_rest, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -38,11 +38,9 @@ _SHOWN = 20
 _FEW = 5
 
 
-@click.command(
-    "export",
-    cls=Command,
+@command(
     example="holdfast sessions export --all --output sessions.jsonl\n"
-    "holdfast sessions export 20260325_112518 --format markdown --redact",
+    "holdfast sessions export 20260325_112518 --format markdown --redact"
 )
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @click.option("--all", "everything", is_flag=True, help="Every session.")
@@ -65,7 +63,6 @@ _FEW = 5
     metavar="FILE",
     help="Write to this file, completely or not at all [standard output, also -].",
 )
-@click.pass_obj
 def export(
     invocation: Invocation,
     /,
@@ -145,9 +142,8 @@ def _tell_export(report: ExportReport, output: Path) -> None:
         say(name(f"Redacted: {found}."))
 
 
-@click.command(
+@command(
     "import",
-    cls=Command,
     example="holdfast sessions import sessions.jsonl\n"
     "holdfast sessions import codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
@@ -167,7 +163,6 @@ def _tell_export(report: ExportReport, output: Path) -> None:
 )
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @edit_options
-@click.pass_obj
 def import_(
     invocation: Invocation,
     source: Path,
@@ -244,17 +239,15 @@ def _tell_import(
     _tell_known(report, operation, home_flag, dry_run=dry_run, replace=replace)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
-    if len(report.notes) > _SHOWN:
-        say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
+    say_rest(len(report.notes) - _SHOWN, " notes.")
     if report.refused:
         what = "session" if agent else "line"
         shown = _SHOWN if known else _FEW
-        say(styled(f"Refused {format_count(len(report.refused), what)}:", style="bold red"))
+        say(f"Refused {format_count(len(report.refused), what)}:", "bold red")
         for refused in report.refused[:shown]:
             place = refused.session or f"line {refused.line}"
             say(name(f"  {place}: {refused.text}"))
-        if len(report.refused) > shown:
-            say(styled(f"  … and {len(report.refused) - shown:,} more.", style="dim"))
+        say_rest(len(report.refused) - shown, indent="  ")
     if dry_run:
         nothing_changed()
 

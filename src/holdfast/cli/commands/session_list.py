@@ -28,12 +28,11 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.sorting import limit_option, offset_option, sort_option
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.model.text import cost_digits, format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.machine import MachinePage
-    from holdfast.api.place import Place
     from holdfast.api.session_view import SessionPage
     from holdfast.cli.plain import Line
     from holdfast.model.archive import ArchivedSession
@@ -78,38 +77,53 @@ def command(
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
     machine = invocation.several()
-    if machine is not None:
-        with progress("reading the sessions of all homes"):
-            page = machine.list_sessions(
-                wanted,
-                order_by=order,
-                limit=most,
-                offset=offset,
-                archived=archived,
-                openings=not invocation.json,
-                by_agent=sort == _AGENT,
-            )
-        return _list_all(invocation, page, wanted, order, offset, archived=archived)
+    how: dict[str, Any] = {
+        "order_by": order,
+        "limit": most,
+        "offset": offset,
+        "openings": not invocation.json,
+    }
+    if machine is None:
+        return _list_one(invocation, wanted, how, archived=archived)
+    with progress("reading the sessions of all homes"):
+        page = machine.list_sessions(wanted, archived=archived, by_agent=sort == _AGENT, **how)
+    return _list_all(invocation, page, wanted, order, offset, archived=archived)
+
+
+def _list_one(
+    invocation: Invocation, wanted: SessionFilter, how: dict[str, Any], *, archived: bool
+) -> int:
+    """The sessions of one home, or those in its archive."""
     place = invocation.open_place()
+    page: SessionPage
+    listed: Any  # what `page.sessions` are, or the bundles that they are in
     if archived:
-        return _list_archived(invocation, place, wanted, order, most, offset)
-    with progress("reading the sessions"):
-        found = SessionView(place).list_sessions(
-            wanted, order_by=order, limit=most, offset=offset, openings=not invocation.json
-        )
-    warn_of(found.problems)
-    if invocation.json:
-        _print_json(found, [session.to_json() for session in found.sessions])
+        from holdfast.api.archive import ArchivedSessions
+
+        archive = ArchivedSessions(place)
+        with progress("reading the archive"):
+            page = bundles = archive.page(wanted, **how)
+        listed = bundles.archived
+        sessions = [_as_listed(each, bundles.places) for each in bundles.archived]
+        if not page.total and not archive.count():
+            wanted = SessionFilter()  # whatever was looked for, there is nothing at all
     else:
-        rows = [
-            _Row(session=each, page=found, opening=found.openings.get(each.id, ""))
-            for each in found.sessions
-        ]
-        if rows:
-            _show(rows, found.total, order, offset, invocation.now)
-        else:
-            in_trash = wanted == SessionFilter() and bool(place.home.log.read().trash)
-            _show_none(wanted, found.total, in_trash=in_trash, home_flag=invocation.home_flag)
+        with progress("reading the sessions"):
+            page = SessionView(place).list_sessions(wanted, **how)
+        listed = sessions = [*page.sessions]
+    warn_of(page.problems)
+    if invocation.json:
+        both = zip(listed, page.sessions, strict=True)
+        documents = [each.to_json() | {"full_cost": page.full_cost(of)} for each, of in both]
+        print_json({"sessions": documents, "total": page.total})
+    elif sessions:
+        began = page.openings
+        rows = [_Row(session=each, page=page, opening=began.get(each.id, "")) for each in sessions]
+        _show(rows, page.total, how["order_by"], how["offset"], invocation.now)
+    else:
+        in_trash = wanted == SessionFilter() and bool(place.home.log.read().trash)
+        flag = invocation.home_flag
+        _show_none(wanted, page.total, archived=archived, in_trash=in_trash, home_flag=flag)
     return 0
 
 
@@ -168,41 +182,6 @@ def _list_all(
     return tell_unread(page.looked.unread)
 
 
-def _list_archived(
-    invocation: Invocation,
-    place: Place,
-    wanted: SessionFilter,
-    order: SessionOrder,
-    limit: int | None,
-    offset: int,
-) -> int:
-    from holdfast.api.archive import ArchivedSessions
-
-    archive = ArchivedSessions(place)
-    with progress("reading the archive"):
-        page = archive.page(
-            wanted, order_by=order, limit=limit, offset=offset, openings=not invocation.json
-        )
-    warn_of(page.problems)
-    if invocation.json:
-        _print_json(page, [each.to_json() for each in page.archived])
-    elif page.total == 0 and not archive.count():
-        say("The archive is empty.")
-    elif not page.archived:
-        _show_none(wanted, page.total, archived=True)
-    else:
-        rows = [
-            _Row(
-                session=_as_listed(each, page.places),
-                page=page,
-                opening=page.openings.get(each.session.id, ""),
-            )
-            for each in page.archived
-        ]
-        _show(rows, page.total, order, offset, invocation.now)
-    return 0
-
-
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
     """For archived files: their size, and a title that says what they are."""
     if archived.holds is Holds.SESSION:
@@ -210,12 +189,6 @@ def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
     place = places.get(archived.session.id, "that is gone")
     title = f"{archived.session.title or ''} (files of a session {place})".strip()
     return replace(archived.session, title=title, bytes=archived.archive_bytes)
-
-
-def _print_json(page: SessionPage, documents: list[dict[str, Any]]) -> None:
-    for document, session in zip(documents, page.sessions, strict=True):
-        document["full_cost"] = page.full_cost(session)
-    print_json({"sessions": documents, "total": page.total})
 
 
 def _show_none(
@@ -253,7 +226,11 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
         cut=("source", "title"),
         drops=_drops(order),
     )
-    digits = _cost_digits(found) if "cost" in numbers else 0
+    digits = (
+        cost_digits(each.page.cost(each.session).known for each in found)
+        if "cost" in numbers
+        else 0
+    )
     for shown_id, each in zip(_ids(found), found, strict=True):
         session = each.session
         rows.add_row(
@@ -315,7 +292,7 @@ def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
     if after < total:
         text += f" The next: --offset {after}. All: --limit {total}."
     if not plain.is_piped():
-        say(styled(f"{text} {meant}." if meant else text, "dim"))
+        say(f"{text} {meant}." if meant else text, "dim")
     elif after < total:
         note(text)
 
@@ -347,12 +324,6 @@ def size_text(session: Session) -> str:
     return "in parent" if session.is_in_parent else format_bytes(session.bytes)
 
 
-def _cost_digits(found: Sequence[_Row]) -> int:
-    from holdfast.cli.commands.session_stats import digits_of
-
-    return digits_of(each.page.cost(each.session) for each in found)
-
-
 def _number(page: SessionPage, session: Session, column: str, now: float, digits: int) -> str:
     if column in ("active", "started"):
         since = session.started_at if column == "started" else session.last_active_at
@@ -363,6 +334,4 @@ def _number(page: SessionPage, session: Session, column: str, now: float, digits
         return size_text(session)
     if column == "tokens":
         return f"{session.tokens.total:,}"
-    from holdfast.cli.commands.session_stats import cost_text
-
-    return cost_text(page.cost(session), digits)
+    return page.cost(session).in_words(digits)

@@ -11,7 +11,7 @@ from holdfast.api.arguments import size
 from holdfast.api.plan import why_stays
 from holdfast.cli.completing import session_ids
 from holdfast.cli.completing import sources as known_sources
-from holdfast.cli.frame import Choice, Command
+from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
@@ -20,6 +20,7 @@ from holdfast.cli.removal import (
     COUNT,
     RemovalFlags,
     keep_options,
+    now_option,
     removal_options,
     remove,
     trash_options,
@@ -31,7 +32,7 @@ from holdfast.model.text import format_duration
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
-    from holdfast.model.plan import Plan, PlanItem
+    from holdfast.model.plan import PlanItem
 
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
@@ -92,12 +93,10 @@ def _planned_prune(
         )
 
 
-@click.command(
-    "prune",
-    cls=Command,
+@command(
     example="holdfast sessions prune --older-than 30d --source cron --dry-run\n"
     "holdfast sessions prune --keep-last 20 --keep-daily 14 --yes\n"
-    "holdfast sessions prune --max-total-size 500MB",
+    "holdfast sessions prune --max-total-size 500MB"
 )
 @click.option(
     "--older-than", metavar="WHEN", help="Last active before: 5h, 2d, 1w, 2026-03-25, an ISO time."
@@ -117,7 +116,6 @@ def _planned_prune(
 @click.option("--archived", is_flag=True, help="Prune the archive, by its own retention.")
 @trash_options
 @removal_options
-@click.pass_obj
 @all_homes_option(plan=_planned_prune)
 def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove the sessions that the policy does not keep, with their files.
@@ -183,11 +181,9 @@ def _planned_gc(
         )
 
 
-@click.command(
-    "gc",
-    cls=Command,
+@command(
     example="holdfast sessions gc --dry-run\n"
-    "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
+    "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes"
 )
 @click.option(
     "--older-than",
@@ -219,9 +215,8 @@ def _planned_gc(
     shell_complete=known_sources,
     help="From this source.",
 )
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@now_option
 @removal_options
-@click.pass_obj
 @all_homes_option(plan=_planned_gc)
 def gc(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove sessions without messages, or with only a few.
@@ -248,16 +243,13 @@ def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, f
     return age / _HOUR, age / _DAY
 
 
-@click.command(
-    "delete",
-    cls=Command,
+@command(
     example="holdfast sessions delete 20260325_112518_6995d1\n"
-    "holdfast sessions delete 20260325 20260326_09 --yes",
+    "holdfast sessions delete 20260325 20260326_09 --yes"
 )
 @click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
-@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@now_option
 @removal_options
-@click.pass_obj
 def delete(
     invocation: Invocation,
     /,
@@ -281,17 +273,13 @@ def delete(
 
     def delete_here(here: Invocation, ids: Sequence[str]) -> int:
         planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
-        refused = _refused(planned.plan)
+        refused = [item for item in planned.plan.kept if item.kind == SESSION]
         _tell(refused, here.home_flag)
         code = remove(here, planned, how)
         # A session that was named and stays is no success.
         return max(code, HoldfastError.exit_code) if refused else code
 
     return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
-
-
-def _refused(plan: Plan) -> Sequence[PlanItem]:
-    return [item for item in plan.kept if item.kind == SESSION]
 
 
 def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:

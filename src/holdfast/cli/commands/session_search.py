@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.api.session_view import SearchResult
 from holdfast.cli import plain
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
@@ -19,7 +18,6 @@ from holdfast.cli.output import (
     note,
     print_json,
     say,
-    styled,
     suggest,
     table,
     warn_of,
@@ -31,24 +29,26 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.sorting import limit_option, offset_option
 from holdfast.model.session import Search
 from holdfast.model.text import format_count, one_line
-from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.agent_home import AgentHome
-    from holdfast.api.machine import Machine, MachineSearch
+    from holdfast.api.agent_home import AgentHome, UnreadHome
+    from holdfast.api.home import Home
+    from holdfast.api.session_view import SearchResult
     from holdfast.cli.plain import Line
-    from holdfast.model.item import Problem
     from holdfast.model.session import Hit
+
+    #: The home is named where there are several.
+    _Hit = tuple[AgentHome | None, Hit]
+    _Opened = tuple[AgentHome | None, Home]
+    _Openings = Mapping[tuple[AgentHome | None, str], str]
 
 _LEAST_TITLE = 20
 
 
-@click.command(
-    "search",
-    cls=Command,
+@command(
     example='holdfast sessions search "disk full" --source cron\n'
     "holdfast sessions search 'backup* NOT weekly' --newer-than 30d\n"
-    "holdfast sessions search --part otal_siz",
+    "holdfast sessions search --part otal_siz"
 )
 @click.argument("words", nargs=-1, required=True, metavar="QUERY...")
 @click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
@@ -63,7 +63,6 @@ _LEAST_TITLE = 20
 @click.option("--archived", is_flag=True, help="Search the archive; this reads every bundle.")
 @limit_option("Show at most N messages.")
 @offset_option
-@click.pass_obj
 def search(
     invocation: Invocation,
     /,
@@ -91,78 +90,47 @@ def search(
         offset=offset,
         substring=part,
     )
-    machine = invocation.several()
-    if machine is not None:
-        with progress("searching all homes"):
-            everywhere = machine.search_sessions(asked, archived=archived)
-        return _tell_all(
-            invocation, machine, everywhere, asked, words, archived=archived, part=part
-        )
-    home = invocation.open_home()
-    with progress("searching"):
-        found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
-    warn_of(found.problems)
-    if invocation.json:
-        hits = [_document_search(hit) for hit in found.hits[:limit]]
-        more = len(found.hits) > limit
-        problems = _document_problems(found.problems)
-        print_json({"hits": hits, "more": more, "problems": problems})
-    elif found.hits:
-        shown = found.hits[:limit]
-        openings = {} if archived else home.openings([hit.session for hit in shown])
-        _show_hits([_Found.of(None, hit, openings) for hit in shown])
-        _say_more(asked, len(found.hits))
-    else:
-        where = "--archived " if archived else ""
-        _show_nothing(words, found, f"holdfast {invocation.home_flag}sessions search {where}", part)
-    return 0
-
-
-def _tell_all(
-    invocation: Invocation,
-    machine: Machine,
-    found: MachineSearch,
-    asked: Search,
-    words: tuple[str, ...],
-    *,
-    archived: bool,
-    part: bool,
-) -> int:
-    """What a search in all homes found."""
-    limit = asked.limit - 1
-    results = [result for _, result in found.looked.seen]
+    hits, results, opened, unread = _search(invocation, asked, archived=archived)
     problems = [each for result in results for each in result.problems]
     warn_of(problems)
+    shown = hits[:limit]
     if invocation.json:
-        hits = [
-            {"agent": home.agent, "home": str(home.path), **_document_search(hit)}
-            for home, hit in found.hits[:limit]
-        ]
-        more = {"more": len(found.hits) > limit}
-        failed = {"failed": failed_json(found.looked.unread)}
-        print_json({"hits": hits} | more | {"problems": _document_problems(problems)} | failed)
-    elif found.hits:
-        shown = found.hits[:limit]
-        by_home = {} if archived else _openings(machine, shown)
-        _show_hits([_Found.of(home.label, hit, by_home.get(home, {})) for home, hit in shown])
-        _say_more(asked, len(found.hits))
+        document = {
+            "hits": [_document_search(*each) for each in shown],
+            "more": len(hits) > limit,
+            "problems": [{"path": each.path, "reason": each.reason} for each in problems],
+        }
+        print_json(document | ({} if unread is None else {"failed": failed_json(unread)}))
+    elif hits:
+        _show_hits(shown, {} if archived else _openings(opened, shown))
+        _say_more(asked, len(hits))
     else:
-        together = SearchResult(
-            hits=(),
-            close_words=tuple(dict.fromkeys(w for each in results for w in each.close_words)),
-            archive_unread=any(each.archive_unread for each in results),
-        )
-        where = "--archived " if archived else ""
-        _show_nothing(words, together, f"holdfast sessions search {where}", part)
-    return tell_unread(found.looked.unread)
+        _show_nothing(invocation, words, results, archived=archived, part=part)
+    return tell_unread(unread or ())
 
 
-def _document_problems(problems: Sequence[Problem]) -> list[dict[str, str]]:
-    return [{"path": each.path, "reason": each.reason} for each in problems]
+def _search(
+    invocation: Invocation, asked: Search, *, archived: bool
+) -> tuple[Sequence[_Hit], Sequence[SearchResult], Iterable[_Opened], Sequence[UnreadHome] | None]:
+    """What was found, how it went in each home, the homes of what is shown; and of several,
+    those that cannot be read."""
+    machine = invocation.several()
+    if machine is None:
+        home = invocation.open_home()
+        with progress("searching"):
+            found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+        return [(None, hit) for hit in found.hits], [found], [(None, home)], None
+    with progress("searching all homes"):
+        everywhere = machine.search_sessions(asked, archived=archived)
+    results = [result for _, result in everywhere.looked.seen]
+    of = dict.fromkeys(home for home, _ in everywhere.hits[: asked.limit - 1])
+    opened = ((each, machine.open(each)) for each in of)
+    return everywhere.hits, results, opened, everywhere.looked.unread
 
 
-def _document_search(hit: Hit) -> dict[str, Any]:
+def _document_search(home: AgentHome | None, hit: Hit) -> dict[str, Any]:
     return {
+        **({"agent": home.agent, "home": str(home.path)} if home is not None else {}),
         "session": hit.session.id,
         "source": hit.session.source,
         "title": hit.session.title,
@@ -175,63 +143,56 @@ def _document_search(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, part: bool) -> None:
-    """What to try instead. `command` is what was typed, up to the words."""
+def _show_nothing(
+    invocation: Invocation,
+    words: tuple[str, ...],
+    results: Sequence[SearchResult],
+    *,
+    archived: bool,
+    part: bool,
+) -> None:
+    """What to try instead."""
+    where = "--archived " if archived else ""
+    command = f"holdfast {invocation.home_flag}sessions search {where}"
+    close = dict.fromkeys(word for each in results for word in each.close_words)
     dashes = "-- " if words[0].startswith("-") else ""
     say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
-    if found.close_words:
-        say(name(f"Similar words that occur: {', '.join(found.close_words)}."))
+    if close:
+        say(name(f"Similar words that occur: {', '.join(close)}."))
     if not part:
         say("To look for a part of a word:")
         suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")
-    if found.archive_unread:
+    if any(each.archive_unread for each in results):
         say("The archive was not searched. To search there:")
         parts = "--part " if part else ""
         suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A message that matches. `agent` is named where there are several."""
-
-    agent: str | None
-    hit: Hit
-    title: str
-
-    @classmethod
-    def of(cls, agent: str | None, hit: Hit, openings: Mapping[str, str]) -> _Found:
-        """Without a title, how the conversation began: as in a list."""
-        title = hit.session.title or openings.get(hit.session.id, "")
-        return cls(agent=agent, hit=hit, title=title)
-
-
-def _openings(
-    machine: Machine, found: Sequence[tuple[AgentHome, Hit]]
-) -> Mapping[AgentHome, Mapping[str, str]]:
-    homes = dict.fromkeys(home for home, _ in found)
+def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:
     return {
-        each: machine.open(each).openings([hit.session for home, hit in found if home == each])
-        for each in homes
+        (each, session): text
+        for each, home in opened
+        for session, text in home.openings([hit.session for of, hit in found if of == each]).items()
     }
 
 
-def _show_hits(found: Sequence[_Found]) -> None:
-    """Messages under their sessions; the agent is named where there are several. In a pipe, one
-    line each."""
+def _show_hits(found: Sequence[_Hit], openings: _Openings) -> None:
+    """Messages under their sessions; the agent is named where there are several. Without a title,
+    how the conversation began: as in a list. In a pipe, one line each."""
     if plain.is_piped():
-        _show_records(found)
+        _show_records(found, openings)
         return
-    for each in found:
-        hit = each.hit
+    for home, hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
-        said = f"{f'  {each.agent}' if each.agent else ''}  {hit.message.role}  {moment}"
+        said = f"{f'  {home.label}' if home is not None else ''}  {hit.message.role}  {moment}"
         head = name(hit.session.id, "bold")
         room = width() - len(hit.session.id) - len(said)
-        least = _LEAST_TITLE if each.title and not hit.session.title else 0
+        shown = hit.session.title or openings.get((home, hit.session.id), "")
+        least = _LEAST_TITLE if shown and not hit.session.title else 0
         if room < least:  # a moment is not broken, and an opening has one line
             say(head)
             head, room = name(""), width() - len(said)
-        title = name(f"  {each.title}" if each.title else "")
+        title = name(f"  {shown}" if shown else "")
         if not hit.session.title:
             title = name(title.plain, "dim").shortened(room)
         say(joined(head, name(said, "dim"), title))
@@ -253,23 +214,22 @@ def _say_more(asked: Search, found: int) -> None:
             text = f"{which}; there are more. The next: --offset {after}. "
             text += f"More at once: --limit {10 * limit}."
     if not plain.is_piped():
-        say(styled(text, "dim"))
+        say(text, "dim")
     elif found > limit:
         note(text)
 
 
-def _show_records(found: Sequence[_Found]) -> None:
-    agents = ("agent",) if found[0].agent is not None else ()
+def _show_records(found: Sequence[_Hit], openings: _Openings) -> None:
+    agents = ("agent",) if found[0][0] is not None else ()
     rows = table("session", *agents, "role", "when", "title", "text")
-    for each in found:
-        hit = each.hit
+    for home, hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         rows.add_row(
             name(hit.session.id),
-            *(name(each.agent or "") for _ in agents),
+            *([name(home.label)] if home is not None else []),
             name(hit.message.role),
             moment,
-            name(each.title),
+            name(hit.session.title or openings.get((home, hit.session.id), "")),
             _marked(hit),
         )
     say(rows)

@@ -12,13 +12,13 @@ import click
 from holdfast.cli import plain
 from holdfast.cli.commands.session_list import size_text
 from holdfast.cli.completing import session_ids
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import home_json
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import collecting, console, name, print_json, say, styled, when
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
-from holdfast.cli.show_checkpoints import short
+from holdfast.cli.take import short
 from holdfast.model.session import EndReason, SessionFilter, Tokens
 from holdfast.model.text import format_count, printable
 
@@ -32,17 +32,14 @@ _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"
 _LONGEST_SHOWN = 4_000
 
 
-@click.command(
-    "show",
-    cls=Command,
+@command(
     example="holdfast sessions show 20260325_112518\n"
-    "holdfast sessions show 20260325_112518 --last 5",
+    "holdfast sessions show 20260325_112518 --last 5"
 )
 @click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
 @click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
-@click.pass_obj
 def show(
     invocation: Invocation,
     sessions: tuple[str, ...],
@@ -175,10 +172,8 @@ def _is_long(messages: int) -> bool:
 
 def _cost(home: Home, session: Session) -> str:
     """What it cost, as lists say it."""
-    from holdfast.cli.commands.session_stats import cost_text
-
     page = home.list_sessions(SessionFilter(ids=(session.id,)), limit=1)
-    return cost_text(page.cost(session))
+    return page.cost(session).in_words()
 
 
 def _show_facts(session: Session, agent: str | None, cost: str) -> None:

@@ -10,7 +10,7 @@ import click
 
 from holdfast.api.values import HomeStats
 from holdfast.cli.commands.status import show_files, show_shares
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import (
@@ -19,7 +19,6 @@ from holdfast.cli.output import (
     print_json,
     say,
     show_no_sessions,
-    styled,
     suggest,
     table,
 )
@@ -39,16 +38,10 @@ _MOST_NAMES = 8
 _MOST_UNKNOWN = 3
 _NUMBERS = ("tokens in", "out", "cached", "cost")
 _NO_MODEL = "none named"
-UNKNOWN = "unknown"
 
 
-@click.command(
-    "stats",
-    cls=Command,
-    example="holdfast sessions stats --json\nholdfast sessions stats --cost",
-)
+@command(example="holdfast sessions stats --json\nholdfast sessions stats --cost")
 @click.option("--cost", is_flag=True, help="Only tokens and cost, by day, source and model.")
-@click.pass_obj
 def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 
@@ -95,10 +88,10 @@ def _show_all(invocation: Invocation, machine: Machine) -> int:
         )
         sums = [before + more for before, more in zip(sums, counts, strict=True)]
         rows.add_row(
-            name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever, digits)
+            name(home.label), *(f"{n:,}" for n in counts), seen.costs.ever.in_words(digits)
         )
     if costs:
-        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(together, digits))
+        rows.add_row("together", *(f"{n:,}" for n in sums), together.in_words(digits))
     say(rows)
     _suggest_one(looked.seen, "sessions stats")
     return tell_unread(looked.unread)
@@ -175,7 +168,7 @@ def _show_store(store: StoreStats) -> None:
     sessions = f"{format_count(store.sessions, 'session')} ({store.open_sessions:,} open)"
     messages = format_count(store.messages, "message")
     used = format_count(store.tokens, "token")
-    say(styled(f"In this home now: {sessions}, {messages}, {used}", style="bold"))
+    say(f"In this home now: {sessions}, {messages}, {used}", "bold")
     say()
     show_shares("source", store.by_source, "sessions")
     show_shares("last active", store.by_age, "sessions")
@@ -242,39 +235,28 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     if not totals.by_source:
         return
     tokens = totals.ever.usage.tokens
-    used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
+    used = f"{tokens.total:,} tokens, cost {totals.ever.in_words()}"
     whose = (
         "All-time usage, including removed sessions"
         if totals.removed_too
         else "Usage of the sessions in this home"
     )
-    say(styled(f"{whose}: {used}", style="bold"))
+    say(f"{whose}: {used}", "bold")
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(
-            styled(
-                f"{priced} of that is computed from the prices in the configuration", style="dim"
-            )
-        )
+        say(f"{priced} of that is computed from the prices in the configuration", "dim")
     say()
     _show("day (UTC)", totals.by_day[:days], "no valid date", after=len(totals.by_day) <= days)
     if len(totals.by_day) > days:
         all_days = format_count(len(totals.by_day), "day")
         more = f" {_DAYS} of them: --cost." if days < min(_DAYS, len(totals.by_day)) else ""
-        say(styled(f"The latest {days} of {all_days} with usage.{more} All: --json.", "dim"))
+        say(f"The latest {days} of {all_days} with usage.{more} All: --json.", "dim")
         say()
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
     if totals.by_task:
         _show("auxiliary task", _main(totals.by_task), "")
     _show_unknown(totals.by_model, home_flag)
-
-
-def cost_text(cost: Cost, digits: int | None = None) -> str:
-    """What is known, and that there is more. Costs below each other have the same `digits`."""
-    if cost.full is not None:
-        return format_cost(cost.full, digits)
-    return f"{format_cost(cost.known, digits)} + unknown" if cost.known else UNKNOWN
 
 
 def digits_of(costs: Iterable[Cost]) -> int:
@@ -293,7 +275,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str, *, after: bool
             f"{tokens.input:,}",
             f"{tokens.output:,}",
             f"{tokens.cached:,}",
-            cost_text(share.cost, digits),
+            share.cost.in_words(digits),
         )
     say(rows)
     if after:
@@ -305,23 +287,18 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
     unknown = [share for share in by_model if share.cost.unknown != Tokens()]
     if not unknown:
         return
-    unknown.sort(key=lambda share: -_count(share.cost.unknown))
+    unknown.sort(key=lambda share: -share.cost.unknown_tokens)
     for share in unknown[:_MOST_UNKNOWN]:
         model = joined("model ", name(share.name)) if share.name else "sessions without a model"
-        tokens = format_count(_count(share.cost.unknown), "token")
+        tokens = format_count(share.cost.unknown_tokens, "token")
         say(joined(f"Cost unknown for {tokens} of ", model, ".", style="yellow"))
     if rest := unknown[_MOST_UNKNOWN:]:
-        tokens = format_count(sum(_count(share.cost.unknown) for share in rest), "token")
+        tokens = format_count(sum(share.cost.unknown_tokens for share in rest), "token")
         models = format_count(len(rest), "other model")
-        say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
+        say(f"Cost unknown for {tokens} of {models}.", "yellow")
     say("Set their prices under [prices] in the configuration:")
     suggest(f"holdfast {home_flag}config path")
     say()
-
-
-def _count(tokens: Tokens) -> int:
-    """All tokens that would cost something; a price may apply to cached ones alone."""
-    return tokens.total + tokens.cached
 
 
 def _main(shares: Sequence[CostShare]) -> list[CostShare]:

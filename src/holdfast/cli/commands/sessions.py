@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Group, Lazy, overview
+from holdfast.cli.frame import Group, Lazy
 
 _HERE = "holdfast.cli.commands.session_"
 
@@ -33,7 +33,5 @@ COMMANDS = {
     example="holdfast sessions list --source cron\n"
     "holdfast sessions prune --older-than 30d --dry-run",
 )
-@click.pass_context
-def sessions(ctx: click.Context) -> int | None:
+def sessions() -> None:
     """List, search and limit sessions and their files."""
-    return overview(ctx) if ctx.invoked_subcommand is None else None

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from holdfast.api.budget_words import amount_of, day_of, unit_of
 from holdfast.api.place import listed_homes
 from holdfast.api.values import HomeStatus, Remedy
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread, with_doctor
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import (
@@ -33,14 +31,16 @@ from holdfast.cli.show_growth import show_growth
 from holdfast.cli.show_machine import (
     PROJECT_LINES,
     agent_label,
+    helps_json,
     sessions_in,
     show_in_projects,
     show_machine,
+    show_remedy,
+    show_threat,
 )
-from holdfast.cli.what_helps import helps_json, show_remedy, show_threat
 from holdfast.errors import HoldfastError
 from holdfast.model.figures import Growth
-from holdfast.model.guard import Near, Nearness
+from holdfast.model.guard import Nearness
 from holdfast.model.item import SESSION, SessionFile
 from holdfast.model.plan_words import kind_name
 from holdfast.model.text import format_bytes, format_count, format_duration
@@ -49,7 +49,6 @@ from holdfast.model.usage import Share
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome, UnreadHome
     from holdfast.api.values import CheckpointCount
-    from holdfast.cli.plain import Line
     from holdfast.model.alarm import Alarm
 
 _MOST_SOURCES = 8
@@ -62,8 +61,7 @@ _MOST = 10
 _WIDTH = 10
 
 
-@click.command(cls=Command, example="holdfast status\nholdfast --home ~/agents/one status --json")
-@click.pass_obj
+@command(example="holdfast status\nholdfast --home ~/agents/one status --json")
 def status(invocation: Invocation) -> int:
     """Show what is on this machine, what it costs and what the policy would free.
 
@@ -280,11 +278,9 @@ def _main_sources(shares: Sequence[Share]) -> list[Share]:
 def _show_troubles(status: HomeStatus, home_flag: str) -> None:
     for operation in status.unfinished:
         say(
-            styled(
-                f"Operation {operation} is still running, or was interrupted; the next command "
-                f"that changes this home settles it. See `holdfast {home_flag}log`.",
-                style="yellow",
-            )
+            f"Operation {operation} is still running, or was interrupted; the next command "
+            f"that changes this home settles it. See `holdfast {home_flag}log`.",
+            "yellow",
         )
     for problem in status.problems:
         say(joined(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
@@ -318,7 +314,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
 
 
 def show_nothing_found(places: Sequence[Path]) -> None:
-    say(styled("No agent homes found.", style="bold"))
+    say("No agent homes found.", "bold")
     say("Looked for:")
     for place in places:
         say(joined("  ", name(str(place))))
@@ -337,7 +333,7 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         rows.columns[0].min_width = 16
         for near in nearness.near[:_MOST]:
             rows.add_row(
-                _who(near),
+                name(near.session if near.session is not None else day_of(near)),
                 unit_of(near.what),
                 amount_of(near.what, near.used),
                 amount_of(near.what, near.limit),
@@ -346,19 +342,10 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
             )
         say(rows)
         if more := nearness.near[_MOST:]:
-            say(styled(f"and {len(more):,} more", style="dim"))
+            say(f"and {len(more):,} more", "dim")
         say()
     if nearness.unknown_cost:
         budgets = format_count(nearness.unknown_cost, "cost budget", "cost budgets")
-        say(
-            styled(
-                f"{budgets} cannot be enforced: some of the usage has no known cost. See",
-                style="yellow",
-            )
-        )
+        say(f"{budgets} cannot be enforced: some of the usage has no known cost. See", "yellow")
         suggest(f"holdfast {home_flag}sessions stats --cost")
         say()
-
-
-def _who(near: Near) -> Line:
-    return name(near.session if near.session is not None else day_of(near))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import completing
-from holdfast.cli.frame import Command, Group, run_default
-from holdfast.cli.homes import all_homes_option, each_home
+from holdfast.cli.frame import Group
+from holdfast.cli.homes import all_homes_option, each_or_one
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import print_json, say, suggest, table, when
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 @click.group(
     cls=Group,
-    invoke_without_command=True,
+    default="list",
     example="holdfast trash list\nholdfast trash empty --older-than 2d",
 )
-@click.pass_context
-def trash(ctx: click.Context) -> int | None:
+def trash() -> None:
     """See or empty what undo can bring back. Without a command, this is `trash list`."""
-    return run_default(ctx, trash, "list") if ctx.invoked_subcommand is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +55,12 @@ _TRASH_KEYS: Keys[_Trashed] = {
 }
 
 
-@trash.command("list", cls=Command, example="holdfast trash list --json")
+@trash.command("list", example="holdfast trash list --json")
 @sort_option(_TRASH_KEYS)
-@click.pass_obj
 def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
     """List what is in the trash, by the operation that put it there: the oldest first, because
     that goes first."""
-    if (machine := invocation.several()) is not None:
-        return each_home(
-            invocation,
-            machine.homes,
-            lambda child, _: _list_trash(child, sort),
-            unread=machine.unread,
-        )
-    return _list_trash(invocation, sort)
+    return each_or_one(invocation, lambda here: _list_trash(here, sort))
 
 
 def _list_trash(invocation: Invocation, sort: str | None) -> int:
@@ -150,17 +140,12 @@ def _planned(
     return invocation.one_home().trash.plan_empty(operations, older_than=older_than)
 
 
-@trash.command(
-    "empty",
-    cls=Command,
-    example="holdfast trash empty\nholdfast trash empty 12 --yes",
-)
+@trash.command("empty", example="holdfast trash empty\nholdfast trash empty 12 --yes")
 @click.argument(
     "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
 )
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
-@click.pass_obj
 @all_homes_option(plan=_planned, operations="The number of an operation")
 def empty(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Empty the trash: of the given operations, or all of it. This cannot be undone."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import completing
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
@@ -55,12 +55,11 @@ def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -
     return choose_run(invocation, steps, _UNDO, dry_run=dry_run, yes=yes)
 
 
-@click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
+@command(example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
-@click.pass_obj
 @all_homes_option(_choose_run, operation="The number of an operation")
 def undo(
     invocation: Invocation, operation: str | None, *, dry_run: bool, yes: bool, all_items: bool
@@ -106,8 +105,7 @@ def undo(
     if declined is not None:
         if invocation.json:
             print_json(_document(planned))
-        print_declined(declined)
-        return declined.exit_code
+        return print_declined(declined)
     with progress("bringing back", stoppable=True) as shown:
         done = planned.apply(progress=shown)
     return _tell(invocation, planned, done, all_items=all_items)
@@ -157,12 +155,9 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
         tell_edits(items)
-    return exit_code(report) or _in_part(report)
-
-
-def _in_part(report: Report) -> int:
-    """1 when a restore could be undone only in part: some of its files changed since."""
-    return HoldfastError.exit_code if any(map(_is_partial, report.outcomes)) else 0
+    # A restore could be undone only in part: some of its files changed since.
+    in_part = any(map(_is_partial, report.outcomes))
+    return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
 
 
 def _is_partial(outcome: Outcome) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.edit_options import edit_options
-from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.frame import Group
 from holdfast.cli.homes import all_homes_option, failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
@@ -25,20 +25,17 @@ if TYPE_CHECKING:
 
 @click.group(
     cls=Group,
-    invoke_without_command=True,
+    default="status",
     example="holdfast vault\nholdfast vault on --home claude-code",
 )
-@click.pass_context
-def vault(ctx: click.Context) -> int | None:
+def vault() -> None:
     """Keep second names of sessions, so that what an agent deletes by itself is not lost.
 
     Without a command, this is `vault status`.
     """
-    return run_default(ctx, vault, "status") if ctx.invoked_subcommand is None else None
 
 
-@vault.command(cls=Command, example="holdfast vault status\nholdfast vault status --json")
-@click.pass_obj
+@vault.command(example="holdfast vault status\nholdfast vault status --json")
 def status(invocation: Invocation) -> int:
     """Show which agents delete sessions by themselves, and what their vaults hold.
 
@@ -109,11 +106,8 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
         suggest(f"holdfast {invocation.home_flag}sessions restore ID")
 
 
-@vault.command(
-    cls=Command, example="holdfast vault on --home claude-code\nholdfast vault on --all-homes"
-)
+@vault.command(example="holdfast vault on --home claude-code\nholdfast vault on --all-homes")
 @edit_options
-@click.pass_obj
 @all_homes_option()
 def on(invocation: Invocation, *, dry_run: bool) -> int:
     """Turn the vault on, and give every session a second name at once.
@@ -123,9 +117,8 @@ def on(invocation: Invocation, *, dry_run: bool) -> int:
     return _turn(invocation, dry_run=dry_run, to=True)
 
 
-@vault.command(cls=Command, example="holdfast vault off --home claude-code")
+@vault.command(example="holdfast vault off --home claude-code")
 @edit_options
-@click.pass_obj
 @all_homes_option()
 def off(invocation: Invocation, *, dry_run: bool) -> int:
     """Turn the vault off. What its agent deleted already stays in it.

@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
-    from holdfast.api.machine import Machine
     from holdfast.web.gate import Gate
 
 _HOST = "127.0.0.1"
 
 
-@click.command(
-    "web",
-    cls=Command,
-    example="holdfast web\nholdfast web --read-only --no-open --port 8080",
-)
+@command(example="holdfast web\nholdfast web --read-only --no-open --port 8080")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -43,10 +38,9 @@ _HOST = "127.0.0.1"
 )
 @click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
 @click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
-@click.pass_obj
 def web(
     invocation: Invocation, /, *, port: int | None, host: str, no_open: bool, read_only: bool
-) -> int:
+) -> None:
     """Open Holdfast as a page in your browser, until Ctrl-C.
 
     It shows every home on this machine: who fills the disk, what can be freed, all sessions to
@@ -82,20 +76,8 @@ def web(
         read_only=read_only,
     )
 
-    def machine(command: str) -> Machine:
-        from holdfast.api.machine import Machine
-
-        return Machine(
-            invocation.user_home,
-            environ=os.environ,
-            overrides=os.environ,
-            clock=invocation.clock,
-            command=command,
-            agents=None if invocation.agent is None else (invocation.agent,),
-        )
-
     site = server.site(
-        Desk(machine, invocation.clock),
+        Desk(lambda command: invocation.make_machine(command=command), invocation.clock),
         gate,
         clock=invocation.clock,
         version=__version__,
@@ -110,7 +92,6 @@ def web(
             server.serve(server.application(site), listening)
     finally:
         site.close()
-    return 0
 
 
 def _tell(invocation: Invocation, link: str, gate: Gate) -> None:

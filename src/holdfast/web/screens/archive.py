@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -19,32 +19,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import Machine
+    from holdfast.api.machine import FoundSession, Machine
+    from holdfast.model.archive import ArchivedSession
     from holdfast.web.jobs import Run
 
 _ON_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
-    """One bundle. `files` says that only the files of a session are in it, and where that is."""
-
-    ref: str
-    id: str
-    label: str
-    title: str
-    source: str
-    messages: int
-    bytes: int
-    archive_bytes: int
-    last_active_at: float
-    archived_at: float
-    files: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    found: Sequence[Archived]
+    """Some of the bundles. With each: where the session is, if only its files are in it."""
+
+    found: Sequence[tuple[FoundSession, ArchivedSession, str]]
     total: int
     problems: Sequence[str]
     unread: Sequence[tuple[str, str]]
@@ -54,55 +40,29 @@ async def show(site: Site, request: Request) -> Response:
     query = site.query(request)
     title = query.one("title").strip()
     offset = query.whole("offset")
-
-    def look(machine: Machine) -> Listed:
-        return _look(site, machine, title, offset)
-
-    listed = await site.work(look)
-
-    def address(start: int) -> str:
-        return f"/archive?{urlencode({'title': title, 'offset': start})}"
-
+    listed = await site.desk.work(lambda machine: _look(machine, title, offset))
     return site.page(
         request,
         "archive/list.html",
         title="Archive",
         listed=listed,
+        slug=site.slug,
         wanted=title,
         offset=offset,
         limit=_ON_A_PAGE,
-        address=address,
+        address=lambda start: f"/archive?{urlencode({'title': title, 'offset': start})}",
     )
 
 
-def _look(site: Site, machine: Machine, title: str, offset: int) -> Listed:
+def _look(machine: Machine, title: str, offset: int) -> Listed:
     wanted = SessionFilter(title=title) if title else None
     page = machine.list_sessions(
         wanted, archived=True, openings=True, limit=_ON_A_PAGE, offset=offset
     )
     problems = machine.look(lambda place: ArchivedSessions(place).problems()).seen
-    found = []
-    for each in page.found:
-        bundle, session = each.archived, each.session
-        if bundle is None:
-            continue
-        places = getattr(each.page, "places", {})
-        files = places.get(session.id, "gone") if bundle.holds is Holds.FILES else ""
-        found.append(
-            Archived(
-                ref=f"{site.slug(each.home)}:{session.id}",
-                id=session.id,
-                label=each.home.label,
-                title=session.title or each.opening,
-                source=session.source,
-                messages=session.message_count,
-                bytes=session.bytes,
-                archive_bytes=bundle.archive_bytes,
-                last_active_at=session.last_active_at,
-                archived_at=bundle.archived_at,
-                files=files,
-            )
-        )
+    found = [
+        (each, each.archived, _elsewhere(each)) for each in page.found if each.archived is not None
+    ]
     return Listed(
         found=found,
         total=page.total,
@@ -111,6 +71,13 @@ def _look(site: Site, machine: Machine, title: str, offset: int) -> Listed:
         ],
         unread=[(str(each.path), each.error.message) for each in page.looked.unread],
     )
+
+
+def _elsewhere(found: FoundSession) -> str:
+    if found.archived is None or found.archived.holds is not Holds.FILES:
+        return ""
+    places: Mapping[str, str] = getattr(found.page, "places", {})
+    return places.get(found.session.id, "gone")
 
 
 async def restore(site: Site, request: Request) -> Response:

@@ -69,11 +69,11 @@ class Compared:
     """What differs, and how one file of it does: the `chosen`, or the first."""
 
     old: Checkpoint
-    new: Checkpoint | None
-    files: Sequence[ChangedFile]
-    hidden: int
-    chosen: ChangedFile | None
-    patches: Sequence[FilePatch]
+    new: Checkpoint | None = None
+    files: Sequence[ChangedFile] = ()
+    hidden: int = 0
+    chosen: ChangedFile | None = None
+    patches: Sequence[FilePatch] = ()
     problem: str = ""
 
 
@@ -90,7 +90,7 @@ async def projects(site: Site, request: Request) -> Response:
         found.sort(key=lambda each: -each.project.last_touch)
         return found, [(str(each.path), each.error.message) for each in looked.unread]
 
-    found, unread = await site.work(look)
+    found, unread = await site.desk.work(look)
     return site.page(
         request, "checkpoints/projects.html", title="Checkpoints", found=found, unread=unread
     )
@@ -106,7 +106,7 @@ async def timeline(site: Site, request: Request) -> Response:
         shown = found[offset : offset + _ON_A_PAGE]
         return at, len(found), shown, _session_links(site, machine, shown)
 
-    at, total, shown, links = await site.work(look)
+    at, total, shown, links = await site.desk.work(look)
     days = [
         (
             name,
@@ -143,7 +143,7 @@ async def show(site: Site, request: Request) -> Response:
         compared = _compare(checkpoints, at, which, against or _usual(at), chosen)
         return at, compared, _session_links(site, machine, [which])
 
-    at, compared, links = await site.work(look)
+    at, compared, links = await site.desk.work(look)
     side = query.one("view") == "split"
 
     def address(**other: str) -> str:
@@ -183,7 +183,7 @@ async def preview(site: Site, request: Request) -> Response:
             kept=planned.preview.kept,
         )
 
-    found = await site.work(look)
+    found = await site.desk.work(look)
     return site.page(request, "checkpoints/restore.html", title="Restore", found=found)
 
 
@@ -285,7 +285,8 @@ def _compare(
         listed = [each.id for each in _of(checkpoints, at.project)]
         place = listed.index(which.id) if which.id in listed else len(listed)
         if place + 1 >= len(listed):
-            return _nothing(which, "This is the first checkpoint that is kept of this project.")
+            why = "This is the first checkpoint that is kept of this project."
+            return Compared(old=which, problem=why)
         old, new = checkpoints.get(listed[place + 1]), which
     try:
         found = checkpoints.diff(old, new)
@@ -294,7 +295,7 @@ def _compare(
     except HoldfastError as error:
         if against != NOW:
             raise
-        return _nothing(which, error.message)
+        return Compared(old=which, problem=error.message)
     files = [_file(each) for each in found.changes]
     shown = files[:_MOST_FILES]
     picked = next((each for each in files if each.path == chosen), shown[0] if shown else None)
@@ -309,12 +310,6 @@ def _compare(
         hidden=len(files) - len(shown),
         chosen=picked,
         patches=patches,
-    )
-
-
-def _nothing(which: Checkpoint, problem: str) -> Compared:
-    return Compared(
-        old=which, new=None, files=(), hidden=0, chosen=None, patches=(), problem=problem
     )
 
 

@@ -16,7 +16,6 @@ from holdfast.api.plan import expect_same
 from holdfast.errors import EmptyPolicyError, HoldfastError, UsageError
 from holdfast.model.operation import one_run
 from holdfast.model.plan import fingerprint
-from holdfast.model.plan_words import for_good
 from holdfast.value import dataclass, replace
 from holdfast.web.controls import (
     Asked,
@@ -28,7 +27,7 @@ from holdfast.web.controls import (
     read_asked,
 )
 from holdfast.web.jobs import Done
-from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.plan_view import PlanView, expect_known, view_plan
 from holdfast.web.running import started
 from holdfast.web.site import Screen, Site, get, post
 
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
     from holdfast.model.figures import DiskRoom
     from holdfast.web.jobs import Run
 
-_AGREE = "agree:"
+
+_SUMMED = ("count", "bytes", "to_trash", "for_good", "for_good_count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +64,12 @@ class Planned:
     config: str = ""
     #: The fullest disk with a home on it, if it is nearly full.
     full: DiskRoom | None = None
-
-    @property
-    def count(self) -> int:
-        return sum(plan.count for _, _, plan in self.plans)
-
-    @property
-    def bytes(self) -> int:
-        return sum(plan.bytes for _, _, plan in self.plans)
-
-    @property
-    def to_trash(self) -> int:
-        return sum(plan.to_trash for _, _, plan in self.plans)
-
-    @property
-    def for_good(self) -> int:
-        return sum(plan.for_good for _, _, plan in self.plans)
-
-    @property
-    def for_good_count(self) -> int:
-        return sum(plan.for_good_count for _, _, plan in self.plans)
+    #: Sums over the plans.
+    count: int
+    bytes: int
+    to_trash: int
+    for_good: int
+    for_good_count: int
 
     @property
     def frees_nothing(self) -> bool:
@@ -107,7 +93,7 @@ async def show(site: Site, request: Request) -> Response:
             error = wrong
         return _panel(site, machine, asked, planned), planned, error
 
-    panel, planned, error = await site.work(look)
+    panel, planned, error = await site.desk.work(look)
     return site.page(
         request,
         "cleanup/show.html",
@@ -124,7 +110,7 @@ async def plan(site: Site, request: Request) -> Response:
     """The plan alone, for controls that were moved."""
     asked = _asked(request)
     try:
-        planned = await site.work(lambda machine: _plan(site, machine, asked))
+        planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
     except UsageError as error:
         return site.fragment("cleanup/_wrong.html", status=400, error=error)
     return site.fragment("cleanup/_plan.html", asked=asked, planned=planned)
@@ -146,7 +132,7 @@ async def save(site: Site, request: Request) -> Response:
 async def confirm(site: Site, request: Request) -> Response:
     """What there is to know before anything goes."""
     asked = _asked(request)
-    planned = await site.work(lambda machine: _plan(site, machine, asked))
+    planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
     return site.page(
         request, "cleanup/confirm.html", title="Clean up", asked=asked, planned=planned
     )
@@ -156,12 +142,7 @@ async def apply(site: Site, request: Request) -> Response:
     """Apply what was agreed to, in every home or in none."""
     form = await site.form(request)
     asked = read_asked(form.fields)
-    agreed = {
-        name.removeprefix(_AGREE): values[-1]
-        for name, values in form.fields.items()
-        if name.startswith(_AGREE)
-    }
-    knows = form.flag("for_good")
+    agreed = form.agreed()
 
     def run(job: Run) -> Sequence[Done]:
         with site.machine(asked.command) as machine:
@@ -169,11 +150,7 @@ async def apply(site: Site, request: Request) -> Response:
             # A home that came or went since counts as a change, too.
             now = {site.slug(home): planned.fingerprint for home, planned in plans}
             expect_same(repr(sorted(agreed.items())), repr(sorted(now.items())))
-            if not knows and any(for_good(each.removals) for _, each in plans):
-                raise UsageError(
-                    "Some of this cannot be undone, and you did not say that you know.",
-                    hint="Tick the box that says so. Nothing was done.",
-                )
+            expect_known(form, *(each for _, each in plans))
             with one_run(joint=len(plans) > 1):
                 done = [
                     _applied(home, planned, job)
@@ -287,6 +264,7 @@ def _plan(site: Site, machine: Machine, asked: Asked) -> Planned:
         unread=unread,
         config=config,
         full=_full(machine, [home for home, _ in plans]),
+        **{each: sum(getattr(view, each) for _, _, view in views) for each in _SUMMED},
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from holdfast.api.archive import Log
@@ -82,11 +83,7 @@ async def show(site: Site, request: Request) -> Response:
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
 
-    entries, total, damage, homes = await site.read(look)
-
-    def address(start: int) -> str:
-        return f"/log?{urlencode({'home': chosen, 'offset': start})}"
-
+    entries, total, damage, homes = await site.desk.read(look)
     return site.page(
         request,
         "log/list.html",
@@ -95,7 +92,7 @@ async def show(site: Site, request: Request) -> Response:
         total=total,
         offset=offset,
         limit=_ON_A_PAGE,
-        address=address,
+        address=lambda start: f"/log?{urlencode({'home': chosen, 'offset': start})}",
         damage=damage,
         homes=homes,
         chosen=chosen,
@@ -155,27 +152,17 @@ class Again:
     for_good: str = ""
 
 
-async def undo_preview(site: Site, request: Request) -> Response:
-    return await _preview(site, request, "undo")
-
-
-async def redo_preview(site: Site, request: Request) -> Response:
-    return await _preview(site, request, "redo")
-
-
 async def one(site: Site, request: Request) -> Response:
     """One operation: what it did, and the items that could come back."""
 
     def look(machine: Machine) -> tuple[Entry, Again | None, HoldfastError | None]:
         home, entry = _named(site, machine, request)
         try:
-            if entry.can_redo:
-                return entry, redo_of(home.plan_redo(entry.operation.id), entry), None
-            return entry, undo_of(home.plan_undo(entry.operation.id), entry), None
+            return entry, again_of(home, entry, "redo" if entry.can_redo else "undo"), None
         except HoldfastError as error:
             return entry, None, error
 
-    entry, again, error = await site.work(look)
+    entry, again, error = await site.desk.work(look)
     return site.page(
         request,
         "log/one.html",
@@ -187,18 +174,12 @@ async def one(site: Site, request: Request) -> Response:
     )
 
 
-async def _preview(site: Site, request: Request, verb: str) -> Response:
+async def _preview(site: Site, request: Request, *, verb: str) -> Response:
     return _asking(site, request, await _again(site, request, verb))
 
 
 async def _again(site: Site, request: Request, verb: str) -> Again:
-    def look(machine: Machine) -> Again:
-        home, entry = _named(site, machine, request)
-        if verb == "redo":
-            return redo_of(home.plan_redo(entry.operation.id), entry)
-        return undo_of(home.plan_undo(entry.operation.id), entry)
-
-    return await site.work(look)
+    return await site.desk.work(lambda machine: again_of(*_named(site, machine, request), verb))
 
 
 def _asking(site: Site, request: Request, again: Again) -> Response:
@@ -213,17 +194,8 @@ def _asking(site: Site, request: Request, again: Again) -> Response:
     )
 
 
-async def undo(site: Site, request: Request) -> Response:
-    """Undo one operation. What the command would ask about is asked here too."""
-    return await _carry_out(site, request, "undo")
-
-
-async def redo(site: Site, request: Request) -> Response:
-    """Do an undone operation again; always after a look at it."""
-    return await _carry_out(site, request, "redo")
-
-
-async def _carry_out(site: Site, request: Request, verb: str) -> Response:
+async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
+    """Undo one operation, or do it again. What the command would ask about is asked here too."""
     agreed = (await site.form(request)).one("agree")
     slug, number = request.path_params["home"], request.path_params["operation"]
     if not agreed:
@@ -235,8 +207,7 @@ async def _carry_out(site: Site, request: Request, verb: str) -> Response:
     def run(job: Run) -> Sequence[Done]:
         with site.machine(verb) as machine:
             home = site.home_of(machine, slug)
-            opened = machine.open(home)
-            planned = opened.plan_redo(number) if verb == "redo" else opened.plan_undo(number)
+            planned = plan_of(machine.open(home), number, verb)
             expect_same(agreed, planned.fingerprint)
             return [Done(home=home, report=planned.apply(progress=job))]
 
@@ -277,8 +248,18 @@ def _named(site: Site, machine: Machine, request: Request) -> tuple[Home, Entry]
     return opened, entry_of(home.label, slug, operation, waiting)
 
 
+def plan_of(home: Home, operation: str, verb: str) -> UndoPlan | RedoPlan:
+    return home.plan_redo(operation) if verb == "redo" else home.plan_undo(operation)
+
+
+def again_of(home: Home, entry: Entry, verb: str) -> Again:
+    """What an undo or a redo would do, as it is shown."""
+    if verb == "redo":
+        return redo_of(home.plan_redo(entry.operation.id), entry)
+    return undo_of(home.plan_undo(entry.operation.id), entry)
+
+
 def undo_of(planned: UndoPlan, entry: Entry) -> Again:
-    """What an undo would do, as it is shown."""
     target = planned.operation
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     facts = []
@@ -298,11 +279,7 @@ def undo_of(planned: UndoPlan, entry: Entry) -> Again:
         command=planned.command,
         agree=planned.fingerprint,
         facts=facts,
-        items=[
-            (shown_name(each), kind_name(each.kind), each.bytes) for each in items[:_MOST_ITEMS]
-        ],
-        total=len(items),
-        amount=amount(items),
+        **_shown(items),
         projects=list(planned.foreseen.values()),
         needs_asking=planned.needs_asking,
         for_good=f"{final:,} of it cannot come back: removed for good." if final else "",
@@ -310,7 +287,6 @@ def undo_of(planned: UndoPlan, entry: Entry) -> Again:
 
 
 def redo_of(planned: RedoPlan, entry: Entry) -> Again:
-    """What a redo would do, as it is shown."""
     plan = planned.planned
     view = view_plan(plan)
     # Giving back space follows what leaves; it is nothing that a person would count.
@@ -324,21 +300,22 @@ def redo_of(planned: RedoPlan, entry: Entry) -> Again:
             "What changed since it was undone stays as it is.",
             *([view.undo] if view.undo else []),
         ],
-        items=[
-            (shown_name(each), kind_name(each.kind), each.bytes) for each in items[:_MOST_ITEMS]
-        ],
-        total=len(items),
-        amount=amount(items),
+        **_shown(items),
         projects=list(planned.foreseen.values()),
         needs_asking=True,
     )
 
 
-def _shown(items: Sequence[PlanItem]) -> Sequence[tuple[str, str, int]]:
+def _shown(items: Sequence[PlanItem]) -> dict[str, Any]:
     few = items[:_MOST_ITEMS]
-    return [(shown_name(each), kind_name(each.kind), each.bytes) for each in few]
+    return {
+        "items": [(shown_name(each), kind_name(each.kind), each.bytes) for each in few],
+        "total": len(items),
+        "amount": amount(items),
+    }
 
 
+_ONE = "/log/{home}/{operation}"
 SCREEN = Screen(
     title="Log",
     path="/log",
@@ -347,10 +324,8 @@ SCREEN = Screen(
     routes=(
         get("/log", show),
         post("/log/undo", undo_several),
-        get("/log/{home}/{operation}", one),
-        get("/log/{home}/{operation}/undo", undo_preview),
-        post("/log/{home}/{operation}/undo", undo),
-        get("/log/{home}/{operation}/redo", redo_preview),
-        post("/log/{home}/{operation}/redo", redo),
+        get(_ONE, one),
+        *(get(f"{_ONE}/{verb}", partial(_preview, verb=verb)) for verb in ("undo", "redo")),
+        *(post(f"{_ONE}/{verb}", partial(_carry_out, verb=verb)) for verb in ("undo", "redo")),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.api.archive import Log
@@ -12,7 +13,7 @@ from holdfast.model.operation import one_run
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.running import started
-from holdfast.web.screens.log import Again, Entry, entry_of, redo_of, undo_of
+from holdfast.web.screens.log import Again, Entry, again_of, entry_of, plan_of
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
 if TYPE_CHECKING:
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.agent_home import AgentHome
-    from holdfast.api.home import Home, UndoPlan
+    from holdfast.api.home import UndoPlan
     from holdfast.api.machine import Machine
     from holdfast.api.redo import RedoPlan
     from holdfast.web.jobs import Run
 
-_AGREE = "agree:"
 #: What the log says of it, by what is done.
 _COMMANDS = {"undo": "undo --all-homes", "redo": "redo"}
 
@@ -59,29 +59,17 @@ class Whole:
 async def show(site: Site, request: Request) -> Response:
     """What the run did in each home, and what undoing or redoing all of it would do."""
     run = request.path_params["run"]
-    whole = await site.work(lambda machine: _whole(site, machine, run))
+    whole = await site.desk.work(lambda machine: _whole(site, machine, run))
     return site.page(
         request, "log/run.html", title="One run over several homes", run=run, whole=whole
     )
 
 
-async def undo(site: Site, request: Request) -> Response:
-    return await _carry_out(site, request, "undo")
-
-
-async def redo(site: Site, request: Request) -> Response:
-    return await _carry_out(site, request, "redo")
-
-
-async def _carry_out(site: Site, request: Request, verb: str) -> Response:
+async def _carry_out(site: Site, request: Request, *, verb: str) -> Response:
     """All that was agreed to, or nothing; then a home that fails keeps nobody from the others."""
     form = await site.form(request)
     run = request.path_params["run"]
-    agreed = {
-        name.removeprefix(_AGREE): values[-1]
-        for name, values in form.fields.items()
-        if name.startswith(_AGREE)
-    }
+    agreed = form.agreed()
 
     def work(job: Run) -> Sequence[Done]:
         with site.machine(_COMMANDS[verb]) as machine:
@@ -122,19 +110,8 @@ def _entries(site: Site, machine: Machine, run: str) -> Sequence[tuple[AgentHome
     return found
 
 
-def _verb(entries: Sequence[tuple[AgentHome, Entry]]) -> str:
-    if any(entry.can_undo for _, entry in entries):
-        return "undo"
-    return "redo" if any(entry.can_redo for _, entry in entries) else ""
-
-
 def _can(entry: Entry, verb: str) -> bool:
     return entry.can_redo if verb == "redo" else entry.can_undo
-
-
-def _plan(opened: Home, entry: Entry, verb: str) -> UndoPlan | RedoPlan:
-    number = entry.operation.id
-    return opened.plan_redo(number) if verb == "redo" else opened.plan_undo(number)
 
 
 def _plans(
@@ -145,7 +122,7 @@ def _plans(
     for home, entry in _entries(site, machine, run):
         if _can(entry, verb):
             try:
-                made = _plan(machine.open(home), entry, verb)
+                made = plan_of(machine.open(home), entry.operation.id, verb)
             except HoldfastError:
                 continue
             plans[f"{entry.slug}:{entry.operation.id}"] = (home, made)
@@ -154,7 +131,7 @@ def _plans(
 
 def _whole(site: Site, machine: Machine, run: str) -> Whole:
     entries = _entries(site, machine, run)
-    verb = _verb(entries)
+    verb = next((v for v in _COMMANDS if any(_can(entry, v) for _, entry in entries)), "")
     return Whole(verb=verb, parts=[_part(machine, home, each, verb) for home, each in entries])
 
 
@@ -162,10 +139,7 @@ def _part(machine: Machine, home: AgentHome, entry: Entry, verb: str) -> Part:
     if not _can(entry, verb):
         return Part(entry=entry)
     try:
-        opened = machine.open(home)
-        if verb == "redo":
-            return Part(entry=entry, again=redo_of(opened.plan_redo(entry.operation.id), entry))
-        return Part(entry=entry, again=undo_of(opened.plan_undo(entry.operation.id), entry))
+        return Part(entry=entry, again=again_of(machine.open(home), entry, verb))
     except HoldfastError as error:
         return Part(entry=entry, error=error)
 
@@ -173,7 +147,6 @@ def _part(machine: Machine, home: AgentHome, entry: Entry, verb: str) -> Part:
 SCREEN = Screen(
     routes=(
         get("/log/runs/{run}", show),
-        post("/log/runs/{run}/undo", undo),
-        post("/log/runs/{run}/redo", redo),
+        *(post(f"/log/runs/{{run}}/{v}", partial(_carry_out, verb=v)) for v in _COMMANDS),
     ),
 )

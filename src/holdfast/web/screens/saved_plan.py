@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.api.plan import expect_same, planned_home
-from holdfast.errors import PlanFileError, UsageError
-from holdfast.model.plan_words import for_good
+from holdfast.errors import PlanFileError
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
-from holdfast.web.plan_view import PlanView, view_plan
+from holdfast.web.plan_view import PlanView, expect_known, view_plan
 from holdfast.web.running import started
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
@@ -39,7 +38,7 @@ class Opened:
 async def receive(site: Site, request: Request) -> Response:
     """Take the file, if it is a plan for one of these homes."""
     path = site.upload(request)
-    await site.work(lambda machine: _plan(machine, path)[0].label)
+    await site.desk.work(lambda machine: _plan(machine, path)[0].label)
     name = secrets.token_urlsafe(8)
     site.uploads.keep(name, path)
     return site.see_other(f"/cleanup/saved/{name}")
@@ -58,7 +57,7 @@ async def show(site: Site, request: Request) -> Response:
         "cleanup/saved.html",
         title="A saved plan",
         name=path.name,
-        opened=await site.work(look),
+        opened=await site.desk.work(look),
         id=request.path_params["plan"],
     )
 
@@ -67,17 +66,13 @@ async def apply(site: Site, request: Request) -> Response:
     """Apply it. What changed since it was made is skipped and reported."""
     form = await site.form(request)
     path = _path(site, request)
-    agreed, knows = form.one("agree"), form.flag("for_good")
+    agreed = form.one("agree")
 
     def run(job: Run) -> Sequence[Done]:
         with site.machine("apply") as machine:
             home, planned = _plan(machine, path)
             expect_same(agreed, planned.fingerprint)
-            if not knows and for_good(planned.removals):
-                raise UsageError(
-                    "Some of this cannot be undone, and you did not say that you know.",
-                    hint="Tick the box that says so. Nothing was done.",
-                )
+            expect_known(form, planned)
             planned.expect_room(hint="Empty the trash first, or remove for good on Clean up.")
             return [Done(home=home, report=planned.apply(progress=job))]
 

@@ -11,7 +11,6 @@ from holdfast.api.catalogue import read_session
 from holdfast.api.reading import Part, SessionFacts, Window
 from holdfast.errors import UsageError
 from holdfast.model.plan import Action
-from holdfast.value import dataclass
 from holdfast.web.conversation import said
 from holdfast.web.site import Form, Screen, Site, get
 
@@ -30,34 +29,24 @@ _MOST_DIGITS = 18
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where in a session somebody reads."""
-
-    id: str
-    after: int | None = None
-    before: int | None = None
-    around: int | None = None
-    at_end: bool = False
-
-    @classmethod
-    def of(cls, query: Form) -> Place:
-        if not (wanted := query.one("id")):
-            raise UsageError("The address names no session.")
-        return cls(
-            id=wanted,
-            after=_number(query.one("after")),
-            before=_number(query.one("before")),
-            around=_number(query.one("at")),
-            at_end=query.flag("end"),
-        )
+def _asked(query: Form) -> tuple[str, Part]:
+    """Which session somebody reads, and where in it."""
+    if not (wanted := query.one("id")):
+        raise UsageError("The address names no session.")
+    return wanted, Part(
+        size=_WINDOW,
+        after=_number(query.one("after")),
+        before=_number(query.one("before")),
+        around=_number(query.one("at")),
+        at_end=query.flag("end"),
+    )
 
 
 async def read(site: Site, request: Request) -> Response:
     """The session, and a window of what was said."""
-    place, slug = Place.of(site.query(request)), request.path_params["home"]
+    (wanted, part), slug = _asked(site.query(request)), request.path_params["home"]
     home = await site.home(slug)
-    facts, shown = await _read(site, home, place)
+    facts, shown = await _read(site, home, wanted, part)
     return site.page(
         request,
         "sessions/read.html",
@@ -66,7 +55,8 @@ async def read(site: Site, request: Request) -> Response:
         slug=slug,
         facts=facts,
         session=facts.session,
-        place=place,
+        session_id=wanted,
+        part=part,
         window=shown,
         messages=[said(each) for each in shown.messages],
         may_rename=Action.RENAME in facts.edits,
@@ -76,13 +66,13 @@ async def read(site: Site, request: Request) -> Response:
 
 async def messages(site: Site, request: Request) -> Response:
     """More of what was said, for the page that is open."""
-    place, slug = Place.of(site.query(request)), request.path_params["home"]
-    _, shown = await _read(site, await site.home(slug), place)
+    (wanted, part), slug = _asked(site.query(request)), request.path_params["home"]
+    _, shown = await _read(site, await site.home(slug), wanted, part)
     return site.fragment(
         "sessions/_messages.html",
         slug=slug,
-        session_id=place.id,
-        place=place,
+        session_id=wanted,
+        part=part,
         window=shown,
         messages=[said(each) for each in shown.messages],
     )
@@ -91,10 +81,9 @@ async def messages(site: Site, request: Request) -> Response:
 async def message(site: Site, request: Request) -> Response:
     """All of one long message, as plain text."""
     query, slug = site.query(request), request.path_params["home"]
-    place, number = Place.of(query), _number(query.one("number")) or 0
-
-    asked = Place(id=place.id, after=number - 1)
-    _, shown = await _read(site, await site.home(slug), asked, size=1)
+    (wanted, _), number = _asked(query), _number(query.one("number")) or 0
+    part = Part(size=1, after=number - 1)
+    _, shown = await _read(site, await site.home(slug), wanted, part)
     found = shown.messages
     if not found or found[0].number != number:
         raise UsageError("There is no such message in this session any more.")
@@ -109,34 +98,23 @@ async def message(site: Site, request: Request) -> Response:
 async def export(site: Site, request: Request) -> Response:
     """The session as a file."""
     query, slug = site.query(request), request.path_params["home"]
-    place, form = Place.of(query), query.one("form", "jsonl")
+    (wanted, _), form = _asked(query), query.one("form", "jsonl")
     if form not in _FORMS:
         raise UsageError(f"There is no form {form!r} of an export.", hint="Choose another one.")
 
     def write(machine: Machine, file: BinaryIO) -> None:
         home = machine.open(site.home_of(machine, slug))
-        home.export(file, [place.id], form=form, redact=query.flag("redact"))
+        home.export(file, [wanted], form=form, redact=query.flag("redact"))
 
-    name = f"{_NOT_IN_NAMES.sub('_', place.id)[:100]}.{_ENDINGS[form]}"
+    name = f"{_NOT_IN_NAMES.sub('_', wanted)[:100]}.{_ENDINGS[form]}"
     return await site.download(write, name, _FORMS[form])
 
 
 async def _read(
-    site: Site, home: AgentHome, place: Place, *, size: int = _WINDOW
+    site: Site, home: AgentHome, wanted: str, part: Part
 ) -> tuple[SessionFacts, Window]:
-    known = await site.lists.known(home, place.id)
-    part = Part(
-        size=size,
-        after=place.after,
-        before=place.before,
-        around=place.around,
-        at_end=place.at_end,
-    )
-
-    def read(machine: Machine) -> tuple[SessionFacts, Window]:
-        return read_session(machine, home, place.id, known, part)
-
-    return await site.read(read)
+    known = await site.lists.known(home, wanted)
+    return await site.desk.read(lambda machine: read_session(machine, home, wanted, known, part))
 
 
 def _number(text: str) -> int | None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from holdfast.web.jobs import Run
     from holdfast.web.plan_view import PlanView
 
-_AGREE = "agree:"
 _MOST_NAMED = 50
 
 
@@ -121,11 +120,7 @@ async def _leave(
     def plans(machine: Machine) -> Sequence[tuple[AgentHome, HomePlan]]:
         return [(home, plan(machine.open(home), ids)) for home, ids in named.homes(site, machine)]
 
-    agreed = {
-        name.removeprefix(_AGREE): values[-1]
-        for name, values in form.fields.items()
-        if name.startswith(_AGREE)
-    }
+    agreed = form.agreed()
     if not agreed:
 
         def look(
@@ -135,7 +130,7 @@ async def _leave(
             shown = [(site.slug(home), home.label, view_plan(each)) for home, each in made]
             return shown, _named(machine, named.homes(site, machine))
 
-        shown, sessions = await site.work(look)
+        shown, sessions = await site.desk.work(look)
         return site.page(
             request,
             "sessions/leave.html",
@@ -161,7 +156,7 @@ async def _leave(
                     for home, each in made
                     if each.plan.steps and not job.stopping
                 ]
-        site.changed()
+        site.desk.changed()
         return done
 
     job = site.jobs.start(f"{what.capitalize()} sessions", run, back="/sessions")

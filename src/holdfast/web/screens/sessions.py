@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup, escape
 from starlette.responses import Response
 
 from holdfast.api.catalogue import search_indexes
 from holdfast.errors import QueryError
-from holdfast.model.session import Search, SessionFilter, SessionOrder
+from holdfast.model.session import Hit, Search, SessionFilter, SessionOrder
+from holdfast.model.text import printable
 from holdfast.value import dataclass, replace
-from holdfast.web.marking import as_typed, marked, marked_title
 from holdfast.web.site import Form, Screen, Site, get
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from starlette.requests import Request
 
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.catalogue import Catalogue
     from holdfast.api.machine import FoundSession, Machine, MachineSearch
-    from holdfast.model.session import Hit
 
 PAGE = 50
 _HITS = 30
@@ -46,6 +46,9 @@ PERIODS = {
     "90d": "Last 90 days",
     "old": "Older than 90 days",
 }
+#: A word that is being typed: it may go on.
+_GOES_ON = re.compile(r"[^\W_]\Z")
+_OPERATORS = ("AND", "OR", "NOT", "NEAR")
 _DAYS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90}
 ORDERS = {
     "active": "Last active",
@@ -209,7 +212,7 @@ async def _found(site: Site, asked: Asked) -> dict[str, Any]:
 
     ready = await site.index.ready()
     try:
-        messages, indexed = await site.search(look)
+        messages, indexed = await site.desk.search(look)
     except QueryError as error:  # half of a query, while it is typed
         return {**_NOTHING, "asked": asked, "error": error}
     titles = await site.lists.page(
@@ -283,6 +286,45 @@ def _hit_row(site: Site, home: AgentHome, hit: Hit) -> HitRow:
         title=hit.session.title or hit.session.id,
         text=marked(hit),
     )
+
+
+# --- What a search found, marked ------------------------------------------------------------------
+
+
+def marked(hit: Hit) -> Markup:
+    """The place of a match with what matched marked, and no brackets but those of the text."""
+    made, done = Markup(""), 0
+    for start, end in hit.matches:
+        made += _shown(hit.snippet[done : start - 1])
+        made += Markup("<mark>{}</mark>").format(_shown(hit.snippet[start:end]))
+        done = end + 1
+    return made + _shown(hit.snippet[done:])
+
+
+def _shown(text: str) -> str:
+    return printable(re.sub(r"\s+", " ", text))
+
+
+def marked_title(title: str, words: str) -> Markup:
+    """A title in which the words that were looked for are marked."""
+    wanted = sorted({*re.findall(r"\w+", words)} - {*_OPERATORS}, key=len, reverse=True)
+    shown = printable(title)
+    if not wanted:
+        return escape(shown)
+    pieces = re.split(f"({'|'.join(map(re.escape, wanted))})", shown, flags=re.IGNORECASE)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(piece) if number % 2 else escape(piece)
+        for number, piece in enumerate(pieces)
+    )
+
+
+def as_typed(words: str) -> str:
+    """A query while it is typed: the last word finds everything that begins so."""
+    text = words.strip()
+    last = text.split()[-1] if text else ""
+    if not text or text.count('"') % 2 or last in _OPERATORS or not _GOES_ON.search(text):
+        return text
+    return f"{text}*"
 
 
 SCREEN = Screen(

@@ -28,8 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.model.plan import fingerprint
 from holdfast.value import dataclass
-from holdfast.web.site import Screen, Site, get, post
-from holdfast.web.status import status_of
+from holdfast.web.site import Screen, Site, get, post, status_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -94,7 +93,7 @@ async def start(site: Site, request: Request) -> Response:
         found = next(iter([*own, *machine.homes]), None)
         return None if found is None else site.slug(found)
 
-    slug = await site.read(first)
+    slug = await site.desk.read(first)
     if slug is not None:
         return site.see_other(f"/configuration/{quote(slug, safe='')}")
     return site.page(request, "settings/none.html", title="Configuration")
@@ -118,7 +117,7 @@ async def _show(
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return _config(site, machine, request.path_params["home"]), homes
 
-    config, homes = await site.work(look)
+    config, homes = await site.desk.work(look)
     return site.page(
         request,
         "settings/show.html",
@@ -215,7 +214,7 @@ async def text(site: Site, request: Request) -> Response:
         home = site.home_of(machine, request.path_params["home"])
         return home, str(place.config_file), text_of(place.config_file)
 
-    home, file, before = await site.work(look)
+    home, file, before = await site.desk.work(look)
     said = template() if before is None else before
     return _editor(site, request, home=home, file=file, said=said, before=before)
 

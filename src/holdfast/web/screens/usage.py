@@ -10,7 +10,6 @@ from holdfast.api.budget_words import amount_of
 from holdfast.api.home import Home
 from holdfast.api.usage import BudgetUse, added, home_usage, together
 from holdfast.model.session import Tokens
-from holdfast.model.text import format_cost
 from holdfast.model.usage import Cost, CostShare, CostTotals
 from holdfast.value import dataclass
 from holdfast.web.site import Screen, Site, get
@@ -27,14 +26,10 @@ _MOST = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One row of a table: who, how many tokens, at what cost. `share` is its part of the most."""
+    """One row of a table: who, and what it used. `share` is its part of the most."""
 
     name: str
-    tokens: int
-    input: int
-    output: int
-    cached: int
-    cost: str
+    cost: Cost
     share: float
 
 
@@ -43,8 +38,7 @@ class Bar:
     """One day of the chart, from the left: `x`, `width` and `height` in percent."""
 
     day: str
-    tokens: int
-    cost: str
+    cost: Cost
     x: float
     width: float
     height: float
@@ -54,8 +48,7 @@ class Bar:
 class Shown:
     """The whole screen. `unpriced` are models whose tokens have no price."""
 
-    total: Line
-    removed_too: bool
+    totals: CostTotals
     bars: Sequence[Bar]
     by_cost: bool
     tables: Sequence[tuple[str, Sequence[Line]]]
@@ -71,11 +64,7 @@ async def show(site: Site, request: Request) -> Response:
     chosen = query.one("home")
     asked = query.one("days", "30")
     days = int(asked) if asked in map(str, _DAYS) else _DAYS[0]
-
-    def look(machine: Machine) -> Shown:
-        return _look(site, machine, chosen, days)
-
-    shown = await site.work(look)
+    shown = await site.desk.work(lambda machine: _look(site, machine, chosen, days))
     return site.page(
         request,
         "usage/show.html",
@@ -107,15 +96,14 @@ def _look(site: Site, machine: Machine, chosen: str, days: int) -> Shown:
         tables.append(("Auxiliary task", _lines(totals.by_task, "")))
     bars, by_cost = _chart(totals, now, days)
     return Shown(
-        total=_line("", totals.ever, 1.0),
-        removed_too=totals.removed_too,
+        totals=totals,
         bars=bars,
         by_cost=by_cost,
         tables=tables,
         budgets=[(label, budget) for label, each in seen for budget in each.budgets],
         refusals=sum(each.refusals for _, each in seen),
         unpriced=[
-            (share.name or "no model", _count(share.cost.unknown))
+            (share.name or "no model", share.cost.unknown_tokens)
             for share in totals.by_model
             if share.cost.unknown != Tokens()
         ],
@@ -138,8 +126,7 @@ def _chart(totals: CostTotals, now: float, days: int) -> tuple[Sequence[Bar], bo
     bars = [
         Bar(
             day=name,
-            tokens=cost.usage.tokens.total,
-            cost=_cost(cost),
+            cost=cost,
             x=number * width + width * 0.12,
             width=width * 0.76,
             height=max(100 * value / most, 0.8 if value else 0.0),
@@ -160,37 +147,17 @@ def _lines(shares: Sequence[CostShare], nameless: str) -> Sequence[Line]:
         few.sort(key=lambda each: -each.cost.usage.tokens.total)
     most = max((_weight(each.cost, by_cost=by_cost) for each in few), default=0.0) or 1.0
     return [
-        _line(each.name or nameless, each.cost, _weight(each.cost, by_cost=by_cost) / most)
+        Line(
+            name=each.name or nameless,
+            cost=each.cost,
+            share=_weight(each.cost, by_cost=by_cost) / most,
+        )
         for each in few
     ]
 
 
 def _weight(cost: Cost, *, by_cost: bool) -> float:
     return cost.known if by_cost else float(cost.usage.tokens.total)
-
-
-def _line(name: str, cost: Cost, share: float) -> Line:
-    tokens = cost.usage.tokens
-    return Line(
-        name=name,
-        tokens=tokens.total,
-        input=tokens.input,
-        output=tokens.output,
-        cached=tokens.cached,
-        cost=_cost(cost),
-        share=share,
-    )
-
-
-def _cost(cost: Cost) -> str:
-    """As the command says it: an unknown cost is not 0."""
-    if cost.full is not None:
-        return format_cost(cost.full)
-    return f"{format_cost(cost.known)} + unknown" if cost.known else "unknown"
-
-
-def _count(tokens: Tokens) -> int:
-    return tokens.total + tokens.cached
 
 
 SCREEN = Screen(title="Usage", path="/usage", icon="usage", order=50, routes=(get("/usage", show),))

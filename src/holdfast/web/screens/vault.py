@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holdfast.api.machine import Machine
+    from holdfast.api.machine import FoundSession, Machine
     from holdfast.model.vault import Sweep, VaultFigures
     from holdfast.web.jobs import Run
 
@@ -34,30 +34,18 @@ class HomeVault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vaulted:
-    """A session that only the vault has."""
-
-    ref: str
-    slug: str
-    id: str
-    label: str
-    title: str
-    last_active_at: float
-    messages: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
+    """The vaults, and some of the sessions that only these have."""
+
     vaults: Sequence[HomeVault]
-    deleted: Sequence[Vaulted]
+    deleted: Sequence[FoundSession]
     total: int
     unread: Sequence[tuple[str, str]]
 
 
 async def show(site: Site, request: Request) -> Response:
-    shown = await site.work(lambda machine: _look(site, machine))
-    return site.page(request, "vault/show.html", title="Vault", shown=shown)
+    shown = await site.desk.work(lambda machine: _look(site, machine))
+    return site.page(request, "vault/show.html", title="Vault", shown=shown, slug=site.slug)
 
 
 def _look(site: Site, machine: Machine) -> Shown:
@@ -69,19 +57,7 @@ def _look(site: Site, machine: Machine) -> Shown:
             for home, (figures, sweep) in looked.seen
             if figures is not None
         ],
-        deleted=[
-            Vaulted(
-                ref=f"{site.slug(each.home)}:{each.session.id}",
-                slug=site.slug(each.home),
-                id=each.session.id,
-                label=each.home.label,
-                title=each.session.title or each.opening,
-                last_active_at=each.session.last_active_at,
-                messages=each.session.message_count,
-                bytes=each.session.bytes,
-            )
-            for each in page.found
-        ],
+        deleted=page.found,
         total=page.total,
         unread=[(str(each.path), each.error.message) for each in looked.unread],
     )
