@@ -4,6 +4,7 @@ thoughts, calls of tools and their results."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from holdfast.homes.records import INJECTED, Record, text_of
 from holdfast.model.session import Json, Message, Tokens
@@ -87,6 +88,29 @@ def tokens_in(
         output=total(output),
         cached=from_cache,
     )
+
+
+#: How some agents name them, in their transcripts and to whoever meters a running session.
+CLAUDE = partial(
+    tokens_in,
+    input=("input_tokens", "cache_creation_input_tokens"),
+    output=("output_tokens",),
+    cached=("cache_read_input_tokens",),
+)
+CODEX = partial(
+    tokens_in,
+    input=("input_tokens",),
+    output=("output_tokens",),
+    cached=("cached_input_tokens",),
+    cached_is_input=True,
+)
+GEMINI = partial(
+    tokens_in,
+    input=("input",),
+    output=("output", "thoughts"),
+    cached=("cached",),
+    cached_is_input=True,
+)
 
 
 def used(tokens: Tokens | None, cost: object = None) -> Usage | None:

@@ -17,14 +17,7 @@ from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
-from holdfast.model.item import (
-    ARCHIVED_KINDS,
-    LEFTOVER,
-    REQUEST_DUMP,
-    SESSION,
-    TRANSCRIPT,
-    VAULTED,
-)
+from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT, VAULTED
 from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
 from holdfast.model.text import format_bytes, format_count
 from holdfast.parts.units import UnitMover

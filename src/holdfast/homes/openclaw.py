@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.pi import told
-from holdfast.homes.records import Record, is_plain_name, parsed, whole_records
-from holdfast.homes.tables import naming_one, sessions_of
+from holdfast.homes.records import Record, document_in, is_plain_name, parsed
+from holdfast.homes.tables import lacks, naming_one, not_known, sessions_of
 from holdfast.model.part import (
-    Facts,
     FilePart,
     Known,
     Leftover,
@@ -98,12 +98,9 @@ _ARCHIVES = "session_transcript_cold_archives"
 LOGS = Path("/tmp/openclaw")  # noqa: S108 - that is its name
 
 
-class OpenClaw:
-    facts = Facts(
-        name="openclaw",
-        agent="OpenClaw",
-        folder=".openclaw",
-        environment="OPENCLAW_STATE_DIR",
+class OpenClaw(AgentFormat):
+    facts = facts_of(
+        "openclaw",
         processes=("openclaw", "openclaw-agent", "openclaw-gateway"),
         versions=("2026",),
     )
@@ -117,12 +114,10 @@ class OpenClaw:
             [[version]] = rows(path, "PRAGMA user_version")
             if there and version != _VERSION:
                 return f"form {version} of {path.name} is not the one that Holdfast knows"
-            if there and not there >= _NEEDED:
-                table, column = min(_NEEDED - there)
-                return f"{path.name} has no column {table}.{column}"
-            loose = _loose(path, there)
-            if loose:
-                return f"{path.name} has a table that is not known: {min(loose)}"
+            why = lacks(path, there, _NEEDED) if there else None
+            why = why or not_known(path, _loose(path, there))
+            if why:
+                return why
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
@@ -173,7 +168,7 @@ class OpenClaw:
             if why:
                 return Signs(home=why)
         for path in sorted(root.glob("tmp/openclaw-*/gateway.*.lock")):
-            said = next(whole_records(path), {})
+            said = document_in(path)
             process, began = said.get("pid"), said.get("startTime")
             if isinstance(process, int):
                 why = life.registered(process, began=None if began is None else str(began))

@@ -18,14 +18,7 @@ from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
-from holdfast.stores.files import (
-    RIGHTS,
-    give_to,
-    link_new,
-    make_private_dir,
-    sync_dir,
-    write_all,
-)
+from holdfast.stores.files import RIGHTS, give_to, link_new, make_private_dir, sync_dir, write_all
 from holdfast.value import dataclass
 
 _TREE = "tree.json"

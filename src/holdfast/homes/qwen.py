@@ -18,26 +18,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.agent_format import TranscriptFormat, facts_of
+from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import tokens_in, tool_call
-from holdfast.homes.gemini import output_of
+from holdfast.homes.gemini import function_answers
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
+    files_in,
     first_records,
     is_plain_name,
     last_records,
     moment,
     names_in,
-    newest,
+    objects_in,
     opening,
-    transcript_of,
     unit_of,
 )
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
@@ -53,7 +53,6 @@ from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
 _HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
-_SPOKEN = (b'"user"', b'"assistant"', b'"tool_result"')
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
 #: Folders and files of a session outside its project, by its name.
 _SIDES = (("file-history", ""), ("debug", ".txt"))
@@ -67,28 +66,16 @@ _LEFTOVERS = (
 )
 
 
-class Qwen:
-    facts = Facts(
-        name="qwen",
-        agent="Qwen Code",
-        folder=".qwen",
-        environment="QWEN_HOME",
-        processes=("qwen", "qwen-code"),
-        versions=("0",),
-    )
+class Qwen(TranscriptFormat):
+    facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
+    having = (b'"user"', b'"assistant"', b'"tool_result"')
 
     def recognise(self, root: Path) -> bool:
         """Claude Code has `projects` too, without `chats` in them."""
         return any(root.glob("projects/*/chats"))
 
     def doubt(self, root: Path) -> str | None:
-        """Records name the version that wrote them; the newest transcript speaks for the home."""
-        latest = newest(_chats(root))
-        said = {} if latest is None else fields(last_records(latest), "version")
-        return self.facts.newer(str(said["version"])) if said else None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
+        return self.version_in(_chats(root))
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         beside = {folder: frozenset(names_in(root / folder)) for folder, _ in _SIDES}
@@ -107,12 +94,6 @@ class Qwen:
             if path.name.partition(".")[0] not in sessions:
                 yield from leftover(kind, path, name_below(root, path))
 
-    def appended(self, root: Path, unit: Unit) -> Appended:
-        return _spoken_in(transcript_of(unit))
-
-    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return self.appended(root, unit).messages()
-
     def signs(self, root: Path, now: float) -> Signs:
         """A process with a terminal registers itself with the time it began."""
         return registered_in(root / "sessions")
@@ -125,36 +106,22 @@ class Qwen:
         unit = replace(_read(path), id=session)
         if head.get("isSidechain"):
             unit = replace(_subagent(session, path), id=f"agent-{head.get('agentId')}")
-        messages = _spoken_in(path).messages()
-        return iter([Transcript(path=path, unit=unit, messages=messages)])
+        return iter([self.told(path, unit)])
 
-
-def _spoken_in(path: Path) -> Appended:
-    return Appended(path=path, spoken=spoken, having=_SPOKEN)
-
-
-def spoken(lines: Lines) -> Iterator[Message]:
-    for said in lines:
-        lines.settle()
-        message = said.get("message")
-        if said.get("type") in _ROLES and isinstance(message, dict):
-            yield from _messages(said, message)
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        for said in lines:
+            lines.settle()
+            message = said.get("message")
+            if said.get("type") in _ROLES and isinstance(message, dict):
+                yield from _messages(said, message)
 
 
 def _messages(said: Record, message: Record) -> Iterator[Message]:
     at = moment(said.get("timestamp"))
-    listed = message.get("parts")
-    parts = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    answers = [each["functionResponse"] for each in parts if _has(each, "functionResponse")]
-    calls = [each["functionCall"] for each in parts if _has(each, "functionCall")]
-    for each in answers:
-        yield Message(
-            role="tool",
-            content=output_of(each.get("response")),
-            timestamp=at,
-            tool_name=each.get("name"),
-            tool_call_id=each.get("id"),
-        )
+    parts = objects_in(message.get("parts"))
+    answers = [*function_answers(parts, at)]
+    calls = objects_in([each.get("functionCall") for each in parts])
+    yield from answers
     text = _text(parts, thought=False)
     if text or calls or not answers:
         yield Message(
@@ -176,10 +143,6 @@ def _messages(said: Record, message: Record) -> Iterator[Message]:
         )
 
 
-def _has(part: Record, kind: str) -> bool:
-    return isinstance(part.get(kind), dict)
-
-
 def _text(parts: Sequence[Record], *, thought: bool) -> str:
     return "\n".join(
         each["text"]
@@ -190,17 +153,13 @@ def _text(parts: Sequence[Record], *, thought: bool) -> str:
 
 def _chats(root: Path) -> list[Path]:
     projects = root / "projects"
-    return [
-        projects / project / "chats" / name
-        for project in sorted(names_in(projects))
-        for name in sorted(names_in(projects / project / "chats"))
-        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
-    ]
+    folders = (projects / name / "chats" for name in sorted(names_in(projects)))
+    found = (path for folder in folders for path in files_in(folder, ".jsonl"))
+    return [path for path in found if is_plain_name(path.name.removesuffix(".jsonl"))]
 
 
 def _subagents(chat: Path) -> list[Path]:
-    folder = chat.parent.parent / "subagents" / chat.stem
-    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
+    return files_in(chat.parent.parent / "subagents" / chat.stem, ".jsonl")
 
 
 def _subagent(parent: str, path: Path) -> Unit:

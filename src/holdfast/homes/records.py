@@ -91,13 +91,23 @@ def whole_records(path: Path) -> Iterator[Record]:
         yield from parsed(read_file(path))
 
 
+def document_in(path: Path) -> Record:
+    """The same, empty where there is none."""
+    return next(whole_records(path), {})
+
+
 def settings_in(path: Path) -> Record:
     """The one object of a file, such as the settings of an agent; empty where there is no such
     file, or one that nobody can read."""
     try:
-        return next(whole_records(path), {})
+        return document_in(path)
     except OSError:
         return {}
+
+
+def head_of(path: Path) -> Record:
+    """The first object of a file; empty where there is none."""
+    return next(first_records(path), {})
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
@@ -142,6 +152,24 @@ def names_in(folder: Path) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def files_in(folder: Path, end: str) -> list[Path]:
+    """What is in a folder under names that end so, by name."""
+    return [folder / name for name in sorted(names_in(folder)) if name.endswith(end)]
+
+
+def within(said: object, *names: str) -> Record:
+    """The object that lies below these names, one inside the other; empty where there is none. An
+    agent may write anything anywhere."""
+    for name in names:
+        said = said.get(name) if isinstance(said, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
+def objects_in(listed: object) -> list[Record]:
+    """The objects of a list; none of anything else."""
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def fields(said: Iterable[Record], *names: str) -> Record:

@@ -54,9 +54,7 @@ from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import (
-    storage_errors,
-)
+from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
