@@ -10,7 +10,7 @@ from holdfast.homes.agents import AGENTS
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.leftovers import Pattern, leftover, matching
 from holdfast.homes.records import Record, fields, head_of, last_records, newest, transcript_of
-from holdfast.model.part import Facts, Leftover, Signs, Transcript, Unit
+from holdfast.model.part import Facts, Leftover, LinePart, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message
 
 
@@ -73,6 +73,18 @@ class TranscriptFormat(AgentFormat):
     def told(self, path: Path, unit: Unit) -> Transcript:
         """The session in a transcript that lies alone."""
         return Transcript(path=path, unit=unit, messages=self.spoken_in(path).messages())
+
+
+def has_any(root: Path, *names: str) -> bool:
+    """Whether one of these is in a folder."""
+    return any((root / name).exists() for name in names)
+
+
+def trace(
+    path: Path, value: str, *, at: tuple[str, ...] = (), key: str | None = None, lines: bool = False
+) -> LinePart:
+    """An entry of a file that sessions share: one that may stay behind."""
+    return LinePart(path=path, value=value, at=at, key=key, lines=lines, role=Role.TRACE)
 
 
 def strange_head(transcripts: Iterable[Path], is_known: Callable[[Record], bool]) -> str | None:

@@ -20,11 +20,11 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 
-from holdfast.homes.agent_format import TranscriptFormat, facts_of
+from holdfast.homes import life
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, trace
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import CLAUDE, block_messages
 from holdfast.homes.leftovers import leftover, matching
-from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
@@ -44,7 +44,6 @@ from holdfast.model.part import (
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -86,7 +85,7 @@ class ClaudeCode(TranscriptFormat):
 
     def recognise(self, root: Path) -> bool:
         marks = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
-        return (root / "projects").is_dir() and any((root / each).exists() for each in marks)
+        return (root / "projects").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         return self.version_in(_transcripts(root))
@@ -131,7 +130,7 @@ class ClaudeCode(TranscriptFormat):
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process registers itself with the time it began. No file is open while it works."""
-        return registered_in(root / "sessions")
+        return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """A transcript, with the subagents in the folder beside it."""
@@ -291,9 +290,7 @@ def _parts(root: Path, name: str, paths: Sequence[Path], beside: _Beside) -> tup
             for path in paths
             if (path.parent.name, name) in beside.temporary
         ),
-        LinePart(
-            path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
-        ),
+        trace(root / "history.jsonl", name, key="sessionId", lines=True),
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import TranscriptFormat, facts_of
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import CODEX
 from holdfast.homes.leftovers import leftover, matching, programs
@@ -40,17 +40,7 @@ from holdfast.homes.records import (
 )
 from holdfast.homes.responses import item_messages, item_text
 from holdfast.homes.tables import Tables, not_known
-from holdfast.model.part import (
-    FilePart,
-    Known,
-    Leftover,
-    LinePart,
-    Part,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, Known, Leftover, Part, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
@@ -164,9 +154,9 @@ class Codex(TranscriptFormat):
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever writes a thread holds the lock of that thread. The daemon of its windows stays
         when they are closed, and may take up any thread again."""
-        held = {path.stem: life.locked(path) for path in root.glob("thread-writer-locks/*-*.lock")}
+        locks = root.glob("thread-writer-locks/*-*.lock")
         return Signs(
-            units={name: why for name, why in held.items() if why},
+            units=life.held({path.stem: path for path in locks}),
             home=_daemon(root / "app-server-daemon"),
         )
 
@@ -351,7 +341,5 @@ def _parts(
         ),
         FilePart(path=root / "tui-thread-reference-capabilities" / name),
         FilePart(path=root / "thread-writer-locks" / f"{name}.lock"),
-        LinePart(
-            path=root / "history.jsonl", key="session_id", value=name, lines=True, role=Role.TRACE
-        ),
+        trace(root / "history.jsonl", name, key="session_id", lines=True),
     )

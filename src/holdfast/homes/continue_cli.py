@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.homes.agent_format import AgentFormat, facts_of, has_any
 from holdfast.homes.blocks import tokens_in, tool_call, used
 from holdfast.homes.records import (
     INJECTED,
@@ -52,9 +52,8 @@ class Continue(AgentFormat):
     left = (("log", "logs/*"),)
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("config.yaml", "config.json", "permissions.yaml")
-        )
+        marks = ("config.yaml", "config.json", "permissions.yaml")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST
@@ -78,10 +77,7 @@ class Continue(AgentFormat):
 
     def signs(self, root: Path, now: float) -> Signs:
         """An extension runs inside a process of its editor, which has another name."""
-        for path in sorted(root.glob("index/*.sqlite")):
-            for process in life.holders_of(path):
-                return Signs(home=f"process {process} has {path.name} open")
-        return Signs()
+        return Signs(home=life.opened_by(sorted(root.glob("index/*.sqlite"))))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         said = document_in(path)

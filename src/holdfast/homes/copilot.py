@@ -17,16 +17,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import TranscriptFormat, facts_of
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Appended, Lines
 from holdfast.homes.blocks import tokens_in, tool_call
-from holdfast.homes.flat_yaml import flat_yaml
 from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
@@ -45,9 +45,7 @@ from holdfast.model.part import (
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
-    Role,
     Rows,
     RowsPart,
     Signs,
@@ -55,6 +53,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message
+from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
@@ -217,6 +216,26 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "" if content is None else json.dumps(content)
 
 
+def flat_yaml(path: Path) -> dict[str, str]:
+    """The values of a YAML file with a name and a value on each line and nothing within another, by
+    their names; nothing of a file that cannot be read. A list of sessions reads one for each of
+    them, and a whole parser would take longer to load than the list to make."""
+    found: dict[str, str] = {}
+    with suppress(OSError):
+        for line in read_file(path).decode(errors="replace").splitlines():
+            name, colon, value = line.partition(": ")
+            if colon and name.isidentifier():
+                found[name] = _plain(value.strip())
+    return found
+
+
+def _plain(value: str) -> str:
+    if value.startswith('"'):
+        with suppress(ValueError):
+            return str(json.loads(value))
+    return value[1:-1].replace("''", "'") if value.startswith("'") else value
+
+
 def _packages(root: Path) -> Path:
     """In the user's cache, which lies beside the home at its usual place."""
     return root.parent / ".cache" / "copilot" / "pkg"
@@ -288,12 +307,7 @@ def _parts(root: Path, unit: Unit, *, has_rows: bool, searched: bool) -> tuple[P
         found += (
             FolderPart(path=root / "session-state" / name),
             FilePart(path=root / "session-state" / _LOCKS / f"{name}.lock"),
-            LinePart(
-                path=root / "sidebar-sessions-state" / shown,
-                at=("sessionIds",),
-                value=name,
-                role=Role.TRACE,
-            ),
-            LinePart(path=root / "open-sessions-state.json", value=name, role=Role.TRACE),
+            trace(root / "sidebar-sessions-state" / shown, name, at=("sessionIds",)),
+            trace(root / "open-sessions-state.json", name),
         )
     return tuple(found)

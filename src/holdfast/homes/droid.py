@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import TranscriptFormat, facts_of, strange_head
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, strange_head, trace
 from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import block_messages, tokens_in, used
 from holdfast.homes.records import (
@@ -32,7 +32,7 @@ from holdfast.homes.records import (
     unit_of,
     within,
 )
-from holdfast.model.part import FilePart, Known, LinePart, Part, Role, Signs, Transcript, Unit
+from holdfast.model.part import FilePart, Known, Part, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.usage import Usage
 from holdfast.value import replace
@@ -50,9 +50,8 @@ class Droid(TranscriptFormat):
     left = (("log", "logs/*"), ("program", "bin/rg"))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("host.json", "droids", "last-startup-version")
-        )
+        marks = ("host.json", "droids", "last-startup-version")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(
@@ -127,10 +126,7 @@ def _parts(root: Path, path: Path) -> tuple[Part, ...]:
     return (
         FilePart(path=path, role=Role.REFERENCE),
         *(FilePart(path=each) for each in beside),
-        *(
-            LinePart(path=where, at=(place,), key=key, value=value, role=Role.TRACE)
-            for where, place, key, value in traces
-        ),
+        *(trace(where, value, at=(place,), key=key) for where, place, key, value in traces),
     )
 
 

@@ -31,8 +31,7 @@ from holdfast.homes.notes import Seen, unpacked
 from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.pins import Pins
-from holdfast.homes.sweeps import sweep_of
-from holdfast.homes.vault import Vault
+from holdfast.homes.vault import Vault, sweep_of
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem
 from holdfast.model.part import (
     FilePart,

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.homes.agent_format import AgentFormat, facts_of, has_any, trace
 from holdfast.homes.blocks import GEMINI, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
@@ -44,17 +44,7 @@ from holdfast.homes.records import (
     within,
 )
 from holdfast.homes.rewritten import Rewritten
-from holdfast.model.part import (
-    FilePart,
-    FolderPart,
-    Known,
-    Leftover,
-    LinePart,
-    Part,
-    Role,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, FolderPart, Known, Leftover, Part, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.vault import Sweep
 from holdfast.stores.files import read_file
@@ -84,9 +74,8 @@ class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "tmp").is_dir() and any(
-            (root / each).exists() for each in ("projects.json", "settings.json", "state.json")
-        )
+        marks = ("projects.json", "settings.json", "state.json")
+        return (root / "tmp").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat that begins otherwise than those we know is of
@@ -275,5 +264,5 @@ def _parts(
             )
         ),
         *([FolderPart(path=chats / name)] if name in own else []),
-        LinePart(path=project / "logs.json", key="sessionId", value=name, role=Role.TRACE),
+        trace(project / "logs.json", name, key="sessionId"),
     )

@@ -101,9 +101,7 @@ class Goose(AgentFormat):
     def signs(self, root: Path, now: float) -> Signs:
         """Nothing says which session a process has loaded, and one that was resumed elsewhere works
         in another folder than it began in. So whoever has the database open protects them all."""
-        for process in life.holders_of(_database(root)):
-            return Signs(home=f"process {process} has {_DATABASE.name} open")
-        return Signs()
+        return Signs(home=life.opened_by([_database(root)]))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         return sessions_of(self, path, having=_NEEDED)

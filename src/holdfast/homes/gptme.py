@@ -93,9 +93,8 @@ class Gptme(AgentFormat):
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever has a conversation open holds its lock. A server may open any at any time."""
-        held = {each: life.locked(_logs(root) / each / ".lock") for each in _names(root)}
         return Signs(
-            units={name: why for name, why in held.items() if why},
+            units=life.held({each: _logs(root) / each / ".lock" for each in _names(root)}),
             home=life.serving(("gptme", "gptme-server"), ("serve",))
             or life.serving(("gptme-server",), ("gptme-server",)),
         )

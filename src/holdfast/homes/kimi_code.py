@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.homes.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
@@ -243,19 +243,8 @@ def _parts(root: Path, folder: Path, marks: Sequence[str]) -> tuple[Part, ...]:
     return (
         FolderPart(path=folder, role=Role.REFERENCE),
         LinePart(path=root / "session_index.jsonl", key="sessionId", value=name, lines=True),
-        LinePart(
-            path=root / "sessions" / ".index-cache" / "scan.json",
-            at=("sessions",),
-            value=name,
-            role=Role.TRACE,
-        ),
-        LinePart(
-            path=root / "file-history" / folder.parent.name,
-            at=("sessions",),
-            key="id",
-            value=name,
-            role=Role.TRACE,
-        ),
+        trace(root / "sessions" / ".index-cache" / "scan.json", name, at=("sessions",)),
+        trace(root / "file-history" / folder.parent.name, name, at=("sessions",), key="id"),
         *(
             FilePart(path=root / _DIRTY / each, role=Role.TRACE)
             for each in starting_with(f"{name}.", marks)

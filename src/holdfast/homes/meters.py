@@ -20,8 +20,7 @@ from typing import Any
 
 from holdfast.homes.meter_forms import FORMS, Form
 from holdfast.homes.meter_tally import Marks, Reading, Tally, day_of
-from holdfast.homes.records import MOST_LINE_BYTES, parsed
-from holdfast.homes.same_file import check_of, checks_of
+from holdfast.homes.records import MOST_LINE_BYTES, check_of, checks_of, parsed
 from holdfast.model.loop import Metered
 from holdfast.model.usage import Usage
 from holdfast.stores.files import open_file

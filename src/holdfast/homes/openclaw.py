@@ -163,10 +163,9 @@ class OpenClaw(AgentFormat):
         """One process has the whole home, embedded or as a gateway. Its locks on the databases
         beside the lock files end with it; the files outlive a crash, so the time at which the
         process began has to be right."""
-        for path in sorted(root.glob("tmp/openclaw-*/gateway.*.lock.sqlite")):
-            why = life.locked(path)
-            if why:
-                return Signs(home=why)
+        locks = sorted(root.glob("tmp/openclaw-*/gateway.*.lock.sqlite"))
+        if held := life.held({path.name: path for path in locks}):
+            return Signs(home=next(iter(held.values())))
         for path in sorted(root.glob("tmp/openclaw-*/gateway.*.lock")):
             said = document_in(path)
             process, began = said.get("pid"), said.get("startTime")
@@ -174,10 +173,7 @@ class OpenClaw(AgentFormat):
                 why = life.registered(process, began=None if began is None else str(began))
                 if why:
                     return Signs(home=f"{path.name}: {why}")
-        for path in _databases(root):
-            for process in life.holders_of(path):
-                return Signs(home=f"process {process} has {path.name} open")
-        return Signs()
+        return Signs(home=life.opened_by(_databases(root)))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         return sessions_of(self, path, having=_NEEDED)

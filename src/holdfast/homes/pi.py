@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.homes.agent_format import TranscriptFormat, facts_of, strange_head
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, strange_head
 from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.records import (
@@ -40,9 +40,8 @@ class Pi(TranscriptFormat):
     facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("auth.json", "models.json", "settings.json")
-        )
+        marks = ("auth.json", "models.json", "settings.json")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

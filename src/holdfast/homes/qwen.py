@@ -18,12 +18,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.agent_format import TranscriptFormat, facts_of
+from holdfast.homes import life
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.gemini import function_answers
 from holdfast.homes.leftovers import leftover, matching, name_below
-from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
@@ -42,7 +42,6 @@ from holdfast.model.part import (
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -96,7 +95,7 @@ class Qwen(TranscriptFormat):
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process with a terminal registers itself with the time it began."""
-        return registered_in(root / "sessions")
+        return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         head = next((each for each in opening(path) if each.keys() >= _HEAD), None)
@@ -204,12 +203,6 @@ def _parts(
             for folder, ending in _SIDES
             if f"{name}{ending}" in beside[folder]
         ),
-        *(LinePart(path=each, key="sessionId", value=name, role=Role.TRACE) for each in logs),
-        LinePart(
-            path=root / "usage_record.jsonl",
-            key="sessionId",
-            value=name,
-            lines=True,
-            role=Role.TRACE,
-        ),
+        *(trace(each, name, key="sessionId") for each in logs),
+        trace(root / "usage_record.jsonl", name, key="sessionId", lines=True),
     )

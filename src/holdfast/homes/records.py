@@ -12,10 +12,11 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import islice, takewhile
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from holdfast.model.text import format_bytes
 from holdfast.stores.files import open_file, read_file
@@ -33,6 +34,8 @@ MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
 _OPENING = 20
+#: So much at the beginning of a file, and before a place in it, tells whether it is the same.
+_PROOF_BYTES = 4096
 _SHORT = 16
 
 
@@ -255,3 +258,26 @@ def parsed(line: bytes) -> Iterator[Record]:
 def skip_rest(file: Any) -> None:
     while (line := file.readline(MOST_LINE_BYTES)) and not line.endswith(b"\n"):
         pass
+
+
+def check_of(path: Path, offset: int) -> str:
+    """What proves that a file that is only appended to is still the one that was read up to a
+    place; "" if it is shorter now."""
+    return checks_of(path, offset)[0]
+
+
+def checks_of(path: Path, offset: int) -> tuple[str, str]:
+    """The same, and a second one of what is in it alone: a copy has that, too."""
+    with open_file(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size < offset:
+            return "", ""
+        blocks = _block(file, 0, min(_PROOF_BYTES, offset))
+        blocks += _block(file, max(0, offset - _PROOF_BYTES), min(_PROOF_BYTES, offset))
+    same = blake2b(f"{status.st_ino}/{offset}/".encode() + blocks, digest_size=16)
+    return same.hexdigest(), blake2b(f"{offset}/".encode() + blocks, digest_size=16).hexdigest()
+
+
+def _block(file: BinaryIO, start: int, size: int) -> bytes:
+    file.seek(start)
+    return file.read(size)

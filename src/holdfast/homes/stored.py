@@ -48,9 +48,9 @@ class StoredContents(Contents):
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
         """The stored sessions that are wanted."""
 
-    @abstractmethod
     def space(self) -> Sequence[Item]:
-        """What the database could give back."""
+        """What the database could give back to the disk of this machine."""
+        return ()
 
     @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:

@@ -24,8 +24,7 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
 from holdfast.homes.second_names import is_document, name_again
-from holdfast.homes.sweeps import sweep_of
-from holdfast.homes.vault import BY_THE_VAULT, Vault
+from holdfast.homes.vault import BY_THE_VAULT, Vault, sweep_of
 from holdfast.homes.vault_names import ABOUT, Entry, Inner
 from holdfast.homes.vault_stage import (
     kept_parts,

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.homes import life
-from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.homes.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
@@ -42,7 +42,6 @@ from holdfast.model.part import (
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -57,7 +56,6 @@ from holdfast.value import replace
 _SESSIONS = Path("logs") / "session"
 _UNIFIED = _SESSIONS / "unified"
 _ACTIVE = _SESSIONS / "active"
-_INDEX = ".session-index.json"
 _STORE = "mistral.vibe.unified-session-store/v1"
 _PLUGINS = _SESSIONS / "plugins"
 
@@ -108,12 +106,8 @@ class Vibe(AgentFormat):
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever has a session open holds its lock; both files of a lock outlive a crash."""
-        held = {
-            name: life.locked(root / _ACTIVE / f"{name}.lock")
-            for name in {each.partition(".")[0] for each in names_in(root / _ACTIVE)}
-            if name
-        }
-        return Signs(units={name: why for name, why in held.items() if why})
+        names = {each.partition(".")[0] for each in names_in(root / _ACTIVE)} - {""}
+        return Signs(units=life.held({each: root / _ACTIVE / f"{each}.lock" for each in names}))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """No file holds a session: it is spread over a folder."""
@@ -132,13 +126,7 @@ def _parts(root: Path, name: str) -> tuple[Part, ...]:
         FolderPart(path=root / _PLUGINS / "data" / name),
         FilePart(path=root / _ACTIVE / f"{name}.lock", role=Role.TRACE),
         FilePart(path=root / _ACTIVE / f"{name}.lock.json", role=Role.TRACE),
-        LinePart(
-            path=root / _UNIFIED / _INDEX,
-            at=("entries",),
-            key="session_id",
-            value=name,
-            role=Role.TRACE,
-        ),
+        trace(root / _UNIFIED / ".session-index.json", name, at=("entries",), key="session_id"),
     )
 
 
