@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.homes.second_names import is_document
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file, read_file
 from holdfast.value import dataclass
 
 _CHUNK = 1024 * 1024
+#: Documents that can only be written again as a whole, perhaps in place: a second name would change
+#: with them. Everything else is appended to, or written once.
+_REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqlite3", "-wal")
 #: What says nothing, however much there is of it.
 _BLANK = b"\0 \t\r\n"
 #: A longer file is not compared line by line.
@@ -95,6 +97,10 @@ def part_makes_up(kept: Path, path: Path) -> bool:
     if is_document(path):
         return not says_nothing(path)
     return path.suffix == ".jsonl" and _has_lines_of(kept, path)
+
+
+def is_document(path: Path) -> bool:
+    return path.name.endswith(_REWRITTEN)
 
 
 def says_nothing(path: Path) -> bool:

@@ -11,32 +11,31 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.archive_bundles import Packer
-from holdfast.homes.format_sessions import FormatSessions
-from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.makes_up import is_document
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_document, name_again
 from holdfast.homes.vault import BY_THE_VAULT, Vault, sweep_of
-from holdfast.homes.vault_names import ABOUT, Entry, Inner
+from holdfast.homes.vault_names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
 from holdfast.homes.vault_stage import (
     kept_parts,
     leads_out,
     make_folder,
+    name_again,
     place_in,
     stage,
     transcript_in,
     trees_of,
     write_plainly,
 )
-from holdfast.homes.vault_sums import OURS, check_sums, sums_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
@@ -47,14 +46,15 @@ from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import remove_tree
 from holdfast.parts.unit_record import RECORD, UnitRecord
-from holdfast.parts.units import Movers
-from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.homes.format_home import FormatContents
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 
@@ -66,25 +66,14 @@ _SET_ASIDE = r"^earlier-\d+-"
 class HomeVault:
     """The port `Vault` for a home that has a format."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        form: Format,
-        ground: Ground,
-        movers: Movers,
-        sessions: FormatSessions,
-        now: Callable[[], Sequence[Seen]],
-        look: Callable[[], Sequence[Seen]],
-    ) -> None:
-        """`now` says what there is, `look` says it with the parts of each session."""
-        self._vault = vault
-        self._format = form
-        self._read_by = form, ground.root
-        self._ground = ground
-        self._movers = movers
-        self._sessions = sessions
-        self._now = now
-        self._look = look
+    def __init__(self, contents: FormatContents) -> None:
+        self._vault = contents.vault
+        self._format = contents.form
+        self._ground = contents.ground
+        self._movers = contents.movers
+        self._sessions = contents.sessions
+        self._now = contents.now
+        self._look = contents.look
 
     # --- What it holds ----------------------------------------------------------------------------
 
@@ -111,9 +100,13 @@ class HomeVault:
     def sweep(self) -> Sweep | None:
         return sweep_of(self._format, self._ground.root)
 
-    def unused_since(self, before: float) -> int:
+    @property
+    def is_swept_by_file_time(self) -> bool:
         sweep = self.sweep()
-        by_file_time = sweep is not None and sweep.by_file_time
+        return sweep is not None and sweep.by_file_time
+
+    def unused_since(self, before: float) -> int:
+        by_file_time = self.is_swept_by_file_time
         here = (each for each in self._now() if not each.inside and not each.outside)
         return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
@@ -300,7 +293,8 @@ class HomeVault:
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
-        if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
+        says = partial(seen.messages, self._format, self._ground.root)
+        if self._vault.is_made_up_for(entry, path, says):
             return trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
