@@ -26,7 +26,7 @@ from typing import Any
 from holdfast.homes import life
 from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.blocks import tokens_in, tool_calls_in
 from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
@@ -195,11 +195,9 @@ def _answer(data: Record, at: float | None, usage: Record | None) -> Message:
         content=_text(data.get("content")),
         timestamp=at,
         reasoning=data.get("reasoningText"),
-        tool_calls=[
-            tool_call(each.get("name"), each.get("arguments"), each.get("toolCallId"))
-            for each in objects_in(data.get("toolRequests"))
-        ]
-        or None,
+        tool_calls=tool_calls_in(
+            objects_in(data.get("toolRequests")), arguments="arguments", key="toolCallId"
+        ),
         tokens=tokens_in(
             usage,
             input=("inputTokens",),

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.homes.agent_format import AgentFormat, facts_of, has_any, trace
-from holdfast.homes.blocks import GEMINI, tool_call
+from holdfast.homes.blocks import GEMINI, tool_calls_in
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
     INJECTED,
@@ -177,10 +177,7 @@ def _messages(said: Record) -> Iterator[Message]:
             role=_ROLES.get(str(said.get("type")), "system"),
             content=text,
             timestamp=at,
-            tool_calls=[
-                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
-            ]
-            or None,
+            tool_calls=tool_calls_in(calls, arguments="args"),
             tokens=GEMINI(said.get("tokens")),
             extra={INJECTED: True} if text.startswith(_CONTEXT) else {},
         )

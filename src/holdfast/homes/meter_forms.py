@@ -146,10 +146,6 @@ def _gemini_call(call: object, tally: Tally) -> None:
     tally.ended(failed=call["status"] == "error" or (bool(exits) and exits[-1] != "0"))
 
 
-def _subagents_of_claude(path: Path) -> Sequence[Path]:
-    return files_in(path.with_suffix("") / "subagents", ".jsonl")
-
-
 def _subagents_of_gemini(path: Path) -> Sequence[Path]:
     """In a folder that is called by the whole id; the name of the chat ends in its beginning."""
     start = path.stem.rpartition("-")[2]
@@ -162,7 +158,7 @@ FORMS = {
     "claude-code": Form(
         having=(b'"usage"', b'"tool_result"', b'"assistant"'),
         step=_claude_code,
-        beside=_subagents_of_claude,
+        beside=lambda path: files_in(path.with_suffix("") / "subagents", ".jsonl"),
     ),
     "codex": Form(
         having=(

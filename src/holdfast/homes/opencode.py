@@ -94,7 +94,7 @@ class OpenCode(AgentFormat):
                 relation=Relation.DELEGATE if parent else None,
                 cwd=cwd or "",
                 title=title or "",
-                model=_model(model),
+                model=str(object_in(model).get("id") or ""),
                 parts=_parts(root, self._database(root), name, weighty),
             )
 
@@ -235,7 +235,3 @@ def _tokens(said: Any) -> Tokens | None:
         output=int(said.get("output") or 0) + int(said.get("reasoning") or 0),
         cached=int(cache.get("read") or 0),
     )
-
-
-def _model(said: str | None) -> str:
-    return str(object_in(said).get("id") or "")

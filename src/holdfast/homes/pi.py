@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, strange_head
 from holdfast.homes.appended import Lines
-from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
+from holdfast.homes.blocks import blocks_of, tokens_in, tool_calls_in
 from holdfast.homes.records import (
     Record,
     files_in,
@@ -111,11 +111,7 @@ def _message(said: Record, at: float | None) -> Message:
         role=_ROLES.get(str(said.get("role")), "system"),
         content=text_of(content) or str(said.get("output") or ""),
         timestamp=at,
-        tool_calls=[
-            tool_call(each.get("name"), each.get("arguments"), each.get("id"))
-            for each in blocks_of(content, "toolCall")
-        ]
-        or None,
+        tool_calls=tool_calls_in(blocks_of(content, "toolCall"), arguments="arguments"),
         tool_name=said.get("toolName"),
         tool_call_id=said.get("toolCallId"),
         reasoning="\n".join(thoughts) or None,

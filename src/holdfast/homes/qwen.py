@@ -21,7 +21,7 @@ from pathlib import Path
 from holdfast.homes import life
 from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Lines
-from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.blocks import tokens_in, tool_calls_in
 from holdfast.homes.gemini import function_answers
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
@@ -82,7 +82,8 @@ class Qwen(TranscriptFormat):
         for path in _chats(root):
             if unit := unit_of(path, known, _read):
                 yield replace(unit, parts=_parts(root, path, beside, logs))
-            for agent in _subagents(path):
+            folder = path.parent.parent / "subagents" / path.stem
+            for agent in files_in(folder, ".jsonl"):
                 if unit := unit_of(agent, known, partial(_subagent, path.stem)):
                     yield unit
 
@@ -128,10 +129,7 @@ def _messages(said: Record, message: Record) -> Iterator[Message]:
             content=text,
             timestamp=at,
             reasoning=_text(parts, thought=True) or None,
-            tool_calls=[
-                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
-            ]
-            or None,
+            tool_calls=tool_calls_in(calls, arguments="args"),
             tokens=tokens_in(
                 said.get("usageMetadata"),
                 input=("promptTokenCount",),
@@ -155,10 +153,6 @@ def _chats(root: Path) -> list[Path]:
     folders = (projects / name / "chats" for name in sorted(names_in(projects)))
     found = (path for folder in folders for path in files_in(folder, ".jsonl"))
     return [path for path in found if is_plain_name(path.name.removesuffix(".jsonl"))]
-
-
-def _subagents(chat: Path) -> list[Path]:
-    return files_in(chat.parent.parent / "subagents" / chat.stem, ".jsonl")
 
 
 def _subagent(parent: str, path: Path) -> Unit:

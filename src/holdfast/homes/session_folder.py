@@ -149,8 +149,8 @@ def _scan_folder(
         item = None
         if parsed is not None and is_file:
             owner = owners.get(parsed.session)
-            seen = _Seen(parsed, name, status, dir_fd)
-            item = _item(seen, owner, signs_of_life(status, dir_fd, name, owner, life.idle, now))
+            alive = signs_of_life(status, dir_fd, name, owner, life.idle, now)
+            item = _item(parsed, name, status, dir_fd, owner=owner, alive=alive)
         if item is not None:
             items.append(item)
         elif stat.S_ISDIR(status.st_mode):
@@ -173,28 +173,25 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
                 continue  # vanished while we looked
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A file that has the name of a session file."""
-
-    parsed: SessionFileName
-    name: str
-    status: os.stat_result
-    dir_fd: int
-
-
-def _item(seen: _Seen, owner: Owner | None, alive: str | None) -> Item | None:
-    parsed, status = seen.parsed, seen.status
+def _item(
+    parsed: SessionFileName,
+    name: str,
+    status: os.stat_result,
+    dir_fd: int,
+    *,
+    owner: Owner | None,
+    alive: str | None,
+) -> Item | None:
     head = b""
     if owner is None:
         if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
-            head = _head(seen.name, seen.dir_fd)
+            head = _head(name, dir_fd)
         if not parsed.certain and not parsed.claimed_by(head):
             return None
     source = owner.source if owner else parsed.source or source_in(head)
     return Item(
         kind=parsed.kind,
-        id=f"{FOLDER}/{seen.name}",
+        id=f"{FOLDER}/{name}",
         source=source or UNKNOWN_SOURCE,
         session=(owner.session if owner else "") or parsed.session,
         bytes=allocated_bytes(status),
