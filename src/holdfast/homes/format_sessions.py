@@ -16,12 +16,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.errors import DamageError, HoldfastError, UnknownSessionError
+from holdfast.errors import DamageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen, packed
 from holdfast.homes.pins import Pins
-from holdfast.homes.records import whole_records
+from holdfast.homes.records import UNREADABLE, whole_records
 from holdfast.homes.session_figures import MOST_LISTED_BYTES, MessageCounts, booked, statistics
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.item import Problem
@@ -325,7 +325,7 @@ class FormatSessions(ForeignSessions):
         """The vault counts what it finds alone; until then, whoever wants to know reads it."""
         for each in ids:
             if each not in self._vaulted_counts:
-                with suppress(HoldfastError, OSError, ValueError, KeyError, TypeError):
+                with suppress(*UNREADABLE):
                     self._vaulted_counts[each] = Counts.of(self._said(each))
 
     # --- Sums ---------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ class FormatSessions(ForeignSessions):
     def _opening(self, session_id: str) -> str:
         try:
             return opening_of(islice(self._said(session_id), LOOKED_AT))
-        except (HoldfastError, OSError, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             return ""  # a list does without it
 
     def search(self, asked: Search) -> Sequence[Hit]:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.homes.records import UNREADABLE
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file, read_file
 from holdfast.value import dataclass
@@ -25,7 +25,6 @@ _REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqli
 _BLANK = b"\0 \t\r\n"
 #: A longer file is not compared line by line.
 _MOST_BYTES = 64 * 1024 * 1024
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, HoldfastError)
 
 #: Reads what is said in a transcript.
 Said = Callable[[], Iterable[Message]]
@@ -60,7 +59,7 @@ def _amount(says: Said) -> _Amount | None:
         for each in says():
             messages += 1
             characters += sum(map(_length, (each.content, each.tool_calls, each.reasoning)))
-    except _UNREADABLE:
+    except (*UNREADABLE, RecursionError):
         return None
     return _Amount(messages=messages, characters=characters)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from holdfast.errors import HoldfastError
 from holdfast.model.text import format_bytes
 from holdfast.stores.files import open_file, read_file
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = dict[str, Any]
 
+#: What reading the files of an agent may raise: they may hold anything.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 #: The extra field of a message that the agent put there by itself: its surroundings, its rules.
 INJECTED = "injected"
 
@@ -79,9 +82,9 @@ def unread(path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:
+def first_records(path: Path) -> Iterator[Record]:
     """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
-    left = most_bytes
+    left = _HEAD_BYTES
     with open_file(path) as file:
         while left > 0 and (line := file.readline(left)):
             left -= len(line)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
 from holdfast.homes.appended import Appended
 from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.records import UNREADABLE
 from holdfast.model.guard import Booked, Guarded
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Session
@@ -51,7 +51,7 @@ class MessageCounts:
         for each in waiting:
             # One that cannot be read costs itself: it is listed, and nobody claims to know more.
             self._partly.setdefault(each.unit.id, Counts())
-            with suppress(OSError, ValueError, KeyError, TypeError, HoldfastError):
+            with suppress(*UNREADABLE):
                 read = self._count(each, left)
                 left = None if left is None else max(0, left - read)
         if waiting:

@@ -23,6 +23,7 @@ from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.makes_up import is_document
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
+from holdfast.homes.records import UNREADABLE
 from holdfast.homes.vault import BY_THE_VAULT, Vault, sweep_of
 from holdfast.homes.vault_names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
 from holdfast.homes.vault_stage import (
@@ -55,8 +56,6 @@ from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.homes.format_home import FormatContents
-
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 
 
 #: What the id of a session begins with that another one of its id has replaced.
@@ -212,7 +211,7 @@ class HomeVault:
                 kept.append(entry)
             except BusyError:
                 raise
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
         if kept:
@@ -374,7 +373,7 @@ class HomeVault:
     def _counted(self, entry: Entry) -> Session:
         try:
             counts = Counts.of(self._vault.said(entry))
-        except _UNREADABLE:
+        except UNREADABLE:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, StorageError
+from holdfast.errors import StorageError
 from holdfast.homes.makes_up import goes_on, is_document, part_makes_up, says_nothing
+from holdfast.homes.records import UNREADABLE
 from holdfast.homes.vault_names import Entry
 from holdfast.model.part import FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
 from holdfast.parts.trees import below, clone, is_folder, remove_tree, tree_stamp
@@ -30,7 +31,6 @@ from holdfast.stores.files import (
 )
 from holdfast.value import replace
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 #: What an agent has while it works, and what would mislead it if it came back.
 _PASSING = (".lock", ".tmp", ".pid")
 _VANISHED = "it vanished while it was taken in"
@@ -81,7 +81,7 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
 def trees_of(entry: Entry) -> Sequence[Slot]:
     """The files and folders that the vault holds of a session by names."""
     slots: tuple[Slot, ...] = ()
-    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
+    with suppress(*UNREADABLE):  # nothing can be told of a damaged one
         record = None if entry.bundle else BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
     return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
