@@ -43,7 +43,7 @@ class AgentFormat:
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()
 
-    def version_in(self, transcripts: Iterable[Path]) -> str | None:
+    def newer_version(self, transcripts: Iterable[Path]) -> str | None:
         """Why a home may only be read whose transcripts name the version that wrote them: the
         newest one speaks for the home."""
         latest = newest(transcripts)

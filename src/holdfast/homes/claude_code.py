@@ -88,7 +88,7 @@ class ClaudeCode(TranscriptFormat):
         return (root / "projects").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
-        return self.version_in(_transcripts(root))
+        return self.newer_version(_transcripts(root))
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root, _temporary()]

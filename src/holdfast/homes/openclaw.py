@@ -131,7 +131,11 @@ class OpenClaw(AgentFormat):
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """What was put away in files is the only copy of it, as long as the database names it."""
-        named = {cold / name for cold, name in _cold_files(root)}
+        named = {
+            _cold_folder(database) / name
+            for database in _databases(root)
+            for name in _archives(database).values()
+        }
         for kind, path in matching(root, _LEFTOVERS):
             if path not in named and not (kind == "old-transcript" and path.name == _COLD):
                 yield from leftover(kind, path, name_below(root, path))
@@ -249,12 +253,6 @@ def _cold_folder(path: Path) -> Path:
     """Where the archives of a database are."""
     above = path.parent.parent / "sessions" if path.parent.name == "agent" else path.parent
     return above / _COLD
-
-
-def _cold_files(root: Path) -> Iterator[tuple[Path, str]]:
-    for path in _databases(root):
-        for name in _archives(path).values():
-            yield _cold_folder(path), name
 
 
 def _cold_events(path: Path, window: str) -> Iterator[Record]:

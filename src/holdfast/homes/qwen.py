@@ -74,7 +74,7 @@ class Qwen(TranscriptFormat):
         return any(root.glob("projects/*/chats"))
 
     def doubt(self, root: Path) -> str | None:
-        return self.version_in(_chats(root))
+        return self.newer_version(_chats(root))
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         beside = {folder: frozenset(names_in(root / folder)) for folder, _ in _SIDES}

@@ -59,7 +59,8 @@ class MessageCounts:
 
     def _count(self, seen: Seen, most_bytes: int | None) -> int:
         """Count one session; gives the bytes that were read."""
-        appended = self._appended(seen)
+        find = getattr(self._format, "appended", None)
+        appended: Appended | None = None if find is None else find(self._root, seen.unit)
         if appended is not None:
             return self._count_on(seen.unit.id, appended, most_bytes)
         if most_bytes is not None and seen.bytes > most_bytes:
@@ -83,11 +84,6 @@ class MessageCounts:
         else:
             self._partly[session_id] = counted.counts
         return counted.bytes
-
-    def _appended(self, seen: Seen) -> Appended | None:
-        find = getattr(self._format, "appended", None)
-        found: Appended | None = None if find is None else find(self._root, seen.unit)
-        return found
 
 
 def booked(unit: Unit) -> Guarded | None:

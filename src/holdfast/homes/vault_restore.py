@@ -102,7 +102,8 @@ class VaultRestore:
         try:
             folder = self._second_names(entry)
             number = int(folder.name.rpartition("-")[2])
-            there = Removal(operation=entry.stem, number=number, item=_as_session(removal.item))
+            item = replace(removal.item, kind=SESSION, id=session_id, version="", undoable=True)
+            there = Removal(operation=entry.stem, number=number, item=item)
             taken = self._make_ready(folder, number)
             if taken:
                 return Result.FAILED, f"{TAKEN}: {taken}"
@@ -210,10 +211,6 @@ def _date_alike(copy: Path, place: Path) -> None:
     if not is_folder(copy) and not copy.is_symlink():
         at = place.lstat().st_mtime_ns
         os.utime(copy, ns=(at, at))
-
-
-def _as_session(item: PlanItem) -> PlanItem:
-    return replace(item, kind=SESSION, id=item.session, version="", undoable=True)
 
 
 # --- Into the trash, and back ---------------------------------------------------------------------
