@@ -15,7 +15,6 @@ from pathlib import Path
 from holdfast.homes.records import UNREADABLE
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file, read_file
-from holdfast.value import dataclass
 
 _CHUNK = 1024 * 1024
 #: Documents that can only be written again as a whole, perhaps in place: a second name would change
@@ -30,14 +29,6 @@ _MOST_BYTES = 64 * 1024 * 1024
 Said = Callable[[], Iterable[Message]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Amount:
-    """How much is said in a transcript."""
-
-    messages: int = 0
-    characters: int = 0
-
-
 def transcript_makes_up(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
     """Whether one transcript may take the place of another. An agent writes a document again as a
     whole, and may write the first line of others again: no fewer messages, and no less in them."""
@@ -46,14 +37,16 @@ def transcript_makes_up(kept: Path, path: Path, kept_says: Said, path_says: Said
     before, now = _amount(kept_says), _amount(path_says)
     if before is None or now is None:
         return False
-    if before.messages:
-        return now.messages >= before.messages and now.characters >= before.characters
+    (kept_messages, kept_characters), (messages, characters) = before, now
+    if kept_messages:
+        return messages >= kept_messages and characters >= kept_characters
     # Nobody can read what the vault has. What can be read is more, and a shorter file may be less.
     is_longer = path.stat().st_size >= kept.stat().st_size
-    return now.messages > 0 or is_longer or is_document(path)
+    return messages > 0 or is_longer or is_document(path)
 
 
-def _amount(says: Said) -> _Amount | None:
+def _amount(says: Said) -> tuple[int, int] | None:
+    """How much is said in a transcript: messages, and characters in them."""
     messages = characters = 0
     try:
         for each in says():
@@ -61,7 +54,7 @@ def _amount(says: Said) -> _Amount | None:
             characters += sum(map(_length, (each.content, each.tool_calls, each.reasoning)))
     except (*UNREADABLE, RecursionError):
         return None
-    return _Amount(messages=messages, characters=characters)
+    return messages, characters
 
 
 def _length(said: Json) -> int:

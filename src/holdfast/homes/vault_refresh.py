@@ -78,7 +78,7 @@ class HomeVault:
 
     def items(self) -> Sequence[Item]:
         pinned = self._sessions.pinned()
-        items = self._vault.items(self._ids(self._now()))
+        items = self._vault.items(self._vault.whole(self._now()))
         return [replace(each, pinned=each.session in pinned) for each in items]
 
     def figures(self) -> VaultFigures:
@@ -86,7 +86,7 @@ class HomeVault:
         enabled = self._ground.options.vault.enabled
         if not self._vault.exists:
             return VaultFigures(enabled=enabled, place=place)
-        alone = self._vault.alone(self._ids(self._now()))
+        alone = self._vault.alone(self._vault.whole(self._now()))
         return VaultFigures(
             enabled=enabled,
             place=place,
@@ -116,7 +116,7 @@ class HomeVault:
         """Bundles are compared with their checksums, and so are the files of sessions that were
         found alone. What the agent has too is the agent's to change."""
         found: list[Problem] = []
-        alone = self._vault.alone(self._ids(self._now()))
+        alone = self._vault.alone(self._vault.whole(self._now()))
         for number, entry in enumerate(alone):
             progress.step("reading the vault", number, len(alone))
             if entry.bundle:
@@ -158,7 +158,7 @@ class HomeVault:
         with storage_errors(f"write to {vault.folder}"):
             vault.clear()
             seen = self._now()
-            ids = self._ids(seen)
+            ids = self._vault.whole(seen)
             if not options.enabled:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
@@ -171,9 +171,6 @@ class HomeVault:
             self._heal()
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
-
-    def _ids(self, seen: Iterable[Seen]) -> Collection[str]:
-        return self._vault.whole(seen)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
         """It was turned off: what the agent has needs no second name. What it has not stays."""
