@@ -16,7 +16,7 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError, SchemaError, StorageError
-from holdfast.homes import claude_code, format_sessions, gemini, life, message_counts
+from holdfast.homes import claude_code, format_sessions, gemini, life, session_figures
 from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
 from holdfast.model.item import SESSION
@@ -256,7 +256,7 @@ def test_a_transcript_that_goes_while_it_is_read_costs_nothing(
 def test_a_list_reads_no_more_than_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it did not count it does not claim to know; the next list goes on."""
     monkeypatch.setattr(format_sessions, "MOST_LISTED_BYTES", 50_000)
-    monkeypatch.setattr(message_counts, "_LARGE", 0)
+    monkeypatch.setattr(session_figures, "_LARGE", 0)
     root = home_of("claude-code", tmp_path)
     with opened(root) as home:
         exact = {each.id: home.sessions.get(each.id).message_count for each in home.sessions.find()}

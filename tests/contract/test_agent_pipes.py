@@ -16,12 +16,12 @@ from holdfast.errors import HoldfastError
 from holdfast.homes import aider, claude_code, cline, codex, continue_cli, records, vibe
 from holdfast.homes.appended import Lines
 from holdfast.homes.archive_units import UnitArchiveMover
-from holdfast.homes.flat_yaml import flat_yaml
+from holdfast.homes.copilot import flat_yaml
 from holdfast.homes.hermes.state_db.schema import is_hermes
 from holdfast.homes.meters import read_meter
+from holdfast.homes.records import check_of
 from holdfast.homes.registry import kinds
 from holdfast.homes.rewritten import Rewritten
-from holdfast.homes.same_file import check_of
 from holdfast.homes.transcripts import source_in
 from holdfast.hooks import client
 from holdfast.model.report import Result

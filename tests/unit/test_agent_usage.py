@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from holdfast.homes import cline
+from holdfast.homes.blocks import numbers_of, usage_of
 from holdfast.model.session import Tokens
+from holdfast.model.usage import Usage
 
 
 def test_input_of_cline_has_what_came_from_a_cache() -> None:
@@ -20,3 +22,9 @@ def test_input_of_cline_has_what_came_from_a_cache() -> None:
     )
     assert said.tokens == Tokens(input=60, output=12, cached=40)
     assert said.cost == 0.25
+
+
+def test_what_was_used_is_noted_whole() -> None:
+    read = Tokens(input=1, output=2, cached=3)
+    used = Usage(tokens=read, cost=4.5, unpriced=Tokens(input=6, output=7, cached=8))
+    assert usage_of(numbers_of(used)) == used

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import appended, claude_code, codex
+from holdfast.homes import appended
 from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.claude_code import ClaudeCode
+from holdfast.homes.codex import Codex
 from holdfast.model.part import Counts
 from holdfast.model.session import Message
 
@@ -49,7 +51,7 @@ _TURNS: dict[str, Callable[[int], list[dict[str, object]]]] = {"claude": _claude
 
 
 def _of(agent: str, path: Path) -> Appended:
-    return claude_code._spoken_in(path) if agent == "claude" else codex._spoken_in(path)
+    return (ClaudeCode() if agent == "claude" else Codex()).spoken_in(path)
 
 
 def _text(agent: str, turns: int) -> bytes:

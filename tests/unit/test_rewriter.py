@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.rewriter import Rewriter
+from holdfast.homes.edits import Rewriter
 from holdfast.model.item import SETTING
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem

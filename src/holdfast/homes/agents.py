@@ -12,7 +12,7 @@ from holdfast.value import replace
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Protocol
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.ports.home import Home
     from holdfast.ports.runs import Clock
 
-    class AgentFormat(Format, TranscriptReader, Protocol):
+    class OwnFormat(Format, TranscriptReader, Protocol):
         """A format of ours reads files that lie alone, too."""
 
 
@@ -31,25 +31,15 @@ STATE = ".holdfast"
 _MOST_FOLDERS = 100
 
 
-def _kind(
-    place: str,
-    agent: str,
-    folder: str,
-    signs: tuple[str, ...],
-    *,
-    environment: str = "",
-    name: str = "",
-    state: str = STATE,
-    named: Callable[[str], str] = lambda value: value,
-) -> Kind:
+def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[str, ...]) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
-    a folder with a sign loads the format, which then looks closely. Its name is that of the module,
-    unless that is a word of Python's."""
+    a folder with a sign loads the format, which then looks closely. Its name is that of the module.
+    """
     module, _, made_by = place.partition(":")
 
     @cache
-    def form() -> AgentFormat:
-        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), made_by)()
+    def form() -> OwnFormat:
+        made: OwnFormat = getattr(import_module(f"holdfast.homes.{module}"), made_by)()
         return made
 
     def recognise(root: Path) -> bool:
@@ -64,15 +54,14 @@ def _kind(
         return FormatHome(root, form(), clock=clock, options=options)
 
     return Kind(
-        name=name or module.replace("_", "-"),
+        name=module.replace("_", "-"),
         agent=agent,
         default_folder=folder,
         environment=environment,
         recognise=recognise,
         open=opened,
-        state=lambda root: root / state,
+        state=lambda root: root / STATE,
         transcripts=transcripts,
-        named=named,
     )
 
 
@@ -107,100 +96,77 @@ AGENTS = (
         "qwen:Qwen",
         "Qwen Code",
         ".qwen",
+        "QWEN_HOME",
         ("usage_record.jsonl", "output-language.md", "tip_history.json"),
-        environment="QWEN_HOME",
     ),
-    _kind(
-        "claude_code:ClaudeCode",
-        "Claude Code",
-        ".claude",
-        ("projects",),
-        environment="CLAUDE_CONFIG_DIR",
-    ),
+    _kind("claude_code:ClaudeCode", "Claude Code", ".claude", "CLAUDE_CONFIG_DIR", ("projects",)),
     _kind(
         "codex:Codex",
         "Codex",
         ".codex",
+        "CODEX_HOME",
         ("state_5.sqlite", "sessions", "archived_sessions"),
-        environment="CODEX_HOME",
     ),
     _kind(
-        "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
+        "gemini:Gemini",
+        "Gemini CLI",
+        ".gemini",
+        "",
+        ("projects.json", "state.json", "settings.json"),
     ),
-    _kind(
-        "cline:Cline",
-        "Cline",
-        ".cline/data",
-        ("db/sessions.db",),
-        environment="CLINE_DATA_DIR",
-    ),
-    _kind(
-        "copilot:Copilot",
-        "Copilot CLI",
-        ".copilot",
-        ("session-state",),
-        environment="COPILOT_HOME",
-    ),
+    _kind("cline:Cline", "Cline", ".cline/data", "CLINE_DATA_DIR", ("db/sessions.db",)),
+    _kind("copilot:Copilot", "Copilot CLI", ".copilot", "COPILOT_HOME", ("session-state",)),
     replace(
-        _kind(
-            "aider:Aider",
-            "aider",
-            ".aider",
-            (".aider.chat.history.md", "installs.json"),
-            state=".aider.holdfast",
-        ),
+        _kind("aider:Aider", "aider", ".aider", "", (".aider.chat.history.md", "installs.json")),
+        state=lambda root: root / ".aider.holdfast",
         in_projects=".aider.chat.history.md",
     ),
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
-    _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
-    _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
-    _kind(
-        "goose:Goose",
-        "Goose",
-        ".local/share/goose",
-        ("sessions/sessions.db",),
-        environment="GOOSE_PATH_ROOT",
+    _kind("kilo:Kilo", "Kilo", ".local/share/kilo", "", ("kilo.db",)),
+    _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", "", ("opencode.db",)),
+    replace(
+        _kind(
+            "goose:Goose",
+            "Goose",
+            ".local/share/goose",
+            "GOOSE_PATH_ROOT",
+            ("sessions/sessions.db",),
+        ),
         named=lambda root: f"{root}/data",
     ),
-    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", "VIBE_HOME", ("logs/session",)),
     _kind(
         "kimi_code:KimiCode",
         "Kimi Code",
         ".kimi-code",
+        "KIMI_CODE_HOME",
         ("session_index.jsonl", "workspaces.json", "device_id"),
-        environment="KIMI_CODE_HOME",
     ),
-    _kind(
-        "continue_cli:Continue",
-        "Continue",
-        ".continue",
-        ("sessions",),
-        environment="CONTINUE_GLOBAL_DIR",
-        name="continue",
+    replace(
+        _kind(
+            "continue_cli:Continue", "Continue", ".continue", "CONTINUE_GLOBAL_DIR", ("sessions",)
+        ),
+        name="continue",  # a module cannot be called by a word of Python's
     ),
-    _kind("droid:Droid", "droid", ".factory", ("sessions",)),
+    _kind("droid:Droid", "droid", ".factory", "", ("sessions",)),
     _kind(
         "openhands:OpenHands",
         "OpenHands",
         ".openhands",
+        "OPENHANDS_PERSISTENCE_DIR",
         ("conversations",),
-        environment="OPENHANDS_PERSISTENCE_DIR",
     ),
-    _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
-    _kind(
-        "openclaw:OpenClaw",
-        "OpenClaw",
-        ".openclaw",
-        ("agents",),
-        environment="OPENCLAW_STATE_DIR",
-    ),
+    _kind("pi:Pi", "pi", ".pi/agent", "PI_CODING_AGENT_DIR", ("sessions",)),
+    _kind("openclaw:OpenClaw", "OpenClaw", ".openclaw", "OPENCLAW_STATE_DIR", ("agents",)),
     # Last: a folder of conversations has no file of a fixed name.
-    _kind(
-        "gptme:Gptme",
-        "gptme",
-        ".local/share/gptme",
-        ("logs", "*/conversation.jsonl", f"{STATE}/index"),
-        environment="GPTME_LOGS_HOME",
+    replace(
+        _kind(
+            "gptme:Gptme",
+            "gptme",
+            ".local/share/gptme",
+            "GPTME_LOGS_HOME",
+            ("logs", "*/conversation.jsonl", f"{STATE}/index"),
+        ),
         named=_around_logs,
     ),
 )

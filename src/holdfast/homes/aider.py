@@ -16,15 +16,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from holdfast.homes.leftovers import leftover, matching
-from holdfast.model.part import (
-    Facts,
-    Known,
-    Leftover,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.model.part import Known, Transcript, Unit
 from holdfast.model.session import Message, Tokens
 from holdfast.stores.files import open_file
 from holdfast.value import dataclass, replace
@@ -32,7 +25,6 @@ from holdfast.value import dataclass, replace
 _HISTORY = ".aider.chat.history.md"
 #: aider has `.aider*` in the user's .gitignore.
 _STATE = ".aider.holdfast"
-_CACHE = ".aider.tags.cache.v*"
 _BEGIN = b"# aider chat started at "
 _USER, _NOTE = "#### ", "> "
 #: A line longer than this is no line of a chat.
@@ -55,15 +47,9 @@ class _Chat:
     title: str = ""
 
 
-class Aider:
-    facts = Facts(
-        name="aider",
-        agent="aider",
-        folder=".aider",
-        processes=("aider",),
-        state=_STATE,
-        read_only=True,
-    )
+class Aider(AgentFormat):
+    facts = facts_of("aider", processes=("aider",), state=_STATE, read_only=True)
+    left = (("tags-cache", ".aider.tags.cache.v*"), ("cache", "caches/*"))
 
     def recognise(self, root: Path) -> bool:
         """A project, or the folder that aider has for itself in the user's home."""
@@ -85,17 +71,10 @@ class Aider:
             known(path)  # which file tells of a change; one file has them all
             yield _unit(root, chat)
 
-    def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for kind, path in matching(root, (("tags-cache", _CACHE), ("cache", "caches/*"))):
-            yield from leftover(kind, path)
-
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         for chat in _chats(root / _HISTORY):
             if chat.id == unit.id:
                 yield from spoken(root / _HISTORY, chat)
-
-    def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # a process in the project is all there is to see
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         with open_file(path) as file:

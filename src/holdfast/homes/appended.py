@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.homes.records import MOST_LINE_BYTES, Record, parsed, skip_rest
-from holdfast.homes.same_file import check_of
+from holdfast.homes.records import MOST_LINE_BYTES, Record, check_of, parsed, skip_rest
 from holdfast.model.part import Counts
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file

@@ -3,7 +3,9 @@ thoughts, calls of tools and their results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from holdfast.homes.records import INJECTED, Record, text_of
 from holdfast.model.session import Json, Message, Tokens
@@ -19,6 +21,14 @@ def blocks_of(content: object, kind: str) -> list[Record]:
 def tool_call(name: object, arguments: object, call_id: object) -> dict[str, Json]:
     """A call as every format gives it: a message has a list of them as `tool_calls`."""
     return {"id": call_id, "name": name, "arguments": arguments}  # type: ignore[dict-item] # from JSON
+
+
+def tool_calls_in(calls: Iterable[Record], *, arguments: str, key: str = "id") -> list[Json] | None:
+    """The calls of a message, from the fields of these names; None when there are none."""
+    found: list[Json] = [
+        tool_call(each.get("name"), each.get(arguments), each.get(key)) for each in calls
+    ]
+    return found or None
 
 
 def block_messages(
@@ -53,10 +63,7 @@ def block_messages(
             role=role,
             content=text,
             timestamp=at,
-            tool_calls=[
-                tool_call(each.get("name"), each.get("input"), each.get("id")) for each in calls
-            ]
-            or None,
+            tool_calls=tool_calls_in(calls, arguments="input"),
             reasoning=thoughts or None,
             tokens=tokens,
             cost=cost,
@@ -89,6 +96,29 @@ def tokens_in(
     )
 
 
+#: How some agents name them, in their transcripts and to whoever meters a running session.
+CLAUDE = partial(
+    tokens_in,
+    input=("input_tokens", "cache_creation_input_tokens"),
+    output=("output_tokens",),
+    cached=("cache_read_input_tokens",),
+)
+CODEX = partial(
+    tokens_in,
+    input=("input_tokens",),
+    output=("output_tokens",),
+    cached=("cached_input_tokens",),
+    cached_is_input=True,
+)
+GEMINI = partial(
+    tokens_in,
+    input=("input",),
+    output=("output", "thoughts"),
+    cached=("cached",),
+    cached_is_input=True,
+)
+
+
 def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
     """What an agent recorded for a session as a whole. A cost of nothing is what agents write for a
     model whose price they do not know."""
@@ -97,3 +127,16 @@ def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
     if isinstance(cost, int | float) and cost > 0:
         return Usage(tokens=tokens, cost=float(cost))
     return Usage(tokens=tokens, unpriced=tokens)
+
+
+def numbers_of(usage: Usage) -> list[float]:
+    """What was used as numbers, to be noted."""
+    read, unpriced = usage.tokens, usage.unpriced
+    return [usage.cost, *(n for t in (read, unpriced) for n in (t.input, t.output, t.cached))]
+
+
+def usage_of(numbers: Sequence[Any]) -> Usage:
+    """The same back; raises `ValueError` for anything else."""
+    cost, *tokens = numbers
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Usage(tokens=read, cost=cost, unpriced=unpriced)

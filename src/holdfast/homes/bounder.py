@@ -80,10 +80,11 @@ class Bounder(Bounds):
     def room_made(self) -> Iterator[None]:
         """Bring the store back within its bounds now, and keep workers away until the end."""
         layout = self._layout()
+        home_lock = state_folder(self.home) / "operations" / "lock"
         with contextlib.ExitStack() as held:
             try:
                 # A process that holds one of these locks would wait for itself.
-                if not (lock.is_mine(layout.lock) or lock.is_mine(self._home_lock())):
+                if not (lock.is_mine(layout.lock) or lock.is_mine(home_lock)):
                     held.enter_context(self._turn(wait=_PATIENCE))
                     if self.max_bytes is not None and is_over(layout, self.max_bytes):
                         self.run(time.time)  # noqa: TID251 - the log wants the time of the machine
@@ -110,7 +111,8 @@ class Bounder(Bounds):
         not try again at once. A run that found the home busy says nothing about that."""
         layout = self._layout()
         settings = load(config_file(self.home), {})
-        home = open_home(self.home, clock=clock, options=self._options(settings))
+        options = replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)
+        home = open_home(self.home, clock=clock, options=options)
         policy, began = self._policy(settings), time.monotonic()
         tried = True
         try:
@@ -174,12 +176,6 @@ class Bounder(Bounds):
 
     def _layout(self) -> Layout:
         return Layout(folder=self.folder)
-
-    def _home_lock(self) -> Path:
-        return state_folder(self.home) / "operations" / "lock"
-
-    def _options(self, settings: Settings) -> HomeOptions:
-        return replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)
 
     def _policy(self, settings: Settings) -> CheckpointPolicy:
         """The two bounds only: age, orphans and keep rules are up to maintenance."""

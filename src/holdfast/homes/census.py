@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
 from holdfast.homes import life
 from holdfast.homes.notes import Notes, Seen
 from holdfast.homes.pins import Pins
+from holdfast.homes.records import UNREADABLE
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -163,7 +163,7 @@ class Census:
         facts = self._format.facts
         try:
             signs = self._format.signs(self._root, now)
-        except (OSError, ValueError, KeyError, TypeError, HoldfastError) as error:
+        except UNREADABLE as error:
             return Signs(home=f"nobody can tell whether {facts.agent} is using it ({error})")
         processes = life.running(facts.processes)
         if not processes:

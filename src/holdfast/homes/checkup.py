@@ -8,28 +8,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes import access, checkpoints
 from holdfast.homes.home import Ground
 from holdfast.homes.kind import DATABASE, LOG
-from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
-from holdfast.model.item import (
-    ARCHIVED_KINDS,
-    LEFTOVER,
-    REQUEST_DUMP,
-    SESSION,
-    TRANSCRIPT,
-    VAULTED,
-)
+from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT, VAULTED
 from holdfast.model.operation import LogView, OperationState, Removal, TrashEntry
 from holdfast.model.text import format_bytes, format_count
-from holdfast.parts.units import UnitMover
 from holdfast.ports.archive import Archive, Vault
-from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionCopies, SessionEngine, SessionStore
 from holdfast.stores.checkpoints import creation, repository
@@ -38,6 +29,9 @@ from holdfast.stores.files import OTHERS, PRIVATE_DIR, storage_errors
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
+
+if TYPE_CHECKING:
+    from holdfast.homes.format_home import FormatContents
 
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"
@@ -249,25 +243,16 @@ class FormatCheckup(HomeCheckup):
     """The check-up of a home that has a format: what is ours, and whether we know its version. The
     files of the agent are read and never repaired."""
 
-    def __init__(
-        self,
-        ground: Ground,
-        form: Format,
-        archive: Archive,
-        mirror: Mirror,
-        units: UnitMover,
-        vault: Vault,
-    ) -> None:
-        super().__init__(ground, "", archive)
-        self._vault = vault
-        self._home = ground.root
-        self._format = form
-        self._mirror = mirror
-        self._units = units
+    def __init__(self, contents: FormatContents, archive: Archive) -> None:
+        super().__init__(contents.ground, "", archive)
+        self._vault = contents.kept()
+        self._format = contents.form
+        self._mirror = contents.mirror
+        self._units = contents.units
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         agent = self._format.facts.agent
-        doubt = self._format.doubt(self._home)
+        doubt = self._format.doubt(self._top)
         yield Finding(
             check=_FORMAT,
             severity=Severity.OK if doubt is None else Severity.WARNING,

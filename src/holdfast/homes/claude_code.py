@@ -20,32 +20,30 @@ from functools import partial
 from glob import escape
 from pathlib import Path
 
+from holdfast.homes import life
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, trace
 from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import block_messages, tokens_in
+from holdfast.homes.blocks import CLAUDE, block_messages
 from holdfast.homes.leftovers import leftover, matching
-from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
+    files_in,
     first_records,
     is_plain_name,
     last_records,
     moment,
     names_in,
-    newest,
     opening,
     settings_in,
     starting_with,
-    transcript_of,
     unit_of,
 )
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -82,25 +80,15 @@ _LEFTOVERS = (
 )
 
 
-class ClaudeCode:
-    facts = Facts(
-        name="claude-code",
-        agent="Claude Code",
-        folder=".claude",
-        environment="CLAUDE_CONFIG_DIR",
-        processes=("claude", "claude-code"),
-        versions=("1", "2"),
-    )
+class ClaudeCode(TranscriptFormat):
+    facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
 
     def recognise(self, root: Path) -> bool:
         marks = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
-        return (root / "projects").is_dir() and any((root / each).exists() for each in marks)
+        return (root / "projects").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
-        """Transcripts name the version that wrote them; the newest one speaks for the home."""
-        latest = newest(_transcripts(root))
-        said = {} if latest is None else fields(last_records(latest), "version")
-        return self.facts.newer(str(said["version"])) if said else None
+        return self.newer_version(_transcripts(root))
 
     def roots(self, root: Path) -> Sequence[Path]:
         return [root, _temporary()]
@@ -134,12 +122,6 @@ class ClaudeCode:
             if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
                 yield from leftover(kind, path)
 
-    def appended(self, root: Path, unit: Unit) -> Appended:
-        return _spoken_in(transcript_of(unit))
-
-    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return self.appended(root, unit).messages()
-
     def sweep(self, root: Path) -> Sweep:
         """By the times of files, once a day, while somebody talks to it."""
         said = settings_in(root / "settings.json").get("cleanupPeriodDays")
@@ -148,28 +130,41 @@ class ClaudeCode:
 
     def signs(self, root: Path, now: float) -> Signs:
         """A process registers itself with the time it began. No file is open while it works."""
-        return registered_in(root / "sessions")
+        return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """A transcript, with the subagents in the folder beside it."""
         wanted = {"parentUuid", "sessionId", "type"}
         head = next((each for each in opening(path) if wanted <= each.keys()), None)
-        return None if head is None else _told(path, head)
+        return None if head is None else self._told(path, head)
+
+    def _told(self, path: Path, head: Record) -> Iterator[Transcript]:
+        """The name of a file counts as long as it is an id: the first lines of a session that
+        continues another one may have the id of that."""
+        if head.get("isSidechain") and "agentId" in head:
+            unit = _subagent(str(head["sessionId"]), path)
+            unit = replace(unit, id=f"{_SUBAGENT}{head['agentId']}")
+        else:
+            unit = _read(path)
+            if not _ID.fullmatch(unit.id):
+                unit = replace(unit, id=str(head["sessionId"]))
+        yield self.told(path, unit)
+        for inner in _subagents(path):
+            yield self.told(inner, _subagent(unit.id, inner))
+
+    def spoken_in(self, path: Path) -> Appended:
+        """Now and then a record has the cost of everything so far: it becomes that of the last
+        message, and no message before it is without a price."""
+        priced = any("totalCostUSD" in said for said in last_records(path))
+        return Appended(
+            path=path,
+            spoken=partial(_spoken, priced=priced),
+            having=_SPOKEN,
+            fits=lambda carry: bool(carry.get("priced")) or not priced,
+        )
 
 
-def _spoken_in(path: Path) -> Appended:
-    """Now and then a record has the cost of everything so far: it becomes that of the last message,
-    and no message before it is without a price."""
-    priced = any("totalCostUSD" in said for said in last_records(path))
-    return Appended(
-        path=path,
-        spoken=partial(spoken, priced=priced),
-        having=_SPOKEN,
-        fits=lambda carry: bool(carry.get("priced")) or not priced,
-    )
-
-
-def spoken(lines: Lines, *, priced: bool) -> Iterator[Message]:
+def _spoken(lines: Lines, *, priced: bool) -> Iterator[Message]:
     """What was said in a transcript. A message of the model is written block by block, each with
     the usage of the whole, sometimes with the results of its first calls in between."""
     cost, counted = lines.carried.get("cost"), lines.carried.get("counted")
@@ -204,49 +199,24 @@ def _messages(said: Record, cost: float | None, counted: object) -> Iterator[Mes
         str(message.get("role") or said["type"]),
         message.get("content"),
         at=moment(said.get("timestamp")),
-        tokens=tokens_in(
-            usage,
-            input=("input_tokens", "cache_creation_input_tokens"),
-            output=("output_tokens",),
-            cached=("cache_read_input_tokens",),
-        ),
+        tokens=CLAUDE(usage),
         cost=cost,
         injected=bool(said.get("isMeta")),
     )
 
 
-def _told(path: Path, head: Record) -> Iterator[Transcript]:
-    """The name of a file counts as long as it is an id: the first lines of a session that continues
-    another one may have the id of that."""
-    if head.get("isSidechain") and "agentId" in head:
-        unit = _subagent(str(head["sessionId"]), path)
-        unit = replace(unit, id=f"{_SUBAGENT}{head['agentId']}")
-    else:
-        unit = _read(path)
-        if not _ID.fullmatch(unit.id):
-            unit = replace(unit, id=str(head["sessionId"]))
-    yield Transcript(path=path, unit=unit, messages=_spoken_in(path).messages())
-    for inner in _subagents(path):
-        told = _spoken_in(inner).messages()
-        yield Transcript(path=inner, unit=_subagent(unit.id, inner), messages=told)
-
-
 def _transcripts(root: Path) -> list[Path]:
     """A name such as `..jsonl` would make a session that owns every folder: no session has one."""
     projects = root / "projects"
-    return [
-        projects / project / name
-        for project in sorted(names_in(projects))
-        for name in sorted(names_in(projects / project))
-        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
-    ]
+    folders = (projects / name for name in sorted(names_in(projects)))
+    found = (path for folder in folders for path in files_in(folder, ".jsonl"))
+    return [path for path in found if is_plain_name(path.name.removesuffix(".jsonl"))]
 
 
 def _subagents(path: Path) -> list[Path]:
     """The subagents in the folder of a transcript."""
-    folder = path.with_suffix("") / "subagents"
-    names = sorted(names_in(folder))
-    return [folder / each for each in starting_with(_SUBAGENT, names) if each.endswith(".jsonl")]
+    found = files_in(path.with_suffix("") / "subagents", ".jsonl")
+    return [each for each in found if each.name.startswith(_SUBAGENT)]
 
 
 def _subagent(parent: str, path: Path) -> Unit:
@@ -320,9 +290,7 @@ def _parts(root: Path, name: str, paths: Sequence[Path], beside: _Beside) -> tup
             for path in paths
             if (path.parent.name, name) in beside.temporary
         ),
-        LinePart(
-            path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
-        ),
+        trace(root / "history.jsonl", name, key="sessionId", lines=True),
     )
 
 

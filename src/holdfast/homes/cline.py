@@ -23,19 +23,22 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.blocks import block_messages, tokens_in
 from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
     Record,
+    document_in,
     is_plain_name,
     moment,
     names_in,
     object_in,
-    whole_records,
+    objects_in,
+    settings_in,
+    within,
 )
 from holdfast.homes.tables import Tables, lacks, not_known
 from holdfast.model.part import (
-    Facts,
     FolderPart,
     Known,
     Leftover,
@@ -74,15 +77,9 @@ _PROMPT = re.compile(r"<user_input[^>]*>(.*)</user_input>", re.DOTALL)
 _LEFTOVERS = (("log", "logs/*"), ("scratch", "checkpoint-scratch/*"))
 
 
-class Cline:
-    facts = Facts(
-        name="cline",
-        agent="Cline",
-        folder=".cline/data",
-        environment="CLINE_DATA_DIR",
-        processes=("cline",),
-        versions=("3",),
-        references="refs/cline/checkpoints/",
+class Cline(AgentFormat):
+    facts = facts_of(
+        "cline", processes=("cline",), versions=("3",), references="refs/cline/checkpoints/"
     )
 
     def recognise(self, root: Path) -> bool:
@@ -98,8 +95,8 @@ class Cline:
             if why := not_known(tables.path, {*tables.unknown} - {_LETS_GO}):
                 return why
         told = (object_in(row.get("metadata_json")) for row in _rows(root).values())
-        written = (each.get("sessionHistoryOrigin") for each in told)
-        versions = {str(each.get("version") or "") for each in written if isinstance(each, dict)}
+        written = (within(each, "sessionHistoryOrigin") for each in told)
+        versions = {str(each.get("version") or "") for each in written}
         return next((why for each in versions if each and (why := self.facts.newer(each))), None)
 
     def roots(self, root: Path) -> Sequence[Path]:
@@ -137,7 +134,7 @@ class Cline:
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         if unit.transcript is None or not unit.transcript.exists():
             return iter(())
-        return spoken(next(whole_records(unit.transcript), {}))
+        return spoken(document_in(unit.transcript))
 
     def signs(self, root: Path, now: float) -> Signs:
         """The daemon has every session in memory, also those of windows that are gone. What rows
@@ -148,7 +145,7 @@ class Cline:
         return Signs(home=None if why is None else f"{why}: {end}")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        said = next(whole_records(path), {})
+        said = document_in(path)
         if not (said.keys() >= {"sessionId", "agent", "messages", "updated_at"}):
             return None
         name, _, agent = str(said["sessionId"]).partition("__")
@@ -159,18 +156,14 @@ class Cline:
 
 
 def spoken(document: Record) -> Iterator[Message]:
-    listed = document.get("messages")
-    for said in listed if isinstance(listed, list) else ():
-        if not isinstance(said, dict):
-            continue
-        metrics = said.get("metrics")
-        cost = metrics.get("cost") if isinstance(metrics, dict) else None
+    for said in objects_in(document.get("messages")):
+        cost = within(said, "metrics").get("cost")
         for each in block_messages(
             str(said.get("role") or "assistant"),
             said.get("content"),
             at=moment(said.get("ts")),
             tokens=tokens_in(
-                metrics,
+                said.get("metrics"),
                 input=("inputTokens",),
                 output=("outputTokens",),
                 cached=("cacheReadTokens",),
@@ -240,24 +233,19 @@ def _from_row(root: Path, row: Record) -> Unit:
 
 def _from_folder(root: Path, name: str) -> Unit:
     path = root / "sessions" / name / f"{name}.messages.json"
-    try:
-        said = next(whole_records(path), {})
-    except OSError:
-        said = {}
-    return replace(_from_document(path, said), id=name)
+    return replace(_from_document(path, settings_in(path)), id=name)
 
 
 def _from_document(path: Path, said: Record) -> Unit:
     beside = path.with_name(path.name.replace(".messages.json", ".json"))
-    manifest = next(whole_records(beside), {}) if beside.is_file() and beside != path else {}
-    more = manifest.get("metadata")
+    manifest = document_in(beside) if beside.is_file() and beside != path else {}
     return Unit(
         id=str(said.get("sessionId") or path.parent.name),
         active=moment(said.get("updated_at")) or path.parent.lstat().st_mtime,
         parts=(),
         started=moment(manifest.get("started_at")),
         cwd=str(manifest.get("cwd") or ""),
-        title=str(more.get("title") or "") if isinstance(more, dict) else "",
+        title=str(within(manifest, "metadata").get("title") or ""),
         model=str(manifest.get("model") or ""),
         transcript=path,
     )

@@ -20,37 +20,28 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import tokens_in
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.appended import Lines
+from holdfast.homes.blocks import CODEX
 from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
+    document_in,
     first_records,
     last_records,
     moment,
     names_in,
     object_in,
+    objects_in,
     opening,
     starting_with,
-    transcript_of,
     unit_of,
-    whole_records,
+    within,
 )
 from holdfast.homes.responses import item_messages, item_text
 from holdfast.homes.tables import Tables, not_known
-from holdfast.model.part import (
-    Facts,
-    FilePart,
-    Known,
-    Leftover,
-    LinePart,
-    Part,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.part import FilePart, Known, Leftover, Part, Role, Signs, Transcript, Unit
+from holdfast.model.session import Message, Relation
 from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
@@ -86,8 +77,6 @@ _CONTEXT = (
     "<skills_instructions>",
     "# AGENTS.md instructions",
 )
-#: Only these records of a rollout are messages, or what they used.
-_SPOKEN = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 _LEFTOVERS = (
     ("shell-snapshot", "shell_snapshots/*"),
     ("marker", "tui-thread-reference-capabilities/*"),
@@ -99,15 +88,10 @@ _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
 
-class Codex:
-    facts = Facts(
-        name="codex",
-        agent="Codex",
-        folder=".codex",
-        environment="CODEX_HOME",
-        processes=("codex",),
-        versions=tuple(_BELONG),
-    )
+class Codex(TranscriptFormat):
+    facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
+    #: Only these records of a rollout are messages, or what they used.
+    having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
 
     def recognise(self, root: Path) -> bool:
         """Other homes have `sessions` and `config.toml` too; a year below it is Codex's."""
@@ -134,9 +118,6 @@ class Codex:
             if why := not_known(tables.path, {*tables.unknown} - _MARKS):
                 return why
         return None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         tables = _tables(root)
@@ -167,18 +148,15 @@ class Codex:
             if path.name[:36] not in threads:
                 yield from leftover(kind, path)
 
-    def appended(self, root: Path, unit: Unit) -> Appended:
-        return _spoken_in(transcript_of(unit))
-
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return iter(()) if unit.transcript is None else self.appended(root, unit).messages()
+        return iter(()) if unit.transcript is None else super().messages(root, unit)
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever writes a thread holds the lock of that thread. The daemon of its windows stays
         when they are closed, and may take up any thread again."""
-        held = {path.stem: life.locked(path) for path in root.glob("thread-writer-locks/*-*.lock")}
+        locks = root.glob("thread-writer-locks/*-*.lock")
         return Signs(
-            units={name: why for name, why in held.items() if why},
+            units=life.held({path.stem: path for path in locks}),
             home=_daemon(root / "app-server-daemon"),
         )
 
@@ -186,10 +164,28 @@ class Codex:
         for said in opening(path):
             meta = said.get("payload")
             if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
-                unit = _read(str(meta["id"]), path)
-                told = _spoken_in(path).messages()
-                return iter([Transcript(path=path, unit=unit, messages=told)])
+                return iter([self.told(path, _read(str(meta["id"]), path))])
         return None
+
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        """What was said in a rollout. The usage of an answer is recorded after it."""
+        waiting: list[Message] = []
+        for said in lines:
+            if not waiting:
+                lines.settle()
+            payload = said.get("payload")
+            if not isinstance(payload, dict):
+                continue
+            if said.get("type") == "response_item":
+                at = moment(said.get("timestamp"))
+                waiting += item_messages(payload, at=at, injected=_is_injected(payload))
+            elif waiting:
+                usage = payload.get("usage") or (payload.get("info") or {}).get("last_token_usage")
+                yield from waiting[:-1]
+                last = waiting[-1]
+                yield replace(last, tokens=CODEX(usage)) if last.role == "assistant" else last
+                waiting = []
+        yield from waiting
 
 
 def _daemon(folder: Path) -> str | None:
@@ -198,11 +194,10 @@ def _daemon(folder: Path) -> str | None:
         return f"{why}: its daemon runs"
     path = folder / "daemon.pid"
     try:
-        said = next(whole_records(path), {}) if path.exists() else {}
+        said = document_in(path) if path.exists() else {}
     except OSError as error:
         return f"{path.name} cannot be read ({error.strerror})"
-    process, identity = said.get("pid"), said.get("processIdentity")
-    began = identity.get("startTicks") if isinstance(identity, dict) else None
+    process, began = said.get("pid"), within(said, "processIdentity").get("startTicks")
     if not isinstance(process, int):  # torn: the lock told already whether it is being written
         return None
     if life.registered(process, began=None if began is None else str(began)) is None:
@@ -210,38 +205,13 @@ def _daemon(folder: Path) -> str | None:
     return f"process {process} is its daemon, which stays when its windows are closed"
 
 
-def _spoken_in(path: Path) -> Appended:
-    return Appended(path=path, spoken=spoken, having=_SPOKEN)
-
-
-def spoken(lines: Lines) -> Iterator[Message]:
-    """What was said in a rollout. The usage of an answer is recorded after it."""
-    waiting: list[Message] = []
-    for said in lines:
-        if not waiting:
-            lines.settle()
-        payload = said.get("payload")
-        if not isinstance(payload, dict):
-            continue
-        if said.get("type") == "response_item":
-            at = moment(said.get("timestamp"))
-            waiting += item_messages(payload, at=at, injected=_is_injected(payload))
-        elif waiting:
-            usage = payload.get("usage") or (payload.get("info") or {}).get("last_token_usage")
-            yield from waiting[:-1]
-            last = waiting[-1]
-            yield replace(last, tokens=_tokens(usage)) if last.role == "assistant" else last
-            waiting = []
-    yield from waiting
-
-
 def _is_injected(payload: Record) -> bool:
     """Whether Codex itself wrote a message. A rollout of today says so for each piece of it."""
-    noted = payload.get("internal_chat_message_metadata_passthrough")
-    pieces = noted.get("content_item_metadata") if isinstance(noted, dict) else None
+    noted = within(payload, "internal_chat_message_metadata_passthrough")
+    pieces = noted.get("content_item_metadata")
     if isinstance(pieces, list) and pieces:
-        makers = [each.get("provenance") for each in pieces if isinstance(each, dict)]
-        return all(isinstance(each, dict) and each.get("type") == "harness" for each in makers)
+        makers = (within(each, "provenance") for each in objects_in(pieces))
+        return all(each.get("type") == "harness" for each in makers)
     return payload.get("role") == "developer" or item_text(payload).startswith(_CONTEXT)
 
 
@@ -263,26 +233,12 @@ def _names_another_place(config: Path) -> bool:
     return any(line.partition("=")[0].strip() == "sqlite_home" for line in lines)
 
 
-def _tokens(usage: object) -> Tokens | None:
-    return tokens_in(
-        usage,
-        input=("input_tokens",),
-        output=("output_tokens",),
-        cached=("cached_input_tokens",),
-        cached_is_input=True,
-    )
-
-
 def _rollouts(root: Path) -> Mapping[str, Path]:
     """The transcripts by thread. Their paths in the database are absolute, and those of another
     home after a copy or a move: only names count."""
-    found = {}
-    for pattern in ("archived_sessions/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl"):
-        for path in root.glob(pattern):
-            name = _ROLLOUT.fullmatch(path.name)
-            if name is not None:
-                found[name[1]] = path
-    return found
+    places = ("archived_sessions/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl")
+    found = (path for pattern in places for path in root.glob(pattern))
+    return {name[1]: path for path in found if (name := _ROLLOUT.fullmatch(path.name))}
 
 
 def _tables(root: Path) -> Mapping[str, Tables]:
@@ -332,9 +288,7 @@ def _source(said: Any) -> tuple[str, str]:
     if not isinstance(said, dict):
         return str(said or ""), ""
     source = next(iter(said), "")
-    inner = said.get(source)
-    spawned = inner.get("thread_spawn") if isinstance(inner, dict) else None
-    parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+    parent = within(said, source, "thread_spawn").get("parent_thread_id")
     return source, str(parent or "")
 
 
@@ -387,7 +341,5 @@ def _parts(
         ),
         FilePart(path=root / "tui-thread-reference-capabilities" / name),
         FilePart(path=root / "thread-writer-locks" / f"{name}.lock"),
-        LinePart(
-            path=root / "history.jsonl", key="session_id", value=name, lines=True, role=Role.TRACE
-        ),
+        trace(root / "history.jsonl", name, key="session_id", lines=True),
     )

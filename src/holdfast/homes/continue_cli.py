@@ -14,34 +14,27 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of, has_any
 from holdfast.homes.blocks import tokens_in, tool_call, used
-from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
     INJECTED,
     Record,
+    document_in,
+    files_in,
     moment,
-    names_in,
     newest,
+    objects_in,
     text_of,
     transcript_of,
     unit_of,
-    whole_records,
+    within,
 )
-from holdfast.model.part import (
-    Facts,
-    FilePart,
-    Known,
-    Leftover,
-    LinePart,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, Known, LinePart, Signs, Transcript, Unit
 from holdfast.model.session import Message
 from holdfast.model.usage import Usage
 from holdfast.stores.files import read_file
@@ -54,33 +47,23 @@ _ROLES = {"user": "user", "assistant": "assistant", "tool": "tool"}
 _UNTITLED = "Untitled Session"
 
 
-class Continue:
-    facts = Facts(
-        name="continue",
-        agent="Continue",
-        folder=".continue",
-        environment="CONTINUE_GLOBAL_DIR",
-        processes=("cn",),
-        versions=("1.5.47",),
-    )
+class Continue(AgentFormat):
+    facts = facts_of("continue", processes=("cn",), versions=("1.5.47",))
+    left = (("log", "logs/*"),)
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("config.yaml", "config.json", "permissions.yaml")
-        )
+        marks = ("config.yaml", "config.json", "permissions.yaml")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST
         if listed.is_file() and not isinstance(_list(root), list):
             return f"{_LIST} is not the list that Holdfast knows"
         path = newest(_files(root))
-        said = _document(path) if path else {}
+        said = document_in(path) if path else {}
         if path and said and not said.keys() >= _DOCUMENT:
             return f"{path.name} is not a session as Holdfast knows it"
         return None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         begun = _begun(root)
@@ -89,22 +72,15 @@ class Continue:
                 line = LinePart(path=root / "sessions" / _LIST, key="sessionId", value=unit.id)
                 yield replace(unit, started=begun.get(unit.id), parts=(line, FilePart(path=path)))
 
-    def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for kind, path in matching(root, (("log", "logs/*"),)):
-            yield from leftover(kind, path)
-
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         return spoken(transcript_of(unit))
 
     def signs(self, root: Path, now: float) -> Signs:
         """An extension runs inside a process of its editor, which has another name."""
-        for path in sorted(root.glob("index/*.sqlite")):
-            for process in life.holders_of(path):
-                return Signs(home=f"process {process} has {path.name} open")
-        return Signs()
+        return Signs(home=life.opened_by(sorted(root.glob("index/*.sqlite"))))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        said = _document(path)
+        said = document_in(path)
         if not said.keys() >= _DOCUMENT or not isinstance(said["history"], list):
             return None
         unit = replace(_read(path), id=str(said["sessionId"]))
@@ -112,7 +88,7 @@ class Continue:
 
 
 def spoken(path: Path) -> Iterator[Message]:
-    for entry in _history(_document(path)):
+    for entry in objects_in(document_in(path).get("history")):
         said = entry.get("message")
         if isinstance(said, dict):
             yield from _messages(said, entry.get("toolCallStates"))
@@ -128,33 +104,27 @@ def _messages(said: Record, states: object) -> Iterator[Message]:
         tool_call_id=said.get("toolCallId"),
         extra={INJECTED: True} if role == "system" else {},
     )
-    for state in states if isinstance(states, list) else ():
-        output = state.get("output") if isinstance(state, dict) else None
-        texts = [str(each.get("content") or "") for each in output or () if isinstance(each, dict)]
+    for state in objects_in(states):
+        texts = [str(each.get("content") or "") for each in objects_in(state.get("output"))]
         if texts:
             yield Message(
                 role="tool",
                 content="\n".join(texts),
-                tool_name=_function(state.get("toolCall")).get("name"),
+                tool_name=within(state, "toolCall", "function").get("name"),
                 tool_call_id=state.get("toolCallId"),
             )
 
 
 def _call(said: Record) -> dict[str, Any]:
-    function = _function(said)
+    function = within(said, "function")
     arguments = function.get("arguments")
     with contextlib.suppress(ValueError):  # cut off in the middle: as it is
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     return tool_call(function.get("name"), arguments, said.get("id"))
 
 
-def _function(said: object) -> Record:
-    found = said.get("function") if isinstance(said, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
 def _read(path: Path) -> Unit:
-    said = _document(path)
+    said = document_in(path)
     title = str(said.get("title") or "")
     return Unit(
         id=path.stem,
@@ -172,10 +142,8 @@ def _used(said: object) -> Usage | None:
     """Its sum for the session; the messages name tokens too, and no cost that is right."""
     if not isinstance(said, dict):
         return None
-    details = said.get("promptTokensDetails")
-    cached = details.get("cachedTokens") if isinstance(details, dict) else 0
     tokens = tokens_in(
-        {**said, "cached": cached},
+        {**said, "cached": within(said, "promptTokensDetails").get("cachedTokens")},
         input=("promptTokens",),
         output=("completionTokens",),
         cached=("cached",),
@@ -185,21 +153,10 @@ def _used(said: object) -> Usage | None:
 
 
 def _model(said: Record) -> str:
-    for entry in reversed(_history(said)):
-        message = entry.get("message")
-        usage = message.get("usage") if isinstance(message, dict) else None
-        if isinstance(usage, dict) and usage.get("model"):
-            return str(usage["model"])
+    for entry in reversed(objects_in(said.get("history"))):
+        if model := within(entry, "message", "usage").get("model"):
+            return str(model)
     return str(said.get("chatModelTitle") or "")
-
-
-def _history(said: Record) -> list[Record]:
-    found = said.get("history")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
-def _document(path: Path) -> Record:
-    return next(whole_records(path), {})
 
 
 def _list(root: Path) -> object:
@@ -211,17 +168,13 @@ def _list(root: Path) -> object:
 
 def _begun(root: Path) -> Mapping[str, float | None]:
     """When each session began: milliseconds, written as text."""
-    listed = _list(root)
     return {
         str(each.get("sessionId")): moment(
             int(date) if (date := str(each.get("dateCreated"))).isdecimal() else date
         )
-        for each in (listed if isinstance(listed, list) else ())
-        if isinstance(each, dict)
+        for each in objects_in(_list(root))
     }
 
 
 def _files(root: Path) -> list[Path]:
-    folder = root / "sessions"
-    names = sorted(names_in(folder))
-    return [folder / name for name in names if name.endswith(".json") and name != _LIST]
+    return [each for each in files_in(root / "sessions", ".json") if each.name != _LIST]

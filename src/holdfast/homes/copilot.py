@@ -17,15 +17,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
 from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import tokens_in, tool_call
-from holdfast.homes.flat_yaml import flat_yaml
+from holdfast.homes.blocks import tokens_in, tool_calls_in
 from holdfast.homes.leftovers import leftover, matching, programs
 from holdfast.homes.records import (
     Record,
@@ -33,19 +34,18 @@ from holdfast.homes.records import (
     last_records,
     moment,
     names_in,
+    objects_in,
     opening,
     unit_of,
+    within,
 )
 from holdfast.homes.tables import lacks, not_known, untied
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
-    Role,
     Rows,
     RowsPart,
     Signs,
@@ -53,6 +53,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message
+from holdfast.stores.files import read_file
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import replace
 
@@ -62,17 +63,15 @@ _SCHEMA = 8
 _NEEDED = {("sessions", each) for each in ("id", "cwd", "summary", "created_at", "updated_at")}
 _SEARCH = ("search_index", "session_id")
 _LOCKS = ".session-operation-locks"
-_SPOKEN = (b'"user.message"', b'"assistant.message"', b'"tool.execution_complete"', b"usage_record")
 
 
-class Copilot:
-    facts = Facts(
-        name="copilot",
-        agent="Copilot CLI",
-        folder=".copilot",
-        environment="COPILOT_HOME",
-        processes=("copilot",),
-        versions=("1",),
+class Copilot(TranscriptFormat):
+    facts = facts_of("copilot", processes=("copilot",), versions=("1",))
+    having = (
+        b'"user.message"',
+        b'"assistant.message"',
+        b'"tool.execution_complete"',
+        b"usage_record",
     )
 
     def recognise(self, root: Path) -> bool:
@@ -120,7 +119,7 @@ class Copilot:
             yield from programs(releases, platform.name)
 
     def appended(self, root: Path, unit: Unit) -> Appended | None:
-        return None if unit.transcript is None else _spoken_in(unit.transcript)
+        return None if unit.transcript is None else self.spoken_in(unit.transcript)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         """From its events; of a session whose folder is gone, from what the database has of it."""
@@ -150,8 +149,32 @@ class Copilot:
         if head.get("type") != "session.start" or not isinstance(told, dict):
             return None
         unit = replace(_read(None, path), id=str(told.get("sessionId")))
-        messages = _spoken_in(path).messages()
-        return iter([Transcript(path=path, unit=unit, messages=messages)])
+        return iter([self.told(path, unit)])
+
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        """What was said. The usage of an answer is recorded before it, under the same call."""
+        used: dict[str, Record] = {}
+        for said in lines:
+            data, at = said.get("data"), moment(said.get("timestamp"))
+            if not isinstance(data, dict):
+                continue
+            match said.get("type"):
+                case "session.usage_record" if isinstance(data.get("usage"), dict):
+                    used[str(data["usage"].get("apiCallId"))] = data["usage"]
+                case "user.message":
+                    lines.settle()
+                    yield Message(role="user", content=_text(data.get("content")), timestamp=at)
+                case "assistant.message":
+                    yield _answer(data, at, used.pop(str(data.get("apiCallId")), None))
+                case "tool.execution_complete":
+                    yield Message(
+                        role="tool",
+                        content=_text(data.get("result") or data.get("error")),
+                        timestamp=at,
+                        tool_call_id=data.get("toolCallId"),
+                    )
+                case _:
+                    pass
 
 
 def _turns(root: Path, unit: Unit) -> Iterator[Message]:
@@ -166,49 +189,15 @@ def _turns(root: Path, unit: Unit) -> Iterator[Message]:
                 yield Message(role=role, content=text, timestamp=moment(at))
 
 
-def _spoken_in(path: Path) -> Appended:
-    return Appended(path=path, spoken=spoken, having=_SPOKEN)
-
-
-def spoken(lines: Lines) -> Iterator[Message]:
-    """What was said. The usage of an answer is recorded before it, under the same call."""
-    used: dict[str, Record] = {}
-    for said in lines:
-        data, at = said.get("data"), moment(said.get("timestamp"))
-        if not isinstance(data, dict):
-            continue
-        match said.get("type"):
-            case "session.usage_record" if isinstance(data.get("usage"), dict):
-                used[str(data["usage"].get("apiCallId"))] = data["usage"]
-            case "user.message":
-                lines.settle()
-                yield Message(role="user", content=_text(data.get("content")), timestamp=at)
-            case "assistant.message":
-                yield _answer(data, at, used.pop(str(data.get("apiCallId")), None))
-            case "tool.execution_complete":
-                yield Message(
-                    role="tool",
-                    content=_text(data.get("result") or data.get("error")),
-                    timestamp=at,
-                    tool_call_id=data.get("toolCallId"),
-                )
-            case _:
-                pass
-
-
 def _answer(data: Record, at: float | None, usage: Record | None) -> Message:
-    asked = data.get("toolRequests")
-    calls = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
     return Message(
         role="assistant",
         content=_text(data.get("content")),
         timestamp=at,
         reasoning=data.get("reasoningText"),
-        tool_calls=[
-            tool_call(each.get("name"), each.get("arguments"), each.get("toolCallId"))
-            for each in calls
-        ]
-        or None,
+        tool_calls=tool_calls_in(
+            objects_in(data.get("toolRequests")), arguments="arguments", key="toolCallId"
+        ),
         tokens=tokens_in(
             usage,
             input=("inputTokens",),
@@ -223,6 +212,26 @@ def _text(content: Any) -> str:
     if isinstance(content, dict):
         content = content.get("content") or content.get("message")
     return content if isinstance(content, str) else "" if content is None else json.dumps(content)
+
+
+def flat_yaml(path: Path) -> dict[str, str]:
+    """The values of a YAML file with a name and a value on each line and nothing within another, by
+    their names; nothing of a file that cannot be read. A list of sessions reads one for each of
+    them, and a whole parser would take longer to load than the list to make."""
+    found: dict[str, str] = {}
+    with suppress(OSError):
+        for line in read_file(path).decode(errors="replace").splitlines():
+            name, colon, value = line.partition(": ")
+            if colon and name.isidentifier():
+                found[name] = _plain(value.strip())
+    return found
+
+
+def _plain(value: str) -> str:
+    if value.startswith('"'):
+        with suppress(ValueError):
+            return str(json.loads(value))
+    return value[1:-1].replace("''", "'") if value.startswith("'") else value
 
 
 def _packages(root: Path) -> Path:
@@ -265,16 +274,12 @@ def _from_row(row: Record) -> Unit:
 
 def _read(stored: Unit | None, events: Path) -> Unit:
     """What the ends of the events tell, and the file with the name of the session."""
-    start: Record = {}
-    for said in opening(events)[:1]:
-        start = said["data"] if isinstance(said.get("data"), dict) else {}
-    context = start.get("context")
-    place = context if isinstance(context, dict) else {}
+    start = within(next(iter(opening(events)), {}), "data")
+    place = within(start, "context")
     active, model = None, ""
     for said in last_records(events):
-        data = said.get("data")
         active = active or moment(said.get("timestamp"))
-        model = model or str(data.get("model") or "" if isinstance(data, dict) else "")
+        model = model or str(within(said, "data").get("model") or "")
     named = flat_yaml(events.with_name("workspace.yaml"))
     title = named.get("name") or ("" if stored is None else stored.title)
     return Unit(
@@ -300,12 +305,7 @@ def _parts(root: Path, unit: Unit, *, has_rows: bool, searched: bool) -> tuple[P
         found += (
             FolderPart(path=root / "session-state" / name),
             FilePart(path=root / "session-state" / _LOCKS / f"{name}.lock"),
-            LinePart(
-                path=root / "sidebar-sessions-state" / shown,
-                at=("sessionIds",),
-                value=name,
-                role=Role.TRACE,
-            ),
-            LinePart(path=root / "open-sessions-state.json", value=name, role=Role.TRACE),
+            trace(root / "sidebar-sessions-state" / shown, name, at=("sessionIds",)),
+            trace(root / "open-sessions-state.json", name),
         )
     return tuple(found)

@@ -13,9 +13,8 @@ from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_sessions import stored_archive
 from holdfast.homes.checkpoint_movers import RollBack
 from holdfast.homes.checkpoints import FOLDER
-from holdfast.homes.edits import edits
+from holdfast.homes.edits import Rewriter, edits
 from holdfast.homes.pushed_checkpoints import RemovePushed
-from holdfast.homes.rewriter import Rewriter
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
 from holdfast.model.item import (

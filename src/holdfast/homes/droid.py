@@ -12,80 +12,57 @@ It leaves no sign of life at all. A session that goes on elsewhere notes the fol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.homes import life
-from holdfast.homes.appended import Appended, Lines
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, strange_head, trace
+from holdfast.homes.appended import Lines
 from holdfast.homes.blocks import block_messages, tokens_in, used
-from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
     Record,
+    files_in,
     first_records,
+    head_of,
     is_plain_name,
     last_records,
     moment,
-    names_in,
-    newest,
     opening,
-    transcript_of,
+    settings_in,
     unit_of,
-    whole_records,
+    within,
 )
-from holdfast.model.part import (
-    Facts,
-    FilePart,
-    Known,
-    Leftover,
-    LinePart,
-    Part,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, Known, Part, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.usage import Usage
 from holdfast.value import replace
 
 _VERSIONS = (1, 2)
 _HEAD = {"type", "id", "version", "cwd"}
-_LEFTOVERS = (("log", "logs/*"), ("program", "bin/rg"))
 #: How the id of a message begins that the agent itself wrote.
 _CONTEXT = "context-"
 #: Words of a process that speaks with an editor, a browser or another computer.
 _SERVERS = ("acp", "acp-daemon", "daemon", "stream-jsonrpc")
 
 
-class Droid:
-    facts = Facts(
-        name="droid",
-        agent="droid",
-        folder=".factory",
-        processes=("droid",),
-        versions=("0.215.0",),
-    )
+class Droid(TranscriptFormat):
+    facts = facts_of("droid", processes=("droid",), versions=("0.215.0",))
+    left = (("log", "logs/*"), ("program", "bin/rg"))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("host.json", "droids", "last-startup-version")
-        )
+        marks = ("host.json", "droids", "last-startup-version")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
-        path = newest(_files(root))
-        head = _head(path) if path else {}
-        if path and head and not (_is_head(head) and head["version"] in _VERSIONS):
-            return f"{path.name} does not begin like a session that Holdfast knows"
-        return None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
+        return strange_head(
+            _files(root), lambda head: _is_head(head) and head["version"] in _VERSIONS
+        )
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """What a session used stands in a file of its own, which is written after its words."""
         for path in _files(root):
             if unit := unit_of(path, known, _read):
-                settings = _settings(path)
+                settings = settings_in(path.with_suffix(".settings.json"))
                 yield replace(
                     unit,
                     parts=_parts(root, path),
@@ -93,57 +70,41 @@ class Droid:
                     used=_used(settings),
                 )
 
-    def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for kind, path in matching(root, _LEFTOVERS):
-            yield from leftover(kind, path)
-
-    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return _said(Lines(transcript_of(unit)))
-
-    def appended(self, root: Path, unit: Unit) -> Appended | None:
-        return Appended(path=transcript_of(unit), spoken=_said)
-
     def signs(self, root: Path, now: float) -> Signs:
         """A process that serves an editor has sessions of any folder open."""
         return Signs(home=life.serving(self.facts.processes, _SERVERS))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         for head in filter(_is_head, opening(path)[:1]):
-            unit = replace(_read(path), id=str(head["id"]))
-            return iter([Transcript(path=path, unit=unit, messages=_said(Lines(path)))])
+            return iter([self.told(path, replace(_read(path), id=str(head["id"])))])
         return None
 
-
-def _said(lines: Lines) -> Iterator[Message]:
-    for said in lines:
-        lines.settle()
-        message = said.get("message")
-        if said.get("type") == "message" and isinstance(message, dict):
-            yield from block_messages(
-                str(message.get("role") or "system"),
-                message.get("content"),
-                at=moment(said.get("timestamp")),
-                injected=str(said.get("id")).startswith(_CONTEXT),
-            )
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        for said in lines:
+            lines.settle()
+            message = said.get("message")
+            if said.get("type") == "message" and isinstance(message, dict):
+                yield from block_messages(
+                    str(message.get("role") or "system"),
+                    message.get("content"),
+                    at=moment(said.get("timestamp")),
+                    injected=str(said.get("id")).startswith(_CONTEXT),
+                )
 
 
 def _read(path: Path) -> Unit:
-    head = _head(path)
-    updated = model = started = None
+    head = head_of(path)
+    updated = model = None
     for said in last_records(path):
-        message = said.get("message")
         updated = updated or moment(said.get("timestamp"))
-        model = model or (message.get("modelId") if isinstance(message, dict) else None)
-    for said in first_records(path):
-        started = moment(said.get("timestamp"))
-        if started:
-            break
+        model = model or within(said, "message").get("modelId")
+    times = (moment(said.get("timestamp")) for said in first_records(path))
     caller, origin = head.get("callingSessionId"), head.get("parent")
     return Unit(
         id=path.stem,
         active=updated or path.stat().st_mtime,
         parts=(),
-        started=started,
+        started=next(filter(None, times), None),
         parent=str(caller or origin or ""),
         relation=Relation.DELEGATE if caller else Relation.BRANCH if origin else None,
         cwd=str(head.get("lastCwd") or head.get("cwd") or ""),
@@ -165,10 +126,7 @@ def _parts(root: Path, path: Path) -> tuple[Part, ...]:
     return (
         FilePart(path=path, role=Role.REFERENCE),
         *(FilePart(path=each) for each in beside),
-        *(
-            LinePart(path=where, at=(place,), key=key, value=value, role=Role.TRACE)
-            for where, place, key, value in traces
-        ),
+        *(trace(where, value, at=(place,), key=key) for where, place, key, value in traces),
     )
 
 
@@ -182,27 +140,13 @@ def _used(settings: Record) -> Usage | None:
     return used(tokens)
 
 
-def _settings(path: Path) -> Record:
-    try:
-        return next(whole_records(path.with_suffix(".settings.json")), {})
-    except OSError:
-        return {}
-
-
 def _is_head(said: Record) -> bool:
     return said.get("type") == "session_start" and said.keys() >= _HEAD
-
-
-def _head(path: Path) -> Record:
-    return next(first_records(path), {})
 
 
 def _files(root: Path) -> list[Path]:
     """In a folder for each project, and older ones beside those folders."""
     sessions = root / "sessions"
-    return [
-        folder / name
-        for folder in (sessions, *sorted(sessions.glob("*/")))
-        for name in sorted(names_in(folder))
-        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
-    ]
+    folders = (sessions, *sorted(sessions.glob("*/")))
+    found = (path for folder in folders for path in files_in(folder, ".jsonl"))
+    return [path for path in found if is_plain_name(path.name.removesuffix(".jsonl"))]

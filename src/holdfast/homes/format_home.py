@@ -31,7 +31,6 @@ from holdfast.homes.notes import Seen, unpacked
 from holdfast.homes.one_look import once
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.pins import Pins
-from holdfast.homes.sweeps import sweep_of
 from holdfast.homes.vault import Vault
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem
 from holdfast.model.part import (
@@ -75,22 +74,22 @@ class FormatContents(Contents):
         super().__init__(ground)
         self.kind = form.facts.name
         self._root = ground.root
-        self._format = form
+        self.form = form
         lasting = not form.facts.read_only
-        self._mirror = Mirror(ground.state / "index", form, ground.root, lasting=lasting)
-        self._movers = movers()
+        self.mirror = Mirror(ground.state / "index", form, ground.root, lasting=lasting)
+        self.movers = movers()
         self._problems: Sequence[Problem] = ()
-        pins = Pins(ground.state / "pins.json")
-        seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
-        self._census = Census(*seat)
+        self._pins = Pins(ground.state / "pins.json")
+        seat = (form, ground.root, ground.clock, self.mirror.notes, self._pins)
+        self.census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
         self.vault = Vault(ground, form)
-        self._sessions = FormatSessions(
+        self.sessions = FormatSessions(
             form,
             ground.root,
-            pins,
-            self._mirror,
-            lambda: self._now()[0],
+            self._pins,
+            self.mirror,
+            self.now,
             self._unread,
             self.vault.seen,
         )
@@ -98,19 +97,19 @@ class FormatContents(Contents):
     # --- Looking ----------------------------------------------------------------------------------
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
-        seen, problems = self._now()
-        self._sessions.show(seen)
+        seen, problems = self._found()
+        self.sessions.show(seen)
         by_id = {
             each.unit.id: each
-            for each in self._census.held(seen)
+            for each in self.census.held(seen)
             if not each.inside and not each.outside
         }
-        chosen = {each.id: each for each in self._sessions.chosen(wanted or SessionFilter())}
+        chosen = {each.id: each for each in self.sessions.chosen(wanted or SessionFilter())}
         items = [
             _item(
                 by_id[each.id],
                 each,
-                self._sessions.understood_messages(each.id),
+                self.sessions.understood_messages(each.id),
                 # A delegate whose session is gone is on its own.
                 follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
             )
@@ -125,7 +124,7 @@ class FormatContents(Contents):
                 Problem(
                     path=str(self._root),
                     reason=f"{doubt}; it can be read, but is never changed",
-                    usual=self._format.facts.read_only,
+                    usual=self.form.facts.read_only,
                 )
             )
         return Survey(
@@ -143,101 +142,105 @@ class FormatContents(Contents):
 
     def _not_its_own(self) -> list[Path]:
         """What lies beside the files of an agent whose home is a project of the user."""
-        tops = [*self._format.roots(self._root), self.ground.state]
+        tops = [*self.form.roots(self._root), self.ground.state]
         if self._root in tops:
             return []
         return [path for path in self._root.iterdir() if path not in tops]
 
     def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
         """Those that a filter left out: they go with the sessions that it picked."""
-        others = {*self._sessions.delegates_of([*chosen])}.difference(chosen)
-        return self._sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
+        others = {*self.sessions.delegates_of([*chosen])}.difference(chosen)
+        return self.sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
 
     def _doubt(self) -> str | None:
         """Why this home may only be read. What cannot be looked into is not known."""
         try:
-            return self._format.doubt(self._root)
+            return self.form.doubt(self._root)
         except OSError as error:
             return f"{error.filename or self._root} cannot be read ({error.strerror})"
 
     def _unread(self) -> Sequence[Problem]:
         """Why a list does not show everything: what the last look could not read. A database that
         is just being changed may have no sessions that we know."""
-        if self._sessions.is_empty and (doubt := self._doubt()) is not None:
+        if self.sessions.is_empty and (doubt := self._doubt()) is not None:
             return (*self._problems, Problem(path=str(self._root), reason=doubt))
         return self._problems
 
     def store(self) -> FormatSessions:
         """The sessions as they are now."""
-        self._sessions.refresh()
-        return self._sessions
+        self.sessions.refresh()
+        return self.sessions
 
     def make_index(self, progress: Progress | None) -> None:
         """One that would not last is made by each search."""
-        if self._mirror.lasts:
+        if self.mirror.lasts:
             self.store().index(progress)
 
     def search_index(
         self, asked: Search
     ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
         """Looks at nothing else. Whoever asks knows which sessions there are."""
-        if not self._mirror.lasts:
+        if not self.mirror.lasts:
             return None
-        index = self._mirror.store()
-        pinned = Pins(self.ground.state / "pins.json").read()
-        hits = hits_of(index, asked, pinned)
+        index = self.mirror.store()
+        hits = hits_of(index, asked, self._pins.read())
         close = () if hits or asked.substring else index.close_words(asked.text)
-        return hits, close, self._mirror.problems()
+        return hits, close, self.mirror.problems()
 
     def store_of(self, seen: Sequence[Seen]) -> FormatSessions:
         """These sessions alone, as a look saw them. It remembers nothing of what it reads."""
-        pins = Pins(self.ground.state / "pins.json")
-        nowhere = Mirror(self.ground.trash.root / "-", self._format, self._root, lasting=False)
-        return FormatSessions(self._format, self._root, pins, nowhere, lambda: seen, lambda: ())
+        nowhere = Mirror(self.ground.trash.root / "-", self.form, self._root, lasting=False)
+        return FormatSessions(self.form, self._root, self._pins, nowhere, lambda: seen, lambda: ())
 
     def stored(self, ids: Sequence[str]) -> Collection[str]:
         return self._ids().intersection(ids)
 
     def _ids(self) -> set[str]:
-        return {each.unit.id for each in self._now()[0]}
+        return {each.unit.id for each in self.now()}
 
-    def _whole(self) -> set[str]:
+    def whole(self) -> set[str]:
         """Those that the agent really has."""
-        return self.vault.whole(self._now()[0])
+        return self.vault.whole(self.now())
 
     @property
     def written_to(self) -> Sequence[Path]:
-        return self._format.roots(self._root)
+        return self.form.roots(self._root)
 
     @property
     def programs(self) -> Sequence[str]:
-        return self._format.facts.processes
+        return self.form.facts.processes
 
     def checkup(self, archive: Archive) -> FormatCheckup:
         from holdfast.homes.checkup import FormatCheckup  # noqa: PLC0415 - no list needs it
 
-        seat = self._mirror, self._units, self.kept()
-        return FormatCheckup(self.ground, self._format, archive, *seat)
+        return FormatCheckup(self, archive)
 
     def close(self) -> None:
-        self._mirror.close()
+        self.mirror.close()
 
-    def _now(self) -> tuple[list[Seen], list[Problem]]:
+    def now(self) -> list[Seen]:
+        return self._found()[0]
+
+    def look(self) -> list[Seen]:
+        """The same, with the parts of each session."""
+        return self._look(self.census)[0]
+
+    def _found(self) -> tuple[list[Seen], list[Problem]]:
         """The sessions as they are now, or as one look has just seen them."""
         return once(self, self._looked)
 
     def _looked(self) -> tuple[list[Seen], list[Problem]]:
         """From the notes, if a glance shows that nothing has changed since, and by a real look
         otherwise."""
-        notes = self._mirror.notes
+        notes = self.mirror.notes
         taken = self.ground.clock()
         most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
-        before = glance(self._format.roots(self._root), without=self.ground.state, most=most)
+        before = glance(self.form.roots(self._root), without=self.ground.state, most=most)
         noted = notes.unchanged(before)
         if noted is not None:
             self._problems = []
-            return self._census.judged(noted), []
-        seen, problems, whole = self._look(self._census)
+            return self.census.judged(noted), []
+        seen, problems, whole = self._look(self.census)
         notes.write(seen, before if whole and not problems else None, taken)
         self._problems = problems
         return seen, problems
@@ -293,7 +296,7 @@ class FormatContents(Contents):
                         Slot(number=number, index=index, part=part, stamp="", folder=nowhere)
                     )
             found.append(mine)
-        for mover, group in by_container(self._movers, slots):
+        for mover, group in by_container(self.movers, slots):
             for slot, sight in zip(group, mover.look(group), strict=True):
                 found[slot.number][slot.index] = sight, 0.0
         return found
@@ -302,14 +305,14 @@ class FormatContents(Contents):
 
     def finish(self) -> None:
         """What left the home leaves the index with it."""
-        if self._mirror.database.exists():
-            here = self._now()[0]
+        if self.mirror.database.exists():
+            here = self.now()
             vaulted = {each.unit.id for each in self.vault.seen(here)}
-            self._mirror.forget_all_but({each.unit.id for each in here} | vaulted)
+            self.mirror.forget_all_but({each.unit.id for each in here} | vaulted)
 
     @cached_property
-    def _units(self) -> UnitMover:
-        return UnitMover(self._movers, self.ground.trash, self._census, self.vault.forget)
+    def units(self) -> UnitMover:
+        return UnitMover(self.movers, self.ground.trash, self.census, self.vault.forget)
 
     def doubled(self) -> Collection[Inode]:
         return self.vault.doubled()
@@ -317,19 +320,7 @@ class FormatContents(Contents):
     def kept(self) -> HomeVault:
         from holdfast.homes.vault_refresh import HomeVault  # noqa: PLC0415 - no list needs it
 
-        return HomeVault(
-            self.vault,
-            self._format,
-            self.ground,
-            self._movers,
-            self._sessions,
-            lambda: self._now()[0],
-            lambda: self._look(self._census)[0],
-        )
-
-    def _renews(self) -> bool:
-        sweep = sweep_of(self._format, self._root)
-        return sweep is not None and sweep.by_file_time
+        return HomeVault(self)
 
     def changes(self) -> Changes:
         from holdfast.homes.archive_units import unit_archive  # noqa: PLC0415 - as above
@@ -341,26 +332,17 @@ class FormatContents(Contents):
         )
         from holdfast.spine.keeper import Keeper  # noqa: PLC0415 - as above
 
-        left = UnitMover(self._movers, self.ground.trash, self._left)
-        vaulted = UnitMover(self._movers, self.ground.trash, VaultCensus(self.vault, self._whole))
-        restore = VaultRestore(
-            self.vault,
-            self.kept(),
-            self._movers,
-            self._census,
-            self._whole,
-            renews=self._renews,
-            clock=self.ground.clock,
-        )
+        left = UnitMover(self.movers, self.ground.trash, self._left)
+        vaulted = UnitMover(self.movers, self.ground.trash, VaultCensus(self.vault, self.whole))
         return Changes(
             keepers={
-                SESSION: Keeper(self._units),
+                SESSION: Keeper(self.units),
                 LEFTOVER: Keeper(left),
                 VAULTED: Keeper(vaulted),
                 VAULTED_BUNDLE: Keeper(VaultBundleMover(self.vault, self.ground)),
             },
-            doers={(VAULTED, Action.RESTORE): restore},
-            archive=unit_archive(self.ground, self._units, self._sessions, self._ids, self.kind),
+            doers={(VAULTED, Action.RESTORE): VaultRestore(self)},
+            archive=unit_archive(self.ground, self.units, self.sessions, self._ids, self.kind),
         )
 
     def check_writable(self, kind: str) -> None:
@@ -370,7 +352,7 @@ class FormatContents(Contents):
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
                 hint="Its sessions can be listed, shown, searched and exported."
-                if self._format.facts.read_only
+                if self.form.facts.read_only
                 else f"It can still be read. {later}",
             )
 

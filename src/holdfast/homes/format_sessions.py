@@ -16,14 +16,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.errors import DamageError, HoldfastError, UnknownSessionError
+from holdfast.errors import DamageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
-from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen, packed
 from holdfast.homes.pins import Pins
-from holdfast.homes.records import whole_records
-from holdfast.homes.session_figures import booked, statistics
+from holdfast.homes.records import UNREADABLE, whole_records
+from holdfast.homes.session_figures import MOST_LISTED_BYTES, MessageCounts, booked, statistics
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
@@ -144,7 +143,7 @@ class FormatSessions(ForeignSessions):
         prices: Prices | None = None,
     ) -> Sequence[Session]:
         known = prices or Prices()
-        found = self._wanted(wanted, counted=order_by in _COUNTED_ORDERS)
+        found = self.chosen(wanted, counted=order_by in _COUNTED_ORDERS)
         most = None if limit is None else offset + limit
         if most is not None and (figure := _FIGURES.get(order_by)) is not None:
             # A page of very many: the largest of them, without sorting the rest.
@@ -155,7 +154,7 @@ class FormatSessions(ForeignSessions):
         return self._counted(found[offset:most], most_bytes=MOST_LISTED_BYTES)
 
     def count(self, wanted: SessionFilter) -> int:
-        return len(self._wanted(wanted))
+        return len(self.chosen(wanted))
 
     def sources(self) -> Sequence[str]:
         return sorted({each.unit.source or "cli" for each in self._units().values()})
@@ -164,7 +163,7 @@ class FormatSessions(ForeignSessions):
         return {each.unit.id: each.unit.cwd for each in self._units().values() if each.unit.cwd}
 
     def weigh(self, wanted: SessionFilter) -> Share:
-        found = [each for each in self._wanted(wanted) if not each.vaulted]
+        found = [each for each in self.chosen(wanted) if not each.vaulted]
         if wanted.max_messages is not None:  # no plan takes what nobody understands for short
             found = [each for each in found if self.understood_messages(each.id) is not None]
         return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
@@ -209,8 +208,9 @@ class FormatSessions(ForeignSessions):
         except KeyError:
             raise _unknown(session_id) from None
 
-    def _wanted(self, wanted: SessionFilter, *, counted: bool = False) -> list[Session]:
-        """Sessions that a filter wants. What can be told without reading is asked first."""
+    def chosen(self, wanted: SessionFilter, *, counted: bool = False) -> list[Session]:
+        """Sessions that a filter wants. What can be told without reading is asked first; messages
+        are counted where the filter asks for them, or with `counted`."""
         unread = replace(wanted, **dict.fromkeys(_COUNTED))
         found = self._matching(unread)
         if wanted.max_messages is not None:
@@ -253,10 +253,6 @@ class FormatSessions(ForeignSessions):
         if known is not None:
             return known <= most
         return len(list(islice(self._said(session_id), most + 1))) <= most
-
-    def chosen(self, wanted: SessionFilter) -> Sequence[Session]:
-        """Sessions that a filter wants, for a plan: messages are counted where the filter asks."""
-        return self._wanted(wanted)
 
     def described(self, seen: Seen) -> Session:
         """A session as a list shows it, with what is known of it without reading. `counted` says
@@ -329,7 +325,7 @@ class FormatSessions(ForeignSessions):
         """The vault counts what it finds alone; until then, whoever wants to know reads it."""
         for each in ids:
             if each not in self._vaulted_counts:
-                with suppress(HoldfastError, OSError, ValueError, KeyError, TypeError):
+                with suppress(*UNREADABLE):
                     self._vaulted_counts[each] = Counts.of(self._said(each))
 
     # --- Sums ---------------------------------------------------------------------------------
@@ -422,7 +418,7 @@ class FormatSessions(ForeignSessions):
     def _opening(self, session_id: str) -> str:
         try:
             return opening_of(islice(self._said(session_id), LOOKED_AT))
-        except (HoldfastError, OSError, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             return ""  # a list does without it
 
     def search(self, asked: Search) -> Sequence[Hit]:

@@ -21,39 +21,30 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from holdfast.homes.blocks import tokens_in, tool_call
+from holdfast.homes.agent_format import AgentFormat, facts_of, has_any, trace
+from holdfast.homes.blocks import GEMINI, tool_calls_in
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
     INJECTED,
     Record,
-    first_records,
+    document_in,
+    files_in,
+    head_of,
     is_plain_name,
     last_records,
     moment,
     names_in,
+    objects_in,
     opening,
     settings_in,
     text_of,
     transcript_of,
     unit_of,
-    whole_records,
+    within,
 )
 from holdfast.homes.rewritten import Rewritten
-from holdfast.model.part import (
-    Facts,
-    FilePart,
-    FolderPart,
-    Known,
-    Leftover,
-    LinePart,
-    Part,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, FolderPart, Known, Leftover, Part, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.model.vault import Sweep
 from holdfast.stores.files import read_file
@@ -79,18 +70,12 @@ _LEFTOVERS = (
 )
 
 
-class Gemini:
-    facts = Facts(
-        name="gemini",
-        agent="Gemini CLI",
-        folder=".gemini",
-        processes=("gemini", "gemini-cli"),
-    )
+class Gemini(AgentFormat):
+    facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "tmp").is_dir() and any(
-            (root / each).exists() for each in ("projects.json", "settings.json", "state.json")
-        )
+        marks = ("projects.json", "settings.json", "state.json")
+        return (root / "tmp").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat that begins otherwise than those we know is of
@@ -101,9 +86,6 @@ class Gemini:
                 return f"{path.name} does not begin like a chat that Holdfast knows"
         return None
 
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
-
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """A chat that an earlier release began has two files, one of each sort."""
         found: dict[tuple[Path, str], list[Unit]] = defaultdict(list)
@@ -113,7 +95,7 @@ class Gemini:
         for (chats, name), units in found.items():
             latest = max(units, key=lambda unit: unit.active)
             goes_on = max(units, key=lambda unit: transcript_of(unit).suffix == ".jsonl")
-            agents = _subagents(chats, name)
+            agents = files_in(chats / name, ".jsonl")
             yield replace(
                 latest,
                 parts=_parts(chats, name, [*map(transcript_of, units)], agents),
@@ -138,17 +120,12 @@ class Gemini:
 
     def sweep(self, root: Path) -> Sweep | None:
         """At each start, by what a chat says of its last use, in the project where it starts."""
-        general = settings_in(root / "settings.json").get("general")
-        said = general.get("sessionRetention") if isinstance(general, dict) else None
-        chosen = said if isinstance(said, dict) else {}
+        chosen = within(settings_in(root / "settings.json"), "general", "sessionRetention")
         if chosen.get("enabled") is False:
             return None
         found = _AGE.fullmatch(str(chosen.get("maxAge", "")))
         days = int(found[1]) * _UNITS[found[2]] if found else _SWEPT_AFTER
         return Sweep(days=days, setting="general.sessionRetention", by_file_time=False)
-
-    def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # the processes of the agent are all there is to see
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         if not any(each.keys() >= _HEAD for each in opening(path)[:1]):
@@ -160,8 +137,8 @@ def spoken(path: Path) -> Iterator[Message]:
     """What was said, in the order of the first word on each message. A message is written again
     when it changes, and a resumed chat begins with the messages so far."""
     if path.suffix == ".json":
-        listed = _document(path).get("messages")
-        said: Iterable[Record] = filter(_is_message, listed if isinstance(listed, list) else ())
+        listed = objects_in(document_in(path).get("messages"))
+        said: Iterable[Record] = filter(_is_message, listed)
     else:
         said = Rewritten(path, _rewrite).records()
     for record in said:
@@ -193,43 +170,30 @@ def _messages(said: Record) -> Iterator[Message]:
     named = said.get("toolCalls")
     calls: list[Record] = named if isinstance(named, list) else []
     text = text_of(content)
-    answers = [
-        each["functionResponse"]
-        for each in (content if isinstance(content, list) else [])
-        if isinstance(each, dict) and isinstance(each.get("functionResponse"), dict)
-    ]
-    for each in answers:
-        yield Message(
-            role="tool",
-            content=output_of(each.get("response")),
-            timestamp=at,
-            tool_name=each.get("name"),
-            tool_call_id=each.get("id"),
-        )
+    answers = [*function_answers(objects_in(content), at)]
+    yield from answers
     if text or calls or not answers:
         yield Message(
             role=_ROLES.get(str(said.get("type")), "system"),
             content=text,
             timestamp=at,
-            tool_calls=[
-                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
-            ]
-            or None,
-            tokens=tokens_in(
-                said.get("tokens"),
-                input=("input",),
-                output=("output", "thoughts"),
-                cached=("cached",),
-                cached_is_input=True,
-            ),
+            tool_calls=tool_calls_in(calls, arguments="args"),
+            tokens=GEMINI(said.get("tokens")),
             extra={INJECTED: True} if text.startswith(_CONTEXT) else {},
         )
 
 
-def output_of(response: Any) -> str:
-    if isinstance(response, dict) and isinstance(response.get("output"), str):
-        return str(response["output"])
-    return json.dumps(response)
+def function_answers(parts: Iterable[Record], at: float | None) -> Iterator[Message]:
+    """What tools answered, each a message of its own."""
+    for each in objects_in([part.get("functionResponse") for part in parts]):
+        output = within(each, "response").get("output")
+        yield Message(
+            role="tool",
+            content=output if isinstance(output, str) else json.dumps(each.get("response")),
+            timestamp=at,
+            tool_name=each.get("name"),
+            tool_call_id=each.get("id"),
+        )
 
 
 def _chats(root: Path) -> list[Path]:
@@ -241,17 +205,8 @@ def _chats(root: Path) -> list[Path]:
     ]
 
 
-def _subagents(chats: Path, name: str) -> list[Path]:
-    folder = chats / name
-    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
-
-
 def _head(path: Path) -> Record:
-    return _document(path) if path.suffix == ".json" else next(first_records(path), {})
-
-
-def _document(path: Path) -> Record:
-    return next(whole_records(path), {})
+    return document_in(path) if path.suffix == ".json" else head_of(path)
 
 
 def _read(path: Path) -> Unit:
@@ -306,5 +261,5 @@ def _parts(
             )
         ),
         *([FolderPart(path=chats / name)] if name in own else []),
-        LinePart(path=project / "logs.json", key="sessionId", value=name, role=Role.TRACE),
+        trace(project / "logs.json", name, key="sessionId"),
     )

@@ -16,20 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import INJECTED, Record, moment, text_of
 from holdfast.homes.tables import Tables, lacks, not_known, sessions_of
-from holdfast.model.part import (
-    Facts,
-    Known,
-    Leftover,
-    Rows,
-    RowsPart,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import Known, Leftover, Rows, RowsPart, Signs, Transcript, Unit
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.model.usage import Usage
 from holdfast.stores.sqlite.foreign import columns, named_rows, reading, rows
@@ -55,15 +47,9 @@ _LOGS = (
 )
 
 
-class Goose:
-    facts = Facts(
-        name="goose",
-        agent="Goose",
-        folder=".local/share/goose",
-        environment="GOOSE_PATH_ROOT",
-        processes=("goose", "goosed"),
-        versions=("1",),
-    )
+class Goose(AgentFormat):
+    facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
+    left = (("old-transcript", "sessions/*.jsonl"),)
 
     def recognise(self, root: Path) -> bool:
         return _database(root).is_file()
@@ -96,8 +82,7 @@ class Goose:
             yield replace(unit, parent=parent, relation=Relation.DELEGATE if parent else None)
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for kind, path in matching(root, [("old-transcript", "sessions/*.jsonl")]):
-            yield from leftover(kind, path)
+        yield from super().leftovers(root)
         state = _state(root)
         if state is not None:
             for kind, path in matching(state, _LOGS):
@@ -116,9 +101,7 @@ class Goose:
     def signs(self, root: Path, now: float) -> Signs:
         """Nothing says which session a process has loaded, and one that was resumed elsewhere works
         in another folder than it began in. So whoever has the database open protects them all."""
-        for process in life.holders_of(_database(root)):
-            return Signs(home=f"process {process} has {_DATABASE.name} open")
-        return Signs()
+        return Signs(home=life.opened_by([_database(root)]))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         return sessions_of(self, path, having=_NEEDED)

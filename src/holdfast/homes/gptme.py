@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.leftovers import leftover
 from holdfast.homes.records import (
@@ -35,8 +36,9 @@ from holdfast.homes.records import (
     text_of,
     transcript_of,
     unit_of,
+    within,
 )
-from holdfast.model.part import Facts, FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message
 from holdfast.value import replace
 
@@ -47,15 +49,8 @@ _CALL = re.compile(r"^@(\w+)\(([^)\n]*)\): (?=\{)", re.MULTILINE)
 _REMINDER = "<system>"
 
 
-class Gptme:
-    facts = Facts(
-        name="gptme",
-        agent="gptme",
-        folder=".local/share/gptme",
-        environment="GPTME_LOGS_HOME",
-        processes=("gptme", "gptme-server"),
-        versions=("0",),
-    )
+class Gptme(AgentFormat):
+    facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
 
     def recognise(self, root: Path) -> bool:
         """Many programs have a folder `logs`. One without conversations is that of gptme if it has
@@ -76,9 +71,6 @@ class Gptme:
         if said is None or _is_message(said):
             return None
         return f"the messages of {latest.parent.name} have another form than Holdfast knows"
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for name in _names(root):
@@ -101,9 +93,8 @@ class Gptme:
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever has a conversation open holds its lock. A server may open any at any time."""
-        held = {each: life.locked(_logs(root) / each / ".lock") for each in _names(root)}
         return Signs(
-            units={name: why for name, why in held.items() if why},
+            units=life.held({each: _logs(root) / each / ".lock" for each in _names(root)}),
             home=life.serving(("gptme", "gptme-server"), ("serve",))
             or life.serving(("gptme-server",), ("gptme-server",)),
         )
@@ -126,8 +117,7 @@ def spoken(path: Path) -> Iterator[Message]:
 
 
 def _message(said: Record) -> Message:
-    about = said.get("metadata")
-    about = about if isinstance(about, dict) else {}
+    about = within(said, "metadata")
     text = text_of(said.get("content"))
     called = said.get("call_id")
     calls: list[Json] = [*_calls(text)] if said["role"] == "assistant" else []
@@ -190,8 +180,7 @@ def _read(folder: Path) -> Unit:
 
 def _read_file(path: Path, name: str) -> Unit:
     times = (_moment(said) for said in last_records(path))
-    models = (said.get("metadata") for said in last_records(path))
-    found = fields((each for each in models if isinstance(each, dict)), "model")
+    found = fields((within(said, "metadata") for said in last_records(path)), "model")
     return Unit(
         id=name,
         active=next((at for at in times if at), None) or path.stat().st_mtime,

@@ -11,7 +11,6 @@ trash/               undo copies, by operation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,77 +19,25 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.home import Home
 from holdfast.homes.kind import KIND
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.own_store import OwnStore, PostgresOwn, own_store
-from holdfast.homes.stored import StoredContents
+from holdfast.homes.own_store import OwnContents, PostgresContents, own_contents
 from holdfast.model.item import SESSION
-from holdfast.model.session import SessionFilter
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive_bundles import Replacing
-    from holdfast.homes.archive_rows import StoreRows
-    from holdfast.homes.checkup import HomeCheckup
-    from holdfast.homes.home import Ground
-    from holdfast.homes.own_store import OwnEngine
-    from holdfast.model.item import Inventory, Item
-    from holdfast.ports.archive import Archive
+    from holdfast.model.item import Inventory
     from holdfast.ports.runs import Clock, OperationLog
     from holdfast.ports.sessions import SessionStore
     from holdfast.ports.upkeep import MaintenanceGate
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.sessions.survey import Owner
     from holdfast.stores.trash_folder import TrashFolder
-
-
-class HoldfastContents(StoredContents):
-    """Sessions in a store of our own."""
-
-    kind = KIND
-
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self.own: OwnStore = own_store(ground)
-        self.database = self.own.file
-
-    def store(self) -> SessionStore | None:
-        return self.own.store()
-
-    def engine(self) -> OwnEngine | None:
-        return self.own.engine()
-
-    def rows(self) -> StoreRows | None:
-        from holdfast.homes.archive_rows import StoreRows
-
-        store, engine = self.own.store(), self.own.engine()
-        if store is None or engine is None:
-            return None
-        importing = self.own.importing
-        return StoreRows(store, engine, lambda: importing(count_usage=False), self.ground.clock)
-
-    def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
-        return self.own.items(wanted or SessionFilter(), now)
-
-    def space(self) -> Sequence[Item]:
-        return self.own.space()
-
-    def trash_bytes(self) -> int:
-        return self.own.trash_bytes()
-
-    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
-        return self.own.owners(names)
-
-    def checkup(self, archive: Archive) -> HomeCheckup:
-        return self.own.checkup(archive)
-
-    def close(self) -> None:
-        self.own.close()
 
 
 class HoldfastHome(Home):
     """A home of kind `holdfast`: the one that hosts write their sessions into."""
 
     kind = KIND
-    _contents: HoldfastContents
+    _contents: OwnContents
 
     def __init__(
         self,
@@ -102,7 +49,7 @@ class HoldfastHome(Home):
     ) -> None:
         if idle is not None:
             options = replace(options, idle=idle)
-        super().__init__(root, HoldfastContents, clock=clock, options=options)
+        super().__init__(root, own_contents, clock=clock, options=options)
 
     def _own_log(self, trash: TrashFolder, options: HomeOptions) -> OperationLog:
         """A home that shares its store shares the log: what one machine removed from the store,
@@ -145,18 +92,13 @@ class HoldfastHome(Home):
 
     def _database(self) -> Database:
         """The one that homes share."""
-        own = self.own
-        assert isinstance(own, PostgresOwn)  # noqa: S101 - for the type checker
-        return own.store().database
+        assert isinstance(self.own, PostgresContents)  # noqa: S101 - for the type checker
+        return self.own.store().database
 
     @property
-    def own(self) -> OwnStore:
+    def own(self) -> OwnContents:
         """The store, and what is done with it."""
-        return self._contents.own
-
-    def session_store(self) -> SessionStore | None:
-        """The session store, opened once; None when there is none. Creates nothing."""
-        return self.own.store()
+        return self._contents
 
     def create_session_store(self) -> SessionStore:
         """The session store, made when there is none."""

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import StorageError, UsageError
-from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
-from holdfast.homes.options import USUAL, VAULT, HomeOptions, archive_folder
+from holdfast.homes.home_bytes import Survey, beside_checkpoints, counted, trash_of
+from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
-from holdfast.stores.files import RESERVE, Inode
+from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
@@ -213,20 +213,12 @@ class Home:
             rest_is_foreign=self._contents.foreign,
             read_only=found.read_only,
         )
-        places = Places(
-            root=self.root,
-            trash=self.ground.trash.root,
-            log=self.state / "operations",
-            archive=self.ground.archive,
-            checkpoints=self._contents.checkpoint_folders,
-            reserve=self.state / RESERVE,
-            vault=self.state / VAULT,
-        )
         return counted(
             inventory,
             found,
-            places,
+            self.ground,
             archived.weight,
+            checkpoint_folders=self._contents.checkpoint_folders,
             whole=wanted is None,
             checkpoint_trash=beside_checkpoints(log.trash),
             doubled=self._contents.doubled(),

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.homes.kind import LOG
+from holdfast.homes.options import VAULT
 from holdfast.model.item import (
     ARCHIVED_FILES,
     ARCHIVED_KINDS,
@@ -25,24 +27,12 @@ from holdfast.model.item import (
     Problem,
 )
 from holdfast.model.operation import TrashEntry
-from holdfast.stores.files import Inode, allocated_bytes
+from holdfast.stores.files import RESERVE, Inode, allocated_bytes
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
+    from holdfast.homes.home import Ground
     from holdfast.model.archive import ArchiveWeight
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where the parts of a home lie that are the same in every kind."""
-
-    root: Path
-    trash: Path
-    log: Path
-    archive: Path
-    checkpoints: Sequence[Path]
-    reserve: Path
-    vault: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +74,10 @@ def beside_checkpoints(entries: Iterable[TrashEntry]) -> int:
 def counted(
     found: Inventory,
     survey: Survey,
-    places: Places,
+    ground: Ground,
     archive: ArchiveWeight | None,
     *,
+    checkpoint_folders: Sequence[Path],
     whole: bool,
     checkpoint_trash: int,
     doubled: Collection[Inode] = (),
@@ -98,14 +89,15 @@ def counted(
     def below(*tops: Path, without: Collection[Path] = ()) -> int:
         return sum(bytes_below(top, without, problems) for top in tops)
 
-    log = below(places.log)
-    reserve = _set_aside(places.reserve)
-    older = [each for folder in places.checkpoints for each in _older_layouts(folder)]
+    trash_folder, log_folder = ground.trash.root, ground.state / LOG
+    vault_folder, reserved = ground.state / VAULT, ground.state / RESERVE
+    log = below(log_folder)
+    older = [each for folder in checkpoint_folders for each in _older_layouts(folder)]
     legacy = below(*older)
-    checkpoints = below(*places.checkpoints, without=older) + legacy
+    checkpoints = below(*checkpoint_folders, without=older) + legacy
     fitted, loose_trash = _fitted(
         (each for each in found.trash if not each.capped_elsewhere),
-        below(places.trash) + survey.stored_trash,
+        below(trash_folder) + survey.stored_trash,
     )
     archived, loose_archive = _fitted(
         (each for each in found.trash if each.capped_elsewhere),
@@ -116,13 +108,14 @@ def counted(
     checkpoints += of_checkpoints
     loose_trash -= of_checkpoints
     in_archive = 0
-    if archive is not None and places.archive.is_relative_to(places.root):
+    if archive is not None and ground.archive.is_relative_to(ground.root):
         files = sum(each.bytes for each in found.items if each.kind == ARCHIVED_FILES)
         in_archive = max(0, archive.bytes - files) + loose_archive
     database = survey.in_items if survey.database is None else _database_bytes(survey.database)
-    vault = below(places.vault)
-    apart = _counted_by_themselves(places, survey)
-    rest = bytes_below(places.root, apart, problems, doubled) - survey.in_items
+    vault = below(vault_folder)
+    ours = [trash_folder, log_folder, reserved, ground.archive, vault_folder, *checkpoint_folders]
+    by_themselves = [*ours, *_files_of(survey.database), *survey.counted]
+    rest = bytes_below(ground.root, by_themselves, problems, doubled) - survey.in_items
     items, space, empty_database = found.items, found.space, 0
     if whole and survey.database is not None:
         items, space, empty_database = _database(found, database)
@@ -146,7 +139,7 @@ def counted(
         archive_bytes=in_archive,
         vault_bytes=vault,
         log_bytes=log,
-        reserve_bytes=reserve,
+        reserve_bytes=_set_aside(reserved),
         loose_trash_bytes=loose_trash,
         database_bytes=database,
         empty_database_bytes=empty_database,
@@ -193,13 +186,6 @@ def bytes_below(
     return total
 
 
-def _counted_by_themselves(places: Places, survey: Survey) -> list[Path]:
-    database = [] if survey.database is None else _files_of(survey.database)
-    stores = [places.archive, places.vault, *places.checkpoints]
-    ours = [places.trash, places.log, places.reserve, *stores]
-    return [*ours, *database, *survey.counted]
-
-
 def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
     """The trash as the log has it, and what lies there beyond that. Where the log has more than the
     disk, because copies that shared a file left it, the disk is right."""
@@ -232,8 +218,8 @@ def _database(found: Inventory, on_disk: int) -> tuple[tuple[Item, ...], tuple[I
     return tuple(items), tuple(space), left
 
 
-def _files_of(database: Path) -> list[Path]:
-    return [database, database.with_name(f"{database.name}-wal")]
+def _files_of(database: Path | None) -> list[Path]:
+    return [] if database is None else [database, database.with_name(f"{database.name}-wal")]
 
 
 def _database_bytes(database: Path) -> int:

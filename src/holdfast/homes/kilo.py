@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from holdfast.homes.agent_format import facts_of
 from holdfast.homes.opencode import OpenCode
-from holdfast.model.part import Facts, FolderPart, Known, Transcript, Unit
+from holdfast.model.part import FolderPart, Known, Transcript, Unit
 from holdfast.stores.sqlite.foreign import columns, is_sqlite
 from holdfast.value import replace
 
@@ -23,13 +24,7 @@ _USUAL = (".local", "share", "kilo")
 
 
 class Kilo(OpenCode):
-    facts = Facts(
-        name="kilo",
-        agent="Kilo",
-        folder=".local/share/kilo",
-        processes=("kilo", ".kilo", "@kilocode"),
-        versions=("7",),
-    )
+    facts = facts_of("kilo", processes=("kilo", ".kilo", "@kilocode"), versions=("7",))
     database = "kilo.db"
 
     def roots(self, root: Path) -> Sequence[Path]:

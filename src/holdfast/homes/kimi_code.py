@@ -14,11 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.records import (
     INJECTED,
     Record,
+    document_in,
     fields,
     first_records,
     names_in,
@@ -28,10 +30,9 @@ from holdfast.homes.records import (
     starting_with,
     text_of,
     unit_of,
-    whole_records,
+    within,
 )
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
@@ -56,15 +57,8 @@ _SERVERS = ("web", "server", "serve", "acp", "daemon")
 _LEFTOVERS = (("log", "logs/*"), ("log", "updates/*.log"), ("program", "bin/*"))
 
 
-class KimiCode:
-    facts = Facts(
-        name="kimi-code",
-        agent="Kimi Code",
-        folder=".kimi-code",
-        environment="KIMI_CODE_HOME",
-        processes=("kimi", "kimi-code"),
-        versions=("2",),
-    )
+class KimiCode(AgentFormat):
+    facts = facts_of("kimi-code", processes=("kimi", "kimi-code"), versions=("2",))
 
     def recognise(self, root: Path) -> bool:
         marks = ("session_index.jsonl", "workspaces.json", "device_id")
@@ -73,14 +67,11 @@ class KimiCode:
     def doubt(self, root: Path) -> str | None:
         """Every session names its form; the newest one speaks for the home."""
         latest = newest(folder / "state.json" for folder in _folders(root))
-        said = {} if latest is None else next(whole_records(latest), {})
+        said = {} if latest is None else document_in(latest)
         version = said.get("version", _NEWEST)
         if isinstance(version, int) and version <= _NEWEST:
             return None
         return f"form {version} of its sessions is newer than what Holdfast knows"
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """The one that was used longest ago first: what leaves a shared list in one order returns
@@ -187,8 +178,7 @@ def spoken(path: Path) -> Iterator[Message]:
 def _add(step: _Step, event: Record, at: float | None) -> None:
     match event.get("type"):
         case "content.part":
-            part = event.get("part")
-            part = part if isinstance(part, dict) else {}
+            part = within(event, "part")
             step.thoughts += [str(part["think"])] if part.get("think") else []
             step.texts += [str(part["text"])] if part.get("text") else []
         case "tool.call":
@@ -231,10 +221,9 @@ def _wire(folder: Path, agent: str = _MAIN) -> Path:
 
 def _read(folder: Path) -> Unit:
     path = folder / "state.json"
-    state = next(whole_records(path), {}) if path.is_file() else {}
-    model: Record = {}
-    if _wire(folder).is_file():
-        model = fields(first_records(_wire(folder)), "model")
+    state = document_in(path) if path.is_file() else {}
+    wire = _wire(folder)
+    model = fields(first_records(wire), "model") if wire.is_file() else {}
     times = [state.get(each) for each in ("updatedAt", "createdAt")]
     active, started = (each / 1000 if isinstance(each, int | float) else None for each in times)
     return Unit(
@@ -245,7 +234,7 @@ def _read(folder: Path) -> Unit:
         cwd=str(state.get("cwd") or ""),
         title=str(state.get("title") or ""),
         model=str(model.get("model") or ""),
-        transcript=_wire(folder),
+        transcript=wire,
     )
 
 
@@ -254,19 +243,8 @@ def _parts(root: Path, folder: Path, marks: Sequence[str]) -> tuple[Part, ...]:
     return (
         FolderPart(path=folder, role=Role.REFERENCE),
         LinePart(path=root / "session_index.jsonl", key="sessionId", value=name, lines=True),
-        LinePart(
-            path=root / "sessions" / ".index-cache" / "scan.json",
-            at=("sessions",),
-            value=name,
-            role=Role.TRACE,
-        ),
-        LinePart(
-            path=root / "file-history" / folder.parent.name,
-            at=("sessions",),
-            key="id",
-            value=name,
-            role=Role.TRACE,
-        ),
+        trace(root / "sessions" / ".index-cache" / "scan.json", name, at=("sessions",)),
+        trace(root / "file-history" / folder.parent.name, name, at=("sessions",), key="id"),
         *(
             FilePart(path=root / _DIRTY / each, role=Role.TRACE)
             for each in starting_with(f"{name}.", marks)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.homes.one_look import once
+from holdfast.homes.records import whole_records
+from holdfast.model.part import Signs
 from holdfast.value import dataclass, field, replace
 
 _PROC = Path("/proc")
@@ -142,6 +144,19 @@ def locked(path: Path) -> str | None:
     return None
 
 
+def held(locks: Mapping[str, Path]) -> dict[str, str]:
+    """Of sessions with the locks that their processes hold, those that are in use, and why."""
+    return {name: why for name, path in locks.items() if (why := locked(path))}
+
+
+def opened_by(paths: Iterable[Path]) -> str | None:
+    """Who has one of these files open, in words."""
+    for path in paths:
+        for process in holders_of(path):
+            return f"process {process} has {path.name} open"
+    return None
+
+
 def opened_below(roots: Sequence[Path]) -> dict[str, str]:
     """Files below these folders that other processes have open, with the evidence; and every folder
     on the way to one. A plan that is only shown must not list what a removal would skip."""
@@ -246,3 +261,23 @@ def process_domain() -> str:
         return f"linux:{machine}:{(_PROC / 'self' / 'ns' / 'pid').readlink()}" if machine else ""
     except OSError:
         return ""
+
+
+def registered_in(folder: Path) -> Signs:
+    """Sessions whose process still runs, by the files that an agent keeps of them: PID.json
+    each. A crash leaves them behind, and numbers of processes are used again: the time tells at
+    which the process began. Agents write it in ticks, some with the id of the machine's start
+    before it."""
+    alive = {}
+    for path in folder.glob("*.json"):
+        said = next(whole_records(path), None)
+        if said is None:  # torn, or just being written: its name is the number of the process
+            if start_ticks(int(path.stem)) is not None:
+                return Signs(home=f"{path.name} cannot be read, and its process runs")
+            continue
+        began = str(said.get("procStart") or "").rpartition(":")[2] or None
+        domain = str(said.get("pidDomain") or "")
+        why = registered(int(said["pid"]), began=began, domain=domain)
+        if why is not None:
+            alive[str(said["sessionId"])] = f"{folder.name}/{path.name}: {why}"
+    return Signs(units=alive)

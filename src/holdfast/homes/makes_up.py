@@ -12,29 +12,21 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
-from holdfast.homes.second_names import is_document
+from holdfast.homes.records import UNREADABLE
 from holdfast.model.session import Json, Message
 from holdfast.stores.files import open_file, read_file
-from holdfast.value import dataclass
 
 _CHUNK = 1024 * 1024
+#: Documents that can only be written again as a whole, perhaps in place: a second name would change
+#: with them. Everything else is appended to, or written once.
+_REWRITTEN = (".json", ".yaml", ".yml", ".toml", ".md", ".db", ".sqlite", ".sqlite3", "-wal")
 #: What says nothing, however much there is of it.
 _BLANK = b"\0 \t\r\n"
 #: A longer file is not compared line by line.
 _MOST_BYTES = 64 * 1024 * 1024
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError, HoldfastError)
 
 #: Reads what is said in a transcript.
 Said = Callable[[], Iterable[Message]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Amount:
-    """How much is said in a transcript."""
-
-    messages: int = 0
-    characters: int = 0
 
 
 def transcript_makes_up(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
@@ -45,22 +37,24 @@ def transcript_makes_up(kept: Path, path: Path, kept_says: Said, path_says: Said
     before, now = _amount(kept_says), _amount(path_says)
     if before is None or now is None:
         return False
-    if before.messages:
-        return now.messages >= before.messages and now.characters >= before.characters
+    (kept_messages, kept_characters), (messages, characters) = before, now
+    if kept_messages:
+        return messages >= kept_messages and characters >= kept_characters
     # Nobody can read what the vault has. What can be read is more, and a shorter file may be less.
     is_longer = path.stat().st_size >= kept.stat().st_size
-    return now.messages > 0 or is_longer or is_document(path)
+    return messages > 0 or is_longer or is_document(path)
 
 
-def _amount(says: Said) -> _Amount | None:
+def _amount(says: Said) -> tuple[int, int] | None:
+    """How much is said in a transcript: messages, and characters in them."""
     messages = characters = 0
     try:
         for each in says():
             messages += 1
             characters += sum(map(_length, (each.content, each.tool_calls, each.reasoning)))
-    except _UNREADABLE:
+    except (*UNREADABLE, RecursionError):
         return None
-    return _Amount(messages=messages, characters=characters)
+    return messages, characters
 
 
 def _length(said: Json) -> int:
@@ -95,6 +89,10 @@ def part_makes_up(kept: Path, path: Path) -> bool:
     if is_document(path):
         return not says_nothing(path)
     return path.suffix == ".jsonl" and _has_lines_of(kept, path)
+
+
+def is_document(path: Path) -> bool:
+    return path.name.endswith(_REWRITTEN)
 
 
 def says_nothing(path: Path) -> bool:

@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.homes.meter_tally import Marks, Reading, day_of, priced_from_rows, priced_rows
+from holdfast.homes.meter_tally import (
+    Marks,
+    Reading,
+    day_of,
+    priced_from_rows,
+    priced_rows,
+    together,
+)
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
@@ -92,12 +99,7 @@ class _Spent:
 
     @property
     def metered(self) -> Metered:
-        keys = {**self.used, **self.kept}
-        both = (self.used, self.kept)
-        zero = Usage()
-        return Metered(
-            by_day={key: both[0].get(key, zero).plus(both[1].get(key, zero)) for key in keys}
-        )
+        return Metered(by_day=together(self.used, self.kept))
 
     def to_json(self) -> dict[str, Json]:
         return {"used": priced_rows(self.used), "kept": priced_rows(self.kept)}

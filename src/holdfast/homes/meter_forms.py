@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.blocks import tokens_in
+from holdfast.homes.blocks import CLAUDE, CODEX, GEMINI
 from holdfast.homes.meter_tally import MOST_CALLS, Tally, counts_in, without_price
-from holdfast.homes.records import Record, names_in
+from holdfast.homes.records import Record, files_in, names_in, objects_in, within
 from holdfast.value import dataclass
 
 _EXIT = re.compile(r"(?:Process exited with code|Exit [Cc]ode:?|\"exit_code\":) ?(-?\d+)")
@@ -39,14 +39,7 @@ def _claude_code(said: Record, tally: Tally) -> None:
         return
     name, usage = message.get("id"), message.get("usage")
     if isinstance(usage, dict):
-        found = without_price(
-            tokens_in(
-                counts_in(usage, tally),
-                input=("input_tokens", "cache_creation_input_tokens"),
-                output=("output_tokens",),
-                cached=("cache_read_input_tokens",),
-            )
-        )
+        found = without_price(CLAUDE(counts_in(usage, tally)))
         if isinstance(name, str) and name:
             when, model = said.get("timestamp"), message.get("model")
             tally.replace(name, when, model, found, most=_MOST_ANSWERS)
@@ -80,8 +73,7 @@ def _codex(said: Record, tally: Tally) -> None:
         tally.carry["recorded"] = True
         _codex_usage(said, payload.get("usage"), tally)
     elif kind == "token_count" and not tally.carry.get("recorded"):
-        info = payload.get("info")
-        _codex_usage(said, info.get("last_token_usage") if isinstance(info, dict) else None, tally)
+        _codex_usage(said, within(payload, "info").get("last_token_usage"), tally)
     elif kind == "response_item" and str(payload.get("type")).endswith("_output"):
         found = _EXIT.search(str(payload.get("output"))[:2_000])
         if found is not None:
@@ -116,13 +108,7 @@ def _is_codex_answer(payload: Record) -> bool:
 
 
 def _codex_usage(said: Record, usage: object, tally: Tally) -> None:
-    tokens = tokens_in(
-        counts_in(usage, tally),
-        input=("input_tokens",),
-        output=("output_tokens",),
-        cached=("cached_input_tokens",),
-        cached_is_input=True,
-    )
+    tokens = CODEX(counts_in(usage, tally))
     if tokens is None:
         tally.unclear += said.get("type") == "token_usage_record" and usage is None
     else:
@@ -132,18 +118,11 @@ def _codex_usage(said: Record, usage: object, tally: Tally) -> None:
 def _gemini(said: Record, tally: Tally) -> None:
     """A message is written again when it changes, and a resumed chat begins with those so far. What
     was taken back was paid for."""
-    patch = said.get("$set", said)
-    listed = patch.get("messages") if isinstance(patch, dict) else None
-    for each in listed if isinstance(listed, list) else [said]:
-        if not isinstance(each, dict) or each.get("type") != "gemini" or "id" not in each:
+    listed = (within(said, "$set") if "$set" in said else said).get("messages")
+    for each in objects_in(listed if isinstance(listed, list) else [said]):
+        if each.get("type") != "gemini" or "id" not in each:
             continue
-        tokens = tokens_in(
-            counts_in(each.get("tokens"), tally),
-            input=("input",),
-            output=("output", "thoughts"),
-            cached=("cached",),
-            cached_is_input=True,
-        )
+        tokens = GEMINI(counts_in(each.get("tokens"), tally))
         if tokens is not None:
             name = str(each["id"])
             tally.replace(name, each.get("timestamp"), each.get("model"), without_price(tokens))
@@ -167,22 +146,11 @@ def _gemini_call(call: object, tally: Tally) -> None:
     tally.ended(failed=call["status"] == "error" or (bool(exits) and exits[-1] != "0"))
 
 
-def _subagents_of_claude(path: Path) -> Sequence[Path]:
-    folder = path.with_suffix("") / "subagents"
-    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
-
-
 def _subagents_of_gemini(path: Path) -> Sequence[Path]:
     """In a folder that is called by the whole id; the name of the chat ends in its beginning."""
     start = path.stem.rpartition("-")[2]
     folders = [path.parent / each for each in names_in(path.parent) if each.startswith(start)]
-    return [
-        folder / each
-        for folder in folders
-        if folder.is_dir()
-        for each in sorted(names_in(folder))
-        if each.endswith(".jsonl")
-    ]
+    return [each for folder in folders if folder.is_dir() for each in files_in(folder, ".jsonl")]
 
 
 _CODEX_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -190,7 +158,7 @@ FORMS = {
     "claude-code": Form(
         having=(b'"usage"', b'"tool_result"', b'"assistant"'),
         step=_claude_code,
-        beside=_subagents_of_claude,
+        beside=lambda path: files_in(path.with_suffix("") / "subagents", ".jsonl"),
     ),
     "codex": Form(
         having=(

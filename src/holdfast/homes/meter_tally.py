@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from holdfast.homes.blocks import numbers_of, usage_of
 from holdfast.homes.records import moment
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
@@ -56,8 +57,7 @@ class Tally:
 
     def keep(self, before: Tally) -> None:
         """Do not forget what was there before the file was written anew."""
-        for key in {**before.used, **before.kept}:
-            said = before.used.get(key, Usage()).plus(before.kept.get(key, Usage()))
+        for key, said in together(before.used, before.kept).items():
             self.kept[key] = less(said, self.used.get(key, Usage()))
 
     @property
@@ -120,6 +120,15 @@ class Tally:
         }
 
 
+def together(*each_used: DayModels) -> dict[tuple[str, str], Usage]:
+    """What several used, by day and model."""
+    found: dict[tuple[str, str], Usage] = {}
+    for used in each_used:
+        for key, usage in used.items():
+            found[key] = found.get(key, Usage()).plus(usage)
+    return found
+
+
 def without_price(tokens: Tokens | None) -> Usage:
     counted = tokens or Tokens()
     return Usage(tokens=counted, unpriced=counted)
@@ -144,19 +153,11 @@ def _from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
 
 
 def priced_rows(used: DayModels) -> list[Json]:
-    return [
-        [day, model, each.cost, *_counts(each), *_counts(without_price(each.unpriced))]
-        for (day, model), each in used.items()
-    ]
+    return [[day, model, *numbers_of(each)] for (day, model), each in used.items()]
 
 
 def priced_from_rows(rows: Sequence[Any]) -> dict[tuple[str, str], Usage]:
-    return {
-        (day, model): Usage(
-            cost=cost, tokens=_usage(counts[:3]).tokens, unpriced=_usage(counts[3:]).tokens
-        )
-        for day, model, cost, *counts in rows
-    }
+    return {(day, model): usage_of(numbers) for day, model, *numbers in rows}
 
 
 def counts_in(usage: object, tally: Tally) -> object:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.meter_forms import FORMS, Form
-from holdfast.homes.meter_tally import Marks, Reading, Tally, day_of
-from holdfast.homes.records import MOST_LINE_BYTES, parsed
-from holdfast.homes.same_file import check_of, checks_of
+from holdfast.homes.meter_tally import Marks, Reading, Tally, day_of, together
+from holdfast.homes.records import MOST_LINE_BYTES, check_of, checks_of, parsed
 from holdfast.model.loop import Metered
 from holdfast.model.usage import Usage
 from holdfast.stores.files import open_file
@@ -57,12 +56,9 @@ def read_meter(
             continue
         if path in transcripts:
             errors = tally.errors
-    by_day: dict[tuple[str, str], Usage] = {}
-    for tally in tallies.values():
-        for key, usage in (*tally.used.items(), *tally.kept.items()):
-            by_day[key] = by_day.get(key, Usage()).plus(usage)
+    used = (each for tally in tallies.values() for each in (tally.used, tally.kept))
     reading = Reading(
-        metered=Metered(by_day=by_day),
+        metered=Metered(by_day=together(*used)),
         errors=errors,
         missing=tuple(missing),
         unclear=sum(tally.all_unclear for tally in tallies.values()),

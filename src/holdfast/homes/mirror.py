@@ -16,6 +16,7 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
 from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.records import UNREADABLE
 from holdfast.model.item import Problem
 from holdfast.model.session import Session
 from holdfast.model.text import format_bytes, format_count
@@ -116,11 +117,9 @@ class Mirror:
         try:
             said = each.messages(self._format, self._root)
             store.feed(session, said, version=each.version, most_bytes=MOST_BYTES)
-        except BusyError:
+        except (BusyError, DamageError):
             raise
-        except DamageError:
-            raise
-        except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
+        except UNREADABLE as error:
             # One session that cannot be read costs itself, until it changes.
             why = error.message if isinstance(error, HoldfastError) else str(error)
             if isinstance(error, OSError):

@@ -144,7 +144,8 @@ def move(
     for copy, new in moved:
         times = _times_of_folders(copy)
         for file in [copy] if not is_folder(copy) else below(copy):
-            if file.suffix == ".jsonl" or _is_transcript(copy, file, new.part):
+            # A copy in the trash has a number for a name.
+            if (new.part.place if file == copy else file).suffix == ".jsonl":
                 _rewrite(moving, file, maps)
         for each in [copy, *(below(copy) if is_folder(copy) else ())]:
             give_to(each, owner.st_uid, owner.st_gid)
@@ -167,11 +168,6 @@ def _goes_along(part: Part) -> bool:
         and part.role is not Role.TRACE
         and part.path.suffix != ".lock"
     )
-
-
-def _is_transcript(copy: Path, file: Path, part: Part) -> bool:
-    """A copy in the trash has a number for a name."""
-    return file == copy and part.place.suffix == ".jsonl"
 
 
 def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:

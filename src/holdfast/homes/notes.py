@@ -15,10 +15,11 @@ from typing import Any
 
 from holdfast.errors import StorageError
 from holdfast.homes.appended import Point
+from holdfast.homes.blocks import numbers_of, usage_of
 from holdfast.homes.glance import Glance
 from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit
-from holdfast.model.session import Message, Relation, Session, Tokens
+from holdfast.model.session import Message, Relation, Session
 from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports.formats import Format
@@ -240,7 +241,7 @@ def _row(seen: Seen) -> _Row:
         *(getattr(unit, name) for name in _FACTS),
         unit.relation.value if unit.relation else None,
         str(unit.transcript) if unit.transcript else None,
-        _numbers(unit.used) if unit.used else None,
+        numbers_of(unit.used) if unit.used else None,
         seen.version,
         seen.bytes,
         seen.in_rows,
@@ -267,7 +268,7 @@ def _seen(row: _Row) -> Seen:
             title=title,
             model=model,
             transcript=Path(transcript) if transcript else None,
-            used=_usage(used) if used else None,
+            used=usage_of(used) if used else None,
             unread=unread,
         ),
         version=version,
@@ -283,28 +284,14 @@ def _seen(row: _Row) -> Seen:
 def _sums(counts: Counts) -> list[Any]:
     used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
     opening = [counts.opening.text, counts.opening.rank]
-    return [counts.messages, counts.tool_calls, opening, *_numbers(used)]
-
-
-def _numbers(used: Usage) -> list[float]:
-    return [used.cost, *_three(used.tokens), *_three(used.unpriced)]
-
-
-def _three(tokens: Tokens) -> tuple[int, int, int]:
-    return tokens.input, tokens.output, tokens.cached
-
-
-def _usage(said: Sequence[Any]) -> Usage:
-    cost, *tokens = said
-    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
-    return Usage(tokens=read, cost=cost, unpriced=unpriced)
+    return [counts.messages, counts.tool_calls, opening, *numbers_of(used)]
 
 
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
     messages, calls, (line, rank), *rest = said
-    used = _usage(rest)
+    used = usage_of(rest)
     return Counts(
         messages=messages,
         tool_calls=calls,

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.leftovers import leftover, matching, name_below
 from holdfast.homes.pi import told
-from holdfast.homes.records import Record, is_plain_name, parsed, whole_records
-from holdfast.homes.tables import naming_one, sessions_of
+from holdfast.homes.records import Record, document_in, is_plain_name, parsed
+from holdfast.homes.tables import lacks, naming_one, not_known, sessions_of
 from holdfast.model.part import (
-    Facts,
     FilePart,
     Known,
     Leftover,
@@ -98,12 +98,9 @@ _ARCHIVES = "session_transcript_cold_archives"
 LOGS = Path("/tmp/openclaw")  # noqa: S108 - that is its name
 
 
-class OpenClaw:
-    facts = Facts(
-        name="openclaw",
-        agent="OpenClaw",
-        folder=".openclaw",
-        environment="OPENCLAW_STATE_DIR",
+class OpenClaw(AgentFormat):
+    facts = facts_of(
+        "openclaw",
         processes=("openclaw", "openclaw-agent", "openclaw-gateway"),
         versions=("2026",),
     )
@@ -117,12 +114,10 @@ class OpenClaw:
             [[version]] = rows(path, "PRAGMA user_version")
             if there and version != _VERSION:
                 return f"form {version} of {path.name} is not the one that Holdfast knows"
-            if there and not there >= _NEEDED:
-                table, column = min(_NEEDED - there)
-                return f"{path.name} has no column {table}.{column}"
-            loose = _loose(path, there)
-            if loose:
-                return f"{path.name} has a table that is not known: {min(loose)}"
+            why = lacks(path, there, _NEEDED) if there else None
+            why = why or not_known(path, _loose(path, there))
+            if why:
+                return why
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
@@ -136,7 +131,11 @@ class OpenClaw:
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """What was put away in files is the only copy of it, as long as the database names it."""
-        named = {cold / name for cold, name in _cold_files(root)}
+        named = {
+            _cold_folder(database) / name
+            for database in _databases(root)
+            for name in _archives(database).values()
+        }
         for kind, path in matching(root, _LEFTOVERS):
             if path not in named and not (kind == "old-transcript" and path.name == _COLD):
                 yield from leftover(kind, path, name_below(root, path))
@@ -168,21 +167,17 @@ class OpenClaw:
         """One process has the whole home, embedded or as a gateway. Its locks on the databases
         beside the lock files end with it; the files outlive a crash, so the time at which the
         process began has to be right."""
-        for path in sorted(root.glob("tmp/openclaw-*/gateway.*.lock.sqlite")):
-            why = life.locked(path)
-            if why:
-                return Signs(home=why)
+        locks = sorted(root.glob("tmp/openclaw-*/gateway.*.lock.sqlite"))
+        if held := life.held({path.name: path for path in locks}):
+            return Signs(home=next(iter(held.values())))
         for path in sorted(root.glob("tmp/openclaw-*/gateway.*.lock")):
-            said = next(whole_records(path), {})
+            said = document_in(path)
             process, began = said.get("pid"), said.get("startTime")
             if isinstance(process, int):
                 why = life.registered(process, began=None if began is None else str(began))
                 if why:
                     return Signs(home=f"{path.name}: {why}")
-        for path in _databases(root):
-            for process in life.holders_of(path):
-                return Signs(home=f"process {process} has {path.name} open")
-        return Signs()
+        return Signs(home=life.opened_by(_databases(root)))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         return sessions_of(self, path, having=_NEEDED)
@@ -258,12 +253,6 @@ def _cold_folder(path: Path) -> Path:
     """Where the archives of a database are."""
     above = path.parent.parent / "sessions" if path.parent.name == "agent" else path.parent
     return above / _COLD
-
-
-def _cold_files(root: Path) -> Iterator[tuple[Path, str]]:
-    for path in _databases(root):
-        for name in _archives(path).values():
-            yield _cold_folder(path), name
 
 
 def _cold_events(path: Path, window: str) -> Iterator[Record]:

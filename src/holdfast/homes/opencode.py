@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.records import Record, is_plain_name, object_in
+from holdfast.homes.agent_format import AgentFormat, facts_of
+from holdfast.homes.blocks import tool_call
+from holdfast.homes.leftovers import leftover, matching, name_below
+from holdfast.homes.records import Record, is_plain_name, object_in, within
 from holdfast.homes.tables import lacks, not_known, sessions_of, untied
 from holdfast.model.part import (
-    Facts,
     FilePart,
-    FolderPart,
     Known,
     Leftover,
     Part,
@@ -33,6 +34,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
 from holdfast.stores.sqlite.foreign import columns, reading, rows
+from holdfast.value import replace
 
 _NEEDED = {
     *(("session", each) for each in ("id", "parent_id", "directory", "title", "model")),
@@ -44,18 +46,17 @@ _NEEDED = {
 }
 #: The rows of a session beside its own, for their size: they would go with it in any case.
 _WEIGHTY = (("message", "session_id"), ("part", "session_id"), ("event", "aggregate_id"))
+_LEFTOVERS = (
+    ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
+    ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
+    ("log", "log/*"),
+)
 #: What of a process that has the database open says that it serves sessions of any folder.
 _SERVERS = ("serve", "web", "acp", "attach")
 
 
-class OpenCode:
-    facts = Facts(
-        name="opencode",
-        agent="OpenCode",
-        folder=".local/share/opencode",
-        processes=("opencode", "opencode-ai"),
-        versions=("1",),
-    )
+class OpenCode(AgentFormat):
+    facts = facts_of("opencode", processes=("opencode", "opencode-ai"), versions=("1",))
 
     #: The fork has its own.
     database = "opencode.db"
@@ -75,14 +76,11 @@ class OpenCode:
         loose = untied(path, there, naming="session_id", to=("session", "message"))
         return lacks(path, there, _NEEDED) or not_known(path, loose)
 
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
-
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         there = columns(self._database(root))
         if not there >= _NEEDED:
             return  # just being set up, or changed by another release
-        weighty = [(table, column) for table, column in _WEIGHTY if (table, column) in there]
+        weighty = [each for each in _WEIGHTY if each in there]
         for name, parent, cwd, title, model, started, active in rows(
             self._database(root),
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
@@ -96,25 +94,20 @@ class OpenCode:
                 relation=Relation.DELEGATE if parent else None,
                 cwd=cwd or "",
                 title=title or "",
-                model=_model(model),
+                model=str(object_in(model).get("id") or ""),
                 parts=_parts(root, self._database(root), name, weighty),
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """A snapshot is the project's: sessions name trees in it, and without it they go on, but
         cannot take a change back. So it is as old as the last session of its project."""
-        for kind, pattern in (
-            ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
-            ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
-            ("log", "log/*"),
-        ):
-            for path in sorted(root.glob(pattern)):
-                yield _leftover(root, kind, FilePart(path=path), path.lstat().st_mtime)
+        for kind, path in matching(root, _LEFTOVERS):
+            yield from leftover(kind, path, name_below(root, path))
         used = _last_used(self._database(root))
         for path in sorted(root.glob("snapshot/*/*/")):
             if not path.is_symlink():
-                at = max(used.get(path.parent.name, 0.0), path.lstat().st_mtime)
-                yield _leftover(root, "snapshot", FolderPart(path=path), at)
+                for each in leftover("snapshot", path, name_below(root, path)):
+                    yield replace(each, active=max(used.get(path.parent.name, 0.0), each.active))
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         with reading(self._database(root)) as db:
@@ -175,19 +168,8 @@ def _parts(
             for table, column in weighty
         ),
     )
-    return (
-        RowsPart(store=database, rows=found),
-        *(
-            [FilePart(path=root / "storage" / "session_diff" / f"{name}.json")]
-            if is_plain_name(name)
-            else []
-        ),
-    )
-
-
-def _leftover(root: Path, kind: str, part: FilePart | FolderPart, active: float) -> Leftover:
-    name = str(part.path.relative_to(root)).replace("/", ":")
-    return Leftover(kind=kind, id=name, active=active, parts=(part,))
+    changed = FilePart(path=root / "storage" / "session_diff" / f"{name}.json")
+    return (RowsPart(store=database, rows=found), *([changed] if is_plain_name(name) else []))
 
 
 def _last_used(database: Path) -> Mapping[str, float]:
@@ -212,11 +194,7 @@ def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
         kind: [p for p in parts if p.get("type") == kind] for kind in ("text", "reasoning", "tool")
     }
     calls: list[Json] = [
-        {
-            "id": each.get("callID"),
-            "name": each.get("tool"),
-            "arguments": (each.get("state") or {}).get("input"),
-        }
+        tool_call(each.get("tool"), (each.get("state") or {}).get("input"), each.get("callID"))
         for each in of["tool"]
     ]
     yield Message(
@@ -244,8 +222,7 @@ def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
 
 
 def _moment(said: Record, name: str) -> float | None:
-    times = said.get("time")
-    at = times.get(name) if isinstance(times, dict) else None
+    at = within(said, "time").get(name)
     return at / 1000 if isinstance(at, int | float) else None
 
 
@@ -258,7 +235,3 @@ def _tokens(said: Any) -> Tokens | None:
         output=int(said.get("output") or 0) + int(said.get("reasoning") or 0),
         cached=int(cache.get("read") or 0),
     )
-
-
-def _model(said: str | None) -> str:
-    return str(object_in(said).get("id") or "")

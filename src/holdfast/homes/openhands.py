@@ -13,24 +13,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of
 from holdfast.homes.blocks import tokens_in, tool_call, used
-from holdfast.homes.leftovers import leftover, matching
-from holdfast.homes.records import INJECTED, Record, names_in, newest, settings_in, text_of
-from holdfast.model.part import (
-    Facts,
-    FolderPart,
-    Known,
-    Leftover,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.homes.records import INJECTED, Record, names_in, newest, settings_in, text_of, within
+from holdfast.model.part import FolderPart, Known, Role, Signs, Transcript, Unit
 from holdfast.model.session import Json, Message, Relation
 from holdfast.model.usage import Usage
 from holdfast.value import replace
@@ -45,15 +36,9 @@ _KNOWN = {"id", "agent", "workspace", "execution_status"}
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 
 
-class OpenHands:
-    facts = Facts(
-        name="openhands",
-        agent="OpenHands",
-        folder=".openhands",
-        environment="OPENHANDS_PERSISTENCE_DIR",
-        processes=("openhands", "openhands-acp"),
-        versions=("1.16.0",),
-    )
+class OpenHands(AgentFormat):
+    facts = facts_of("openhands", processes=("openhands", "openhands-acp"), versions=("1.16.0",))
+    left = (("cache", "cache/jinja/*"),)
 
     def recognise(self, root: Path) -> bool:
         return (root / "conversations").is_dir()
@@ -65,17 +50,10 @@ class OpenHands:
             return f"{path.parent.name}/{_STATE} is not what Holdfast knows"
         return None
 
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
-
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for folder in _folders(root / "conversations"):
             yield _read(folder)
             yield from _subagents(folder, known)
-
-    def leftovers(self, root: Path) -> Iterator[Leftover]:
-        for kind, path in matching(root, (("cache", "cache/jinja/*"),)):
-            yield from leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         """A subagent's folder is its transcript; nobody else's names one."""
@@ -97,8 +75,7 @@ def _messages(said: Record) -> Iterator[Message]:
             text = text_of([said.get("system_prompt")])
             yield _message(said, "system", text, extra={INJECTED: True})
         case "MessageEvent":
-            message = said.get("llm_message")
-            spoken = message if isinstance(message, dict) else {}
+            spoken = within(said, "llm_message")
             role = "user" if said.get("source") == "user" else "assistant"
             text = text_of(spoken.get("content"))
             yield _message(said, role, text, reasoning=spoken.get("reasoning_content"))
@@ -108,8 +85,7 @@ def _messages(said: Record) -> Iterator[Message]:
             reasoning = said.get("reasoning_content")
             yield _message(said, "assistant", thought, calls=[call], reasoning=reasoning)
         case "ObservationEvent":
-            seen = said.get("observation")
-            yield _message(said, "tool", text_of((seen or {}).get("content")))
+            yield _message(said, "tool", text_of(within(said, "observation").get("content")))
         case "AgentErrorEvent" | "UserRejectObservation":
             yield _message(said, "tool", str(said.get("error") or said.get("rejection_reason")))
         case "Condensation":
@@ -140,8 +116,7 @@ def _message(
 
 
 def _arguments(said: Record) -> object:
-    call = said.get("tool_call")
-    written = call.get("arguments") if isinstance(call, dict) else None
+    written = within(said, "tool_call").get("arguments")
     try:
         return json.loads(written) if isinstance(written, str) else said.get("action")
     except ValueError:
@@ -149,10 +124,7 @@ def _arguments(said: Record) -> object:
 
 
 def _read(folder: Path) -> Unit:
-    state = folder / _STATE
-    said = settings_in(state)
-    agent, place = said.get("agent"), said.get("workspace")
-    llm = agent.get("llm") if isinstance(agent, dict) else None
+    said = settings_in(folder / _STATE)
     events = _events(folder)
     times = [_moment(settings_in(path).get("timestamp")) for path in (*events[:1], *events[-1:])]
     return Unit(
@@ -160,18 +132,17 @@ def _read(folder: Path) -> Unit:
         active=(times[-1] if times else None) or folder.stat().st_mtime,
         parts=(FolderPart(path=folder, role=Role.REFERENCE),),
         started=times[0] if times else None,
-        cwd=str(place.get("working_dir") or "") if isinstance(place, dict) else "",
-        model=str(llm.get("model") or "") if isinstance(llm, dict) else "",
-        used=_used(said.get("stats"), alone=(folder / _SUBAGENTS).is_dir()),
+        cwd=str(within(said, "workspace").get("working_dir") or ""),
+        model=str(within(said, "agent", "llm").get("model") or ""),
+        used=_used(within(said, "stats", "usage_to_metrics"), alone=(folder / _SUBAGENTS).is_dir()),
     )
 
 
-def _used(stats: object, *, alone: bool) -> Usage | None:
+def _used(metrics: Record, *, alone: bool) -> Usage | None:
     """What each of its models used: the agent's own, and one that writes summaries. `alone` leaves
     out what its subagents used, which are listed themselves."""
-    metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
     total = Usage()
-    for name, each in metrics.items() if isinstance(metrics, dict) else ():
+    for name, each in metrics.items():
         if not isinstance(each, dict) or (alone and name.startswith(_DELEGATED)):
             continue
         tokens = tokens_in(

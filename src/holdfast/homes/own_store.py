@@ -4,12 +4,14 @@ share. This is where one of them is chosen; nothing above knows which it is.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.homes.kind import DATABASE
+from holdfast.homes.kind import DATABASE, KIND
+from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.stores.processes import is_dead
@@ -19,6 +21,7 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.archive_rows import StoreRows
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item
@@ -32,7 +35,6 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 
     #: Keeps a session, and its messages, that an import replaces.
     KeepReplaced = Callable[[Session, Iterable[Message]], None]
-
 
 #: What the trash of the store calls the log that all its homes share.
 _SHARED_LOG = ""
@@ -49,26 +51,18 @@ class OwnEngine(SessionEngine, Protocol):
         the transaction. False where sessions come back one by one."""
 
 
-class OwnStore(ABC):
-    """A store of our own sessions, with all that a home does with it. Opened once."""
+class OwnContents(StoredContents):
+    """Sessions in a store of our own, with all that a home does with it. Opened once."""
 
-    #: The file in the home that holds it, by name; None for a store elsewhere.
-    file: str | None = None
+    kind = KIND
 
     def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+        super().__init__(ground)
         self._signs = LifeSigns(is_dead=is_dead, abandoned_after=ground.options.abandoned_after)
-
-    @abstractmethod
-    def store(self) -> SessionStore | None:
-        """None when there is none."""
 
     @abstractmethod
     def create(self) -> SessionStore:
         """The store, made when there is none and that is ours to do."""
-
-    @abstractmethod
-    def close(self) -> None: ...
 
     @abstractmethod
     def engine(self) -> OwnEngine | None: ...
@@ -83,32 +77,24 @@ class OwnStore(ABC):
     def guard_book(self) -> GuardBook:
         """Only where there is a store."""
 
-    @abstractmethod
-    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]: ...
+    def rows(self) -> StoreRows | None:
+        from holdfast.homes.archive_rows import StoreRows
 
-    @abstractmethod
-    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]: ...
-
-    @abstractmethod
-    def checkup(self, archive: Archive) -> HomeCheckup: ...
-
-    def space(self) -> Sequence[Item]:
-        """What the store could give back to the disk of this machine."""
-        return ()
-
-    def trash_bytes(self) -> int:
-        """What the store itself holds of the trash."""
-        return 0
+        store, engine = self.store(), self.engine()
+        if store is None or engine is None:
+            return None
+        importing = partial(self.importing, count_usage=False)
+        return StoreRows(store, engine, importing, self.ground.clock)
 
 
-def own_store(ground: Ground) -> OwnStore:
-    return PostgresOwn(ground) if ground.options.store else SqliteOwn(ground)
+def own_contents(ground: Ground) -> OwnContents:
+    return PostgresContents(ground) if ground.options.store else SqliteContents(ground)
 
 
-class SqliteOwn(OwnStore):
+class SqliteContents(OwnContents):
     """A SQLite file in the home."""
 
-    file = DATABASE
+    database = DATABASE
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
@@ -134,7 +120,7 @@ class SqliteOwn(OwnStore):
         from holdfast.stores.sqlite.moves import SqliteEngine
 
         store = self.store()
-        return None if store is None else SqliteEngine(store, self._ground.clock, self._signs)
+        return None if store is None else SqliteEngine(store, self.ground.clock, self._signs)
 
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
@@ -148,9 +134,9 @@ class SqliteOwn(OwnStore):
 
         return SqliteGuardBook(self.create())
 
-    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]:
-        store = self.store()
-        return () if store is None else store.survey(wanted, now=now, life=self._signs)
+    def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
+        store, asked = self.store(), wanted or SessionFilter()
+        return () if store is None else store.survey(asked, now=now, life=self._signs)
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()
@@ -163,11 +149,13 @@ class SqliteOwn(OwnStore):
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import HomeCheckup
 
-        return HomeCheckup(self._ground, DATABASE, archive)
+        return HomeCheckup(self.ground, DATABASE, archive)
 
 
-class PostgresOwn(OwnStore):
+class PostgresContents(OwnContents):
     """A database of PostgreSQL, which other machines use as well."""
+
+    database = None
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
@@ -177,13 +165,13 @@ class PostgresOwn(OwnStore):
     def _is_dead(self, holder: Holder) -> bool:
         from holdfast.stores.postgres.machines import Machines
 
-        silence = self._ground.options.machine_silence
+        silence = self.ground.options.machine_silence
         return Machines(self.store().database, silence).is_dead(holder)
 
     def store(self) -> PostgresSessionStore:
         """There is always one: what is not there yet is an error, and no empty home."""
         if self._store is None:
-            self._store = postgres_store(self._ground.options.store)
+            self._store = postgres_store(self.ground.options.store)
         return self._store
 
     def create(self) -> PostgresSessionStore:
@@ -197,7 +185,7 @@ class PostgresOwn(OwnStore):
     def engine(self) -> OwnEngine:
         from holdfast.stores.postgres.moves import PostgresEngine
 
-        return PostgresEngine(self.store(), self._ground.clock, self._signs, origin=_SHARED_LOG)
+        return PostgresEngine(self.store(), self.ground.clock, self._signs, origin=_SHARED_LOG)
 
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
@@ -211,10 +199,11 @@ class PostgresOwn(OwnStore):
 
         return PostgresGuardBook(self.store())
 
-    def items(self, wanted: SessionFilter, now: float) -> Sequence[Item]:
+    def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
         from holdfast.stores.postgres import survey as rows
 
-        return rows.sessions(self.store().database, wanted, now=now, life=self._signs)
+        asked = wanted or SessionFilter()
+        return rows.sessions(self.store().database, asked, now=now, life=self._signs)
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         from holdfast.stores.postgres import survey as rows
@@ -229,7 +218,7 @@ class PostgresOwn(OwnStore):
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import PostgresCheckup
 
-        return PostgresCheckup(self._ground, archive, self.store, self.engine)
+        return PostgresCheckup(self.ground, archive, self.store, self.engine)
 
 
 def postgres_store(url: str) -> PostgresSessionStore:

@@ -18,14 +18,7 @@ from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
-from holdfast.stores.files import (
-    RIGHTS,
-    give_to,
-    link_new,
-    make_private_dir,
-    sync_dir,
-    write_all,
-)
+from holdfast.stores.files import RIGHTS, give_to, link_new, make_private_dir, sync_dir, write_all
 from holdfast.value import dataclass
 
 _TREE = "tree.json"
@@ -35,8 +28,14 @@ _CHUNK = 1024 * 1024
 
 def packed(folder: Path) -> Sequence[SourceFile]:
     """A folder of the trash or of the vault as files of a bundle. It gets a list of them."""
-    files.replace(folder / _TREE, json.dumps(_listed(folder)).encode("ascii"))
-    return [*_sources(folder)]
+    listed = _listed(folder)
+    files.replace(folder / _TREE, json.dumps(listed).encode("ascii"))
+    held = (
+        _source(str(number), folder / each["path"])
+        for number, each in enumerate(listed)
+        if each["kind"] != "folder" and each["same"] is None
+    )
+    return [_source(_TREE, folder / _TREE), *held]
 
 
 def _listed(folder: Path) -> list[dict[str, Any]]:
@@ -48,7 +47,7 @@ def _listed(folder: Path) -> list[dict[str, Any]]:
         if path.name == _TREE and path.parent == folder:
             continue
         status = path.lstat()
-        if not (stat.S_ISDIR(status.st_mode) or _can_be_packed(status)):
+        if stat.S_IFMT(status.st_mode) not in (stat.S_IFDIR, stat.S_IFREG, stat.S_IFLNK):
             raise StorageError(f"{path.name} is no regular file; it cannot be archived")
         number = len(listed)
         first = number
@@ -66,17 +65,6 @@ def _listed(folder: Path) -> list[dict[str, Any]]:
             }
         )
     return listed
-
-
-def _can_be_packed(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
-
-
-def _sources(folder: Path) -> Iterator[SourceFile]:
-    yield _source(_TREE, folder / _TREE)
-    for number, each in enumerate(_listed(folder)):
-        if each["kind"] != "folder" and each["same"] is None:
-            yield _source(str(number), folder / each["path"])
 
 
 def _source(name: str, path: Path) -> SourceFile:

@@ -8,33 +8,25 @@ is not written. It leaves no sign of life at all, and has no other file that nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import blocks_of, tokens_in, tool_call
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, has_any, strange_head
+from holdfast.homes.appended import Lines
+from holdfast.homes.blocks import blocks_of, tokens_in, tool_calls_in
 from holdfast.homes.records import (
     Record,
+    files_in,
     first_records,
+    head_of,
     last_records,
     moment,
-    names_in,
-    newest,
     opening,
     text_of,
-    transcript_of,
     unit_of,
+    within,
 )
-from holdfast.model.part import (
-    Facts,
-    FilePart,
-    Known,
-    Leftover,
-    Role,
-    Signs,
-    Transcript,
-    Unit,
-)
+from holdfast.model.part import FilePart, Known, Role, Transcript, Unit
 from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
@@ -44,63 +36,43 @@ _HEAD = {"type", "id", "timestamp", "cwd"}
 _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "tool"}
 
 
-class Pi:
-    facts = Facts(
-        name="pi",
-        agent="pi",
-        folder=".pi/agent",
-        environment="PI_CODING_AGENT_DIR",
-        processes=("pi", "pi-coding-agent"),
-        versions=("0.73.1",),
-    )
+class Pi(TranscriptFormat):
+    facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
 
     def recognise(self, root: Path) -> bool:
-        return (root / "sessions").is_dir() and any(
-            (root / each).exists() for each in ("auth.json", "models.json", "settings.json")
-        )
+        marks = ("auth.json", "models.json", "settings.json")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
 
     def doubt(self, root: Path) -> str | None:
-        path = newest(_files(root))
-        head = _head(path) if path else {}
-        if path and head and not (is_head(head) and head.get("version", 1) in _VERSIONS):
-            return f"{path.name} does not begin like a session that Holdfast knows"
-        return None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
+        return strange_head(
+            _files(root), lambda head: _is_head(head) and head.get("version", 1) in _VERSIONS
+        )
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         for path in _files(root):
-            if unit := unit_of(path, known, read):
+            if unit := unit_of(path, known, _read):
                 yield replace(unit, parts=(FilePart(path=path, role=Role.REFERENCE),))
 
-    def leftovers(self, root: Path) -> Iterator[Leftover]:
-        return iter(())
-
-    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return spoken(transcript_of(unit))
-
-    def appended(self, root: Path, unit: Unit) -> Appended | None:
-        return Appended(path=transcript_of(unit), spoken=_said)
-
-    def signs(self, root: Path, now: float) -> Signs:
-        return Signs()  # the processes of the agent are all there is to see
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        """In the order in which it was said: a branch that the user left is in it as well."""
+        for said in lines:
+            lines.settle()
+            yield from told(said)
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        for head in filter(is_head, opening(path)[:1]):
-            unit = replace(read(path), id=str(head["id"]))
-            return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        for head in filter(_is_head, opening(path)[:1]):
+            return iter([self.told(path, replace(_read(path), id=str(head["id"])))])
         return None
 
 
-def is_head(said: Record) -> bool:
+def _is_head(said: Record) -> bool:
     """Whether this is the first line of a session."""
     return said.get("type") == "session" and said.keys() >= _HEAD
 
 
-def read(path: Path) -> Unit:
+def _read(path: Path) -> Unit:
     """A session without its parts."""
-    head = _head(path)
+    head = head_of(path)
     title = model = updated = None
     for said in last_records(path):
         updated = updated or moment(said.get("timestamp"))
@@ -123,17 +95,6 @@ def read(path: Path) -> Unit:
     )
 
 
-def spoken(path: Path) -> Iterator[Message]:
-    """What was said, in the order in which it was: a branch that the user left is in it as well."""
-    return _said(Lines(path))
-
-
-def _said(lines: Lines) -> Iterator[Message]:
-    for said in lines:
-        lines.settle()
-        yield from told(said)
-
-
 def told(said: Record) -> Iterator[Message]:
     """What one record of a transcript says. OpenClaw keeps the same records in rows."""
     message, at = said.get("message"), moment(said.get("timestamp"))
@@ -150,11 +111,7 @@ def _message(said: Record, at: float | None) -> Message:
         role=_ROLES.get(str(said.get("role")), "system"),
         content=text_of(content) or str(said.get("output") or ""),
         timestamp=at,
-        tool_calls=[
-            tool_call(each.get("name"), each.get("arguments"), each.get("id"))
-            for each in blocks_of(content, "toolCall")
-        ]
-        or None,
+        tool_calls=tool_calls_in(blocks_of(content, "toolCall"), arguments="arguments"),
         tool_name=said.get("toolName"),
         tool_call_id=said.get("toolCallId"),
         reasoning="\n".join(thoughts) or None,
@@ -167,8 +124,7 @@ def _message(said: Record, at: float | None) -> Message:
 
 def _cost(usage: object) -> float | None:
     """Nothing is what it writes for a model whose price it does not know."""
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    total = cost.get("total") if isinstance(cost, dict) else None
+    total = within(usage, "cost").get("total")
     return total if isinstance(total, int | float) and total > 0 else None
 
 
@@ -178,14 +134,6 @@ def _model(said: Record) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _head(path: Path) -> Record:
-    return next(first_records(path), {})
-
-
 def _files(root: Path) -> list[Path]:
-    return [
-        folder / name
-        for folder in sorted((root / "sessions").glob("*/"))
-        for name in sorted(names_in(folder))
-        if name.endswith(".jsonl")
-    ]
+    folders = sorted((root / "sessions").glob("*/"))
+    return [path for folder in folders for path in files_in(folder, ".jsonl")]

@@ -18,31 +18,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.blocks import tokens_in, tool_call
-from holdfast.homes.gemini import output_of
+from holdfast.homes import life
+from holdfast.homes.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.appended import Lines
+from holdfast.homes.blocks import tokens_in, tool_calls_in
+from holdfast.homes.gemini import function_answers
 from holdfast.homes.leftovers import leftover, matching, name_below
-from holdfast.homes.process_files import registered_in
 from holdfast.homes.records import (
     Record,
     fields,
+    files_in,
     first_records,
     is_plain_name,
     last_records,
     moment,
     names_in,
-    newest,
+    objects_in,
     opening,
-    transcript_of,
     unit_of,
 )
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -53,7 +52,6 @@ from holdfast.model.session import Message, Relation
 from holdfast.value import replace
 
 _HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
-_SPOKEN = (b'"user"', b'"assistant"', b'"tool_result"')
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
 #: Folders and files of a session outside its project, by its name.
 _SIDES = (("file-history", ""), ("debug", ".txt"))
@@ -67,28 +65,16 @@ _LEFTOVERS = (
 )
 
 
-class Qwen:
-    facts = Facts(
-        name="qwen",
-        agent="Qwen Code",
-        folder=".qwen",
-        environment="QWEN_HOME",
-        processes=("qwen", "qwen-code"),
-        versions=("0",),
-    )
+class Qwen(TranscriptFormat):
+    facts = facts_of("qwen", processes=("qwen", "qwen-code"), versions=("0",))
+    having = (b'"user"', b'"assistant"', b'"tool_result"')
 
     def recognise(self, root: Path) -> bool:
         """Claude Code has `projects` too, without `chats` in them."""
         return any(root.glob("projects/*/chats"))
 
     def doubt(self, root: Path) -> str | None:
-        """Records name the version that wrote them; the newest transcript speaks for the home."""
-        latest = newest(_chats(root))
-        said = {} if latest is None else fields(last_records(latest), "version")
-        return self.facts.newer(str(said["version"])) if said else None
-
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
+        return self.newer_version(_chats(root))
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         beside = {folder: frozenset(names_in(root / folder)) for folder, _ in _SIDES}
@@ -96,7 +82,8 @@ class Qwen:
         for path in _chats(root):
             if unit := unit_of(path, known, _read):
                 yield replace(unit, parts=_parts(root, path, beside, logs))
-            for agent in _subagents(path):
+            folder = path.parent.parent / "subagents" / path.stem
+            for agent in files_in(folder, ".jsonl"):
                 if unit := unit_of(agent, known, partial(_subagent, path.stem)):
                     yield unit
 
@@ -107,15 +94,9 @@ class Qwen:
             if path.name.partition(".")[0] not in sessions:
                 yield from leftover(kind, path, name_below(root, path))
 
-    def appended(self, root: Path, unit: Unit) -> Appended:
-        return _spoken_in(transcript_of(unit))
-
-    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        return self.appended(root, unit).messages()
-
     def signs(self, root: Path, now: float) -> Signs:
         """A process with a terminal registers itself with the time it began."""
-        return registered_in(root / "sessions")
+        return life.registered_in(root / "sessions")
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         head = next((each for each in opening(path) if each.keys() >= _HEAD), None)
@@ -125,36 +106,22 @@ class Qwen:
         unit = replace(_read(path), id=session)
         if head.get("isSidechain"):
             unit = replace(_subagent(session, path), id=f"agent-{head.get('agentId')}")
-        messages = _spoken_in(path).messages()
-        return iter([Transcript(path=path, unit=unit, messages=messages)])
+        return iter([self.told(path, unit)])
 
-
-def _spoken_in(path: Path) -> Appended:
-    return Appended(path=path, spoken=spoken, having=_SPOKEN)
-
-
-def spoken(lines: Lines) -> Iterator[Message]:
-    for said in lines:
-        lines.settle()
-        message = said.get("message")
-        if said.get("type") in _ROLES and isinstance(message, dict):
-            yield from _messages(said, message)
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        for said in lines:
+            lines.settle()
+            message = said.get("message")
+            if said.get("type") in _ROLES and isinstance(message, dict):
+                yield from _messages(said, message)
 
 
 def _messages(said: Record, message: Record) -> Iterator[Message]:
     at = moment(said.get("timestamp"))
-    listed = message.get("parts")
-    parts = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    answers = [each["functionResponse"] for each in parts if _has(each, "functionResponse")]
-    calls = [each["functionCall"] for each in parts if _has(each, "functionCall")]
-    for each in answers:
-        yield Message(
-            role="tool",
-            content=output_of(each.get("response")),
-            timestamp=at,
-            tool_name=each.get("name"),
-            tool_call_id=each.get("id"),
-        )
+    parts = objects_in(message.get("parts"))
+    answers = [*function_answers(parts, at)]
+    calls = objects_in([each.get("functionCall") for each in parts])
+    yield from answers
     text = _text(parts, thought=False)
     if text or calls or not answers:
         yield Message(
@@ -162,10 +129,7 @@ def _messages(said: Record, message: Record) -> Iterator[Message]:
             content=text,
             timestamp=at,
             reasoning=_text(parts, thought=True) or None,
-            tool_calls=[
-                tool_call(each.get("name"), each.get("args"), each.get("id")) for each in calls
-            ]
-            or None,
+            tool_calls=tool_calls_in(calls, arguments="args"),
             tokens=tokens_in(
                 said.get("usageMetadata"),
                 input=("promptTokenCount",),
@@ -174,10 +138,6 @@ def _messages(said: Record, message: Record) -> Iterator[Message]:
                 cached_is_input=True,
             ),
         )
-
-
-def _has(part: Record, kind: str) -> bool:
-    return isinstance(part.get(kind), dict)
 
 
 def _text(parts: Sequence[Record], *, thought: bool) -> str:
@@ -190,17 +150,9 @@ def _text(parts: Sequence[Record], *, thought: bool) -> str:
 
 def _chats(root: Path) -> list[Path]:
     projects = root / "projects"
-    return [
-        projects / project / "chats" / name
-        for project in sorted(names_in(projects))
-        for name in sorted(names_in(projects / project / "chats"))
-        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
-    ]
-
-
-def _subagents(chat: Path) -> list[Path]:
-    folder = chat.parent.parent / "subagents" / chat.stem
-    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
+    folders = (projects / name / "chats" for name in sorted(names_in(projects)))
+    found = (path for folder in folders for path in files_in(folder, ".jsonl"))
+    return [path for path in found if is_plain_name(path.name.removesuffix(".jsonl"))]
 
 
 def _subagent(parent: str, path: Path) -> Unit:
@@ -245,12 +197,6 @@ def _parts(
             for folder, ending in _SIDES
             if f"{name}{ending}" in beside[folder]
         ),
-        *(LinePart(path=each, key="sessionId", value=name, role=Role.TRACE) for each in logs),
-        LinePart(
-            path=root / "usage_record.jsonl",
-            key="sessionId",
-            value=name,
-            lines=True,
-            role=Role.TRACE,
-        ),
+        *(trace(each, name, key="sessionId") for each in logs),
+        trace(root / "usage_record.jsonl", name, key="sessionId", lines=True),
     )

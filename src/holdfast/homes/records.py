@@ -12,11 +12,13 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import islice, takewhile
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
+from holdfast.errors import HoldfastError
 from holdfast.model.text import format_bytes
 from holdfast.stores.files import open_file, read_file
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = dict[str, Any]
 
+#: What reading the files of an agent may raise: they may hold anything.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
 #: The extra field of a message that the agent put there by itself: its surroundings, its rules.
 INJECTED = "injected"
 
@@ -33,6 +37,8 @@ MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
 _OPENING = 20
+#: So much at the beginning of a file, and before a place in it, tells whether it is the same.
+_PROOF_BYTES = 4096
 _SHORT = 16
 
 
@@ -76,9 +82,9 @@ def unread(path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:
+def first_records(path: Path) -> Iterator[Record]:
     """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
-    left = most_bytes
+    left = _HEAD_BYTES
     with open_file(path) as file:
         while left > 0 and (line := file.readline(left)):
             left -= len(line)
@@ -91,13 +97,23 @@ def whole_records(path: Path) -> Iterator[Record]:
         yield from parsed(read_file(path))
 
 
+def document_in(path: Path) -> Record:
+    """The same, empty where there is none."""
+    return next(whole_records(path), {})
+
+
 def settings_in(path: Path) -> Record:
     """The one object of a file, such as the settings of an agent; empty where there is no such
     file, or one that nobody can read."""
     try:
-        return next(whole_records(path), {})
+        return document_in(path)
     except OSError:
         return {}
+
+
+def head_of(path: Path) -> Record:
+    """The first object of a file; empty where there is none."""
+    return next(first_records(path), {})
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
@@ -142,6 +158,24 @@ def names_in(folder: Path) -> list[str]:
         return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def files_in(folder: Path, end: str) -> list[Path]:
+    """What is in a folder under names that end so, by name."""
+    return [folder / name for name in sorted(names_in(folder)) if name.endswith(end)]
+
+
+def within(said: object, *names: str) -> Record:
+    """The object that lies below these names, one inside the other; empty where there is none. An
+    agent may write anything anywhere."""
+    for name in names:
+        said = said.get(name) if isinstance(said, dict) else None
+    return said if isinstance(said, dict) else {}
+
+
+def objects_in(listed: object) -> list[Record]:
+    """The objects of a list; none of anything else."""
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def fields(said: Iterable[Record], *names: str) -> Record:
@@ -227,3 +261,26 @@ def parsed(line: bytes) -> Iterator[Record]:
 def skip_rest(file: Any) -> None:
     while (line := file.readline(MOST_LINE_BYTES)) and not line.endswith(b"\n"):
         pass
+
+
+def check_of(path: Path, offset: int) -> str:
+    """What proves that a file that is only appended to is still the one that was read up to a
+    place; "" if it is shorter now."""
+    return checks_of(path, offset)[0]
+
+
+def checks_of(path: Path, offset: int) -> tuple[str, str]:
+    """The same, and a second one of what is in it alone: a copy has that, too."""
+    with open_file(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size < offset:
+            return "", ""
+        blocks = _block(file, 0, min(_PROOF_BYTES, offset))
+        blocks += _block(file, max(0, offset - _PROOF_BYTES), min(_PROOF_BYTES, offset))
+    same = blake2b(f"{status.st_ino}/{offset}/".encode() + blocks, digest_size=16)
+    return same.hexdigest(), blake2b(f"{offset}/".encode() + blocks, digest_size=16).hexdigest()
+
+
+def _block(file: BinaryIO, start: int, size: int) -> bytes:
+    file.seek(start)
+    return file.read(size)

@@ -18,13 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.homes.session_folder import (
-    FOLDER,
-    Life,
-    SessionFileName,
-    of_another_user,
-    recent,
-)
+from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, of_another_user, recent
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
 from holdfast.ports.runs import Clock

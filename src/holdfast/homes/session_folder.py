@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.home_bytes import Survey, bytes_below
 from holdfast.homes.kind import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
@@ -103,13 +103,6 @@ def source_in(head: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    items: tuple[Item, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    other_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """How to tell whose file it is, and whether it is in use. `owners` are those of these sessions
     that are in the store, by what the names of files call them."""
@@ -119,13 +112,13 @@ class Life:
     parse: Callable[[str], SessionFileName | None] = field(default=parse)
 
 
-def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
+def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Survey:
     """Look through `sessions/`. A link or a file in its place is a problem, not followed."""
     folder = root / FOLDER
     if folder.is_symlink():
         return _nothing(folder, "is a link; Holdfast does not follow it out of the home")
     if not folder.exists():
-        return Scan()
+        return Survey()
     if not folder.is_dir():
         return _nothing(folder, "is not a folder")
     with storage_errors(f"read {folder}"), open_dir(folder) as dir_fd:
@@ -134,7 +127,7 @@ def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
 
 def _scan_folder(
     folder: Path, dir_fd: int, now: float, life: Life, progress: Progress | None
-) -> Scan:
+) -> Survey:
     items: list[Item] = []
     problems: list[Problem] = []
     other_bytes = 0
@@ -149,15 +142,15 @@ def _scan_folder(
         item = None
         if parsed is not None and is_file:
             owner = owners.get(parsed.session)
-            seen = _Seen(parsed, name, status, dir_fd)
-            item = _item(seen, owner, signs_of_life(status, dir_fd, name, owner, life.idle, now))
+            alive = signs_of_life(status, dir_fd, name, owner, life.idle, now)
+            item = _item(parsed, name, status, dir_fd, owner=owner, alive=alive)
         if item is not None:
             items.append(item)
         elif stat.S_ISDIR(status.st_mode):
             other_bytes += bytes_below(folder / name, (), problems)
         else:
             other_bytes += allocated_bytes(status)
-    return Scan(
+    return Survey(
         items=tuple(_dumps_inherit_source(items)),
         problems=tuple(problems),
         other_bytes=other_bytes,
@@ -173,28 +166,25 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
                 continue  # vanished while we looked
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A file that has the name of a session file."""
-
-    parsed: SessionFileName
-    name: str
-    status: os.stat_result
-    dir_fd: int
-
-
-def _item(seen: _Seen, owner: Owner | None, alive: str | None) -> Item | None:
-    parsed, status = seen.parsed, seen.status
+def _item(
+    parsed: SessionFileName,
+    name: str,
+    status: os.stat_result,
+    dir_fd: int,
+    *,
+    owner: Owner | None,
+    alive: str | None,
+) -> Item | None:
     head = b""
     if owner is None:
         if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
-            head = _head(seen.name, seen.dir_fd)
+            head = _head(name, dir_fd)
         if not parsed.certain and not parsed.claimed_by(head):
             return None
     source = owner.source if owner else parsed.source or source_in(head)
     return Item(
         kind=parsed.kind,
-        id=f"{FOLDER}/{seen.name}",
+        id=f"{FOLDER}/{name}",
         source=source or UNKNOWN_SOURCE,
         session=(owner.session if owner else "") or parsed.session,
         bytes=allocated_bytes(status),
@@ -259,5 +249,5 @@ def of_another_user(status: os.stat_result) -> str | None:
     return None if os.geteuid() in (0, status.st_uid) else "it belongs to another user"
 
 
-def _nothing(folder: Path, reason: str) -> Scan:
-    return Scan(problems=(Problem(path=str(folder), reason=reason),))
+def _nothing(folder: Path, reason: str) -> Survey:
+    return Survey(problems=(Problem(path=str(folder), reason=reason),))

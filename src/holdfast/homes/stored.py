@@ -13,6 +13,7 @@ from holdfast.homes.home import Contents
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.session_folder import Life, SessionFileName
 from holdfast.model.arguments import check_id
+from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive_rows import Rows
@@ -48,9 +49,9 @@ class StoredContents(Contents):
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
         """The stored sessions that are wanted."""
 
-    @abstractmethod
     def space(self) -> Sequence[Item]:
-        """What the database could give back."""
+        """What the database could give back to the disk of this machine."""
+        return ()
 
     @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
@@ -87,11 +88,11 @@ class StoredContents(Contents):
         files = session_folder.scan(root, now, self.life, progress)
         folder = root / session_folder.FOLDER
         is_scanned = folder.is_dir() and not folder.is_symlink()
-        return Survey(
+        return replace(
+            files,
             items=(*self.sessions(wanted, now), *files.items),
             space=tuple(self.space()),
             problems=(*files.problems, *self.doubts()),
-            other_bytes=files.other_bytes,
             counted=(*([folder] if is_scanned else []), *self.inside()),
             database=None if self.database is None else root / self.database,
             stored_trash=self.trash_bytes(),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without it
     from holdfast.homes.home import Ground
     from holdfast.homes.makes_up import Said
     from holdfast.model.archive import ArchivedSession
+    from holdfast.model.vault import Sweep
     from holdfast.ports.formats import Format
     from holdfast.stores.archive.archive import SessionArchive
 
@@ -290,3 +291,11 @@ class Vault:
 def _says_something(stamp: str) -> bool:
     """Whether a stamp is that of a file, and not of an empty one."""
     return stamp.startswith("8:") and not stamp.startswith("8:0:")
+
+
+def sweep_of(form: Format, root: Path) -> Sweep | None:
+    """What an agent deletes by itself, as its own settings say; None for one that deletes no
+    session, as far as is known."""
+    find = getattr(form, "sweep", None)
+    found: Sweep | None = None if find is None else find(root)
+    return found

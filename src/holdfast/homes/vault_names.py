@@ -11,8 +11,10 @@ left. Where a session is in a bundle, its `vault.json` names that, and is all th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,16 +26,21 @@ from holdfast.model.arguments import file_stem
 from holdfast.model.item import Problem
 from holdfast.model.json_value import Reader
 from holdfast.model.session import Session
+from holdfast.parts.trees import below, is_folder
+from holdfast.parts.unit_record import RECORD
 from holdfast.stores import files
-from holdfast.stores.files import Inode, entries_of, make_private_dir
+from holdfast.stores.files import Inode, entries_of, make_private_dir, open_file
 from holdfast.value import dataclass, field, replace
 
 NAMES = "names"
 COLD = "cold"
 ABOUT = "vault.json"
+#: What of a folder in the vault is ours, and no part of the session.
+OURS = (ABOUT, RECORD, "tree.json")
 _UNITS = "units-"
 _FORMAT = 1
 _LARGEST = 64 * 1024 * 1024
+_CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,3 +220,38 @@ def _statuses(folder: Path) -> Iterator[os.stat_result]:
                 yield each.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue  # it went while we looked
+
+
+# --- Checksums of what the vault holds alone ------------------------------------------------------
+
+
+def sums_of(entry: Entry) -> Mapping[str, str]:
+    """The checksums of the files of a session, by their place in its folder."""
+    found = {}
+    for path in sorted(below(entry.folder)):
+        if is_folder(path) or path.is_symlink() or path.name in OURS:
+            continue
+        if stat.S_ISREG(path.lstat().st_mode):
+            found[str(path.relative_to(entry.folder))] = _sum(path)
+    return found
+
+
+def check_sums(entry: Entry) -> None:
+    """Raise `DamageError` unless the files of a session are what they were when it was sealed. One
+    that has another name again is on its way back to its agent, which may write to it."""
+    for name, sha256 in entry.sums.items():
+        path = entry.folder / name
+        try:
+            same = path.lstat().st_nlink > 1 or _sum(path) == sha256
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise DamageError(f"{path} is not what its agent left: it was changed since")
+
+
+def _sum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open_file(path) as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

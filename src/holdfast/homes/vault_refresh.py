@@ -11,33 +11,32 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.archive_bundles import Packer
-from holdfast.homes.format_sessions import FormatSessions
-from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.makes_up import is_document
 from holdfast.homes.notes import Seen
 from holdfast.homes.packed_folder import packed, unpack
-from holdfast.homes.second_names import is_document, name_again
-from holdfast.homes.sweeps import sweep_of
-from holdfast.homes.vault import BY_THE_VAULT, Vault
-from holdfast.homes.vault_names import ABOUT, Entry, Inner
+from holdfast.homes.records import UNREADABLE
+from holdfast.homes.vault import BY_THE_VAULT, Vault, sweep_of
+from holdfast.homes.vault_names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
 from holdfast.homes.vault_stage import (
     kept_parts,
     leads_out,
     make_folder,
+    name_again,
     place_in,
     stage,
     transcript_in,
     trees_of,
     write_plainly,
 )
-from holdfast.homes.vault_sums import OURS, check_sums, sums_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
@@ -48,18 +47,15 @@ from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import remove_tree
 from holdfast.parts.unit_record import RECORD, UnitRecord
-from holdfast.parts.units import Movers
-from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import (
-    storage_errors,
-)
+from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
+if TYPE_CHECKING:
+    from holdfast.homes.format_home import FormatContents
 
 
 #: What the id of a session begins with that another one of its id has replaced.
@@ -69,31 +65,20 @@ _SET_ASIDE = r"^earlier-\d+-"
 class HomeVault:
     """The port `Vault` for a home that has a format."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        form: Format,
-        ground: Ground,
-        movers: Movers,
-        sessions: FormatSessions,
-        now: Callable[[], Sequence[Seen]],
-        look: Callable[[], Sequence[Seen]],
-    ) -> None:
-        """`now` says what there is, `look` says it with the parts of each session."""
-        self._vault = vault
-        self._format = form
-        self._read_by = form, ground.root
-        self._ground = ground
-        self._movers = movers
-        self._sessions = sessions
-        self._now = now
-        self._look = look
+    def __init__(self, contents: FormatContents) -> None:
+        self._vault = contents.vault
+        self._format = contents.form
+        self._ground = contents.ground
+        self._movers = contents.movers
+        self._sessions = contents.sessions
+        self._now = contents.now
+        self._look = contents.look
 
     # --- What it holds ----------------------------------------------------------------------------
 
     def items(self) -> Sequence[Item]:
         pinned = self._sessions.pinned()
-        items = self._vault.items(self._ids(self._now()))
+        items = self._vault.items(self._vault.whole(self._now()))
         return [replace(each, pinned=each.session in pinned) for each in items]
 
     def figures(self) -> VaultFigures:
@@ -101,7 +86,7 @@ class HomeVault:
         enabled = self._ground.options.vault.enabled
         if not self._vault.exists:
             return VaultFigures(enabled=enabled, place=place)
-        alone = self._vault.alone(self._ids(self._now()))
+        alone = self._vault.alone(self._vault.whole(self._now()))
         return VaultFigures(
             enabled=enabled,
             place=place,
@@ -114,9 +99,13 @@ class HomeVault:
     def sweep(self) -> Sweep | None:
         return sweep_of(self._format, self._ground.root)
 
-    def unused_since(self, before: float) -> int:
+    @property
+    def is_swept_by_file_time(self) -> bool:
         sweep = self.sweep()
-        by_file_time = sweep is not None and sweep.by_file_time
+        return sweep is not None and sweep.by_file_time
+
+    def unused_since(self, before: float) -> int:
+        by_file_time = self.is_swept_by_file_time
         here = (each for each in self._now() if not each.inside and not each.outside)
         return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
 
@@ -127,7 +116,7 @@ class HomeVault:
         """Bundles are compared with their checksums, and so are the files of sessions that were
         found alone. What the agent has too is the agent's to change."""
         found: list[Problem] = []
-        alone = self._vault.alone(self._ids(self._now()))
+        alone = self._vault.alone(self._vault.whole(self._now()))
         for number, entry in enumerate(alone):
             progress.step("reading the vault", number, len(alone))
             if entry.bundle:
@@ -169,7 +158,7 @@ class HomeVault:
         with storage_errors(f"write to {vault.folder}"):
             vault.clear()
             seen = self._now()
-            ids = self._ids(seen)
+            ids = self._vault.whole(seen)
             if not options.enabled:
                 return self._let_go(ids)
             done: Counter[str] = Counter()
@@ -182,9 +171,6 @@ class HomeVault:
             self._heal()
             problems += self._age(ids, done)
         return VaultRefresh(problems=tuple(problems), **done)
-
-    def _ids(self, seen: Iterable[Seen]) -> Collection[str]:
-        return self._vault.whole(seen)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
         """It was turned off: what the agent has needs no second name. What it has not stays."""
@@ -222,7 +208,7 @@ class HomeVault:
                 kept.append(entry)
             except BusyError:
                 raise
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
         if kept:
@@ -303,7 +289,8 @@ class HomeVault:
         if entry.bundle:
             folder = unpacked(self._vault, entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
-        if self._vault.is_made_up_for(entry, path, partial(seen.messages, *self._read_by)):
+        says = partial(seen.messages, self._format, self._ground.root)
+        if self._vault.is_made_up_for(entry, path, says):
             return trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1
@@ -383,7 +370,7 @@ class HomeVault:
     def _counted(self, entry: Entry) -> Session:
         try:
             counts = Counts.of(self._vault.said(entry))
-        except _UNREADABLE:
+        except UNREADABLE:
             return replace(entry.session, counted=False)
         return counts.of_session(entry.session)
 

@@ -14,17 +14,17 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes.archive import BundleMover
 from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.home import Ground
-from holdfast.homes.second_names import name_again
 from holdfast.homes.vault import Vault
-from holdfast.homes.vault_names import ABOUT, Entry
-from holdfast.homes.vault_refresh import HomeVault, own_id, unpacked
-from holdfast.homes.vault_sums import check_sums
+from holdfast.homes.vault_names import ABOUT, Entry, check_sums
+from holdfast.homes.vault_refresh import own_id, unpacked
+from holdfast.homes.vault_stage import name_again
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
@@ -33,12 +33,15 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Outcome, Result
 from holdfast.parts.trees import below, in_use, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord
-from holdfast.parts.units import Census, Movers, UnitMover
+from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.homes.format_home import FormatContents
 
 NOT_HELD = "the vault does not hold it any more"
 TAKEN = "it stays in the vault, because its place is taken"
@@ -49,27 +52,13 @@ _RETURNING = "returning"
 class VaultRestore:
     """Puts sessions from the vault back into the home. What a killed run began is finished."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        kept: HomeVault,
-        movers: Movers,
-        census: Census,
-        ids: Callable[[], Collection[str]],
-        *,
-        renews: Callable[[], bool],
-        clock: Callable[[], float],
-    ) -> None:
-        """`ids` are those of the sessions in the home. `renews` says that its agent deletes by the
-        time of a file: then files come back with the time of now, or the agent would delete them
-        again at its next start."""
-        self._vault = vault
-        self._kept = kept
-        self._returning = TrashFolder(vault.folder / _RETURNING)
-        self._units = UnitMover(movers, self._returning, census)
-        self._ids = ids
-        self._renews = renews
-        self._clock = clock
+    def __init__(self, contents: FormatContents) -> None:
+        self._vault = contents.vault
+        self._kept = contents.kept()
+        self._returning = TrashFolder(self._vault.folder / _RETURNING)
+        self._units = UnitMover(contents.movers, self._returning, contents.census)
+        self._ids = contents.whole
+        self._clock = contents.ground.clock
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Nothing has to be ready."""
@@ -113,7 +102,8 @@ class VaultRestore:
         try:
             folder = self._second_names(entry)
             number = int(folder.name.rpartition("-")[2])
-            there = Removal(operation=entry.stem, number=number, item=_as_session(removal.item))
+            item = replace(removal.item, kind=SESSION, id=session_id, version="", undoable=True)
+            there = Removal(operation=entry.stem, number=number, item=item)
             taken = self._make_ready(folder, number)
             if taken:
                 return Result.FAILED, f"{TAKEN}: {taken}"
@@ -162,7 +152,8 @@ class VaultRestore:
             if isinstance(slot.part, FilePart | FolderPart) and os.path.lexists(slot.copy):
                 if os.path.lexists(slot.part.path):
                     _date_alike(slot.copy, slot.part.path)
-                elif self._renews():
+                elif self._kept.is_swept_by_file_time:
+                    # With its own time, the agent would delete it again at its next start.
                     _renew(slot.copy, self._clock())
                 slots.append(replace(slot, stamp=tree_stamp(slot.copy)))
             else:
@@ -220,10 +211,6 @@ def _date_alike(copy: Path, place: Path) -> None:
     if not is_folder(copy) and not copy.is_symlink():
         at = place.lstat().st_mtime_ns
         os.utime(copy, ns=(at, at))
-
-
-def _as_session(item: PlanItem) -> PlanItem:
-    return replace(item, kind=SESSION, id=item.session, version="", undoable=True)
 
 
 # --- Into the trash, and back ---------------------------------------------------------------------

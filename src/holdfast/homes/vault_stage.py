@@ -1,25 +1,38 @@
 """Takes a session into a folder of the vault: the parts that bring it back, by second names or as
-copies, with the record that an undo needs. What the vault had of them before is not lost."""
+copies, with the record that an undo needs. What the vault had of them before, and the agent has no
+more, or only less of, goes along."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, StorageError
-from holdfast.homes.carried_over import carry_over, place_beside
-from holdfast.homes.second_names import is_passing, name_again
+from holdfast.errors import StorageError
+from holdfast.homes.makes_up import goes_on, is_document, part_makes_up, says_nothing
+from holdfast.homes.records import UNREADABLE
 from holdfast.homes.vault_names import Entry
 from holdfast.model.part import FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
-from holdfast.parts.trees import tree_stamp
+from holdfast.parts.trees import below, clone, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
 from holdfast.parts.units import Movers, by_container
-from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, give_to, make_private_dir, write_all
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    give_to,
+    link_new,
+    make_private_dir,
+    write_all,
+)
 from holdfast.value import replace
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, HoldfastError)
+#: What an agent has while it works, and what would mislead it if it came back.
+_PASSING = (".lock", ".tmp", ".pid")
 _VANISHED = "it vanished while it was taken in"
 _IS_A_LINK = "its transcript is a link"
 
@@ -68,7 +81,7 @@ def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> 
 def trees_of(entry: Entry) -> Sequence[Slot]:
     """The files and folders that the vault holds of a session by names."""
     slots: tuple[Slot, ...] = ()
-    with suppress(*_UNREADABLE):  # nothing can be told of a damaged one
+    with suppress(*UNREADABLE):  # nothing can be told of a damaged one
         record = None if entry.bundle else BatchRecord.read(entry.folder)
         slots = () if record is None else record.records[entry.number].slots
     return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
@@ -166,3 +179,110 @@ def kept_parts(unit: Unit, root: Path) -> Iterator[Part]:
         if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
             continue
         yield part
+
+
+# --- Second names ---------------------------------------------------------------------------------
+
+
+def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
+    """Give everything below `source` a second name below `target`, which does not exist yet. What
+    cannot have one, or should not, is copied and compared; a link is copied as the link that it is.
+    With `alone`, so is a file that has another name: somebody may write to it."""
+    status = source.lstat()
+    if stat.S_ISDIR(status.st_mode):
+        make_private_dir(target)
+        with os.scandir(source) as entries:
+            inner = sorted(each.name for each in entries)
+        for each in inner:
+            name_again(source / each, target / each, alone=alone)
+        shutil.copystat(source, target, follow_symlinks=False)
+        return
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
+    is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
+    is_shared = alone and status.st_nlink > 1
+    if is_shared or not is_appended or not _linked(source, target):
+        clone(source, target)
+
+
+def is_passing(path: Path) -> bool:
+    return path.name.endswith(_PASSING)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """False where a second name is impossible: on another file system, on one without hard links,
+    for a file with too many of them, or for one of another user that the system protects."""
+    try:
+        return link_new(source, target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EACCES):
+            return False
+        raise
+
+
+# --- What the vault had before --------------------------------------------------------------------
+
+
+def carry_over(earlier: Path, target: Path, *, but: Path | None = None) -> bool:
+    """Give what is below `earlier`, and missing below `target`, a second name there; where it is
+    less there, one beside it. `but` is left alone. False when `earlier` itself is more than
+    `target`: then it needs a place beside that."""
+    if target == but or earlier.is_symlink():
+        return True
+    if target.is_symlink():
+        return _put_for_link(earlier, target)
+    if is_folder(earlier) != is_folder(target):
+        return is_folder(earlier) and all(map(is_folder, below(earlier)))
+    if not is_folder(earlier):
+        return _replaced(earlier, target)
+    _carry_inside(earlier, target, but)
+    return True
+
+
+def _carry_inside(earlier: Path, target: Path, but: Path | None) -> None:
+    with os.scandir(earlier) as entries:
+        inner = sorted(each.name for each in entries)
+    less = []
+    for name in inner:
+        mine, theirs = earlier / name, target / name
+        if not os.path.lexists(theirs):
+            if not is_passing(mine):
+                name_again(mine, theirs)
+        elif not carry_over(mine, theirs, but=but):
+            less.append(mine)
+    for mine in less:
+        beside = place_beside(target / mine.name, mine, lambda path: path)
+        if beside is not None:
+            name_again(mine, beside)
+
+
+def _put_for_link(earlier: Path, target: Path) -> bool:
+    """Nothing reads the link: what it leads to is not the session's, and makes up for nothing."""
+    if not is_passing(earlier):
+        target.unlink()
+        name_again(earlier, target)
+    return True
+
+
+def _replaced(earlier: Path, target: Path) -> bool:
+    if part_makes_up(earlier, target):
+        return True
+    if not says_nothing(target):
+        return False
+    remove_tree(target)
+    name_again(earlier, target)
+    return True
+
+
+def place_beside(place: Path, kept: Path, held: Callable[[Path], Path | None]) -> Path | None:
+    """The first free name beside a place, for what the vault `kept` of it; None where one of these
+    names has that already. `held` says where something lies that has a name."""
+    for number in count(1):
+        beside = place.with_name(f"earlier-{number}-{place.name}")
+        there = held(beside)
+        if there is None or not os.path.lexists(there):
+            return beside
+        are_files = not (there.is_symlink() or is_folder(there) or is_folder(kept))
+        if are_files and goes_on(kept, there):
+            return None
+    return None

@@ -16,32 +16,32 @@ One changed byte breaks a chain: a session moves whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from holdfast.homes import life
+from holdfast.homes.agent_format import AgentFormat, facts_of, trace
 from holdfast.homes.blocks import tokens_in, tool_call
 from holdfast.homes.leftovers import leftover, matching
 from holdfast.homes.records import (
     Record,
+    document_in,
     is_plain_name,
     last_records,
     moment,
     names_in,
     newest,
+    objects_in,
     records,
     text_of,
     unit_of,
-    whole_records,
+    within,
 )
 from holdfast.model.part import (
-    Facts,
     FilePart,
     FolderPart,
     Known,
     Leftover,
-    LinePart,
     Part,
     Role,
     Signs,
@@ -56,26 +56,18 @@ from holdfast.value import replace
 _SESSIONS = Path("logs") / "session"
 _UNIFIED = _SESSIONS / "unified"
 _ACTIVE = _SESSIONS / "active"
-_INDEX = ".session-index.json"
 _STORE = "mistral.vibe.unified-session-store/v1"
 _PLUGINS = _SESSIONS / "plugins"
-_LEFTOVERS = (
-    ("log", "logs/*.log*"),
-    ("old-session", "logs/session/session_*"),
-    # The folder around a package: nobody but root may move the package, which is read-only.
-    ("plugin-package", "logs/session/plugins/packages/*"),
-    ("temporary", "logs/session/plugins/tmp/*"),
-)
 
 
-class Vibe:
-    facts = Facts(
-        name="vibe",
-        agent="Mistral Vibe",
-        folder=".vibe",
-        environment="VIBE_HOME",
-        processes=("vibe", "vibe-rs", "vibe-app-server"),
-        versions=("1",),
+class Vibe(AgentFormat):
+    facts = facts_of("vibe", processes=("vibe", "vibe-rs", "vibe-app-server"), versions=("1",))
+    left = (
+        ("log", "logs/*.log*"),
+        ("old-session", "logs/session/session_*"),
+        # The folder around a package: nobody but root may move the package, which is read-only.
+        ("plugin-package", "logs/session/plugins/packages/*"),
+        ("temporary", "logs/session/plugins/tmp/*"),
     )
 
     def recognise(self, root: Path) -> bool:
@@ -89,9 +81,6 @@ class Vibe:
         form = str(_document(latest).get("store_format") or "none")
         return None if form == _STORE else f"the form of its sessions is not known: {form}"
 
-    def roots(self, root: Path) -> Sequence[Path]:
-        return [root]
-
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         """The one that was used longest ago first: what leaves a shared list in one order returns
         to it in the reverse one."""
@@ -102,8 +91,7 @@ class Vibe:
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         """A lock without a session belongs to one that was never written, data of plugins to one
         that Vibe deleted by itself."""
-        for kind, path in matching(root, _LEFTOVERS):
-            yield from leftover(kind, path)
+        yield from super().leftovers(root)
         sessions = set(_names(root))
         for kind, path in matching(root / _ACTIVE, [("lock", "*.lock"), ("lock", "*.lock.json")]):
             if path.name.partition(".")[0] not in sessions:
@@ -118,12 +106,8 @@ class Vibe:
 
     def signs(self, root: Path, now: float) -> Signs:
         """Whoever has a session open holds its lock; both files of a lock outlive a crash."""
-        held = {
-            name: life.locked(root / _ACTIVE / f"{name}.lock")
-            for name in {each.partition(".")[0] for each in names_in(root / _ACTIVE)}
-            if name
-        }
-        return Signs(units={name: why for name, why in held.items() if why})
+        names = {each.partition(".")[0] for each in names_in(root / _ACTIVE)} - {""}
+        return Signs(units=life.held({each: root / _ACTIVE / f"{each}.lock" for each in names}))
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """No file holds a session: it is spread over a folder."""
@@ -142,13 +126,7 @@ def _parts(root: Path, name: str) -> tuple[Part, ...]:
         FolderPart(path=root / _PLUGINS / "data" / name),
         FilePart(path=root / _ACTIVE / f"{name}.lock", role=Role.TRACE),
         FilePart(path=root / _ACTIVE / f"{name}.lock.json", role=Role.TRACE),
-        LinePart(
-            path=root / _UNIFIED / _INDEX,
-            at=("entries",),
-            key="session_id",
-            value=name,
-            role=Role.TRACE,
-        ),
+        trace(root / _UNIFIED / ".session-index.json", name, at=("entries",), key="session_id"),
     )
 
 
@@ -159,8 +137,6 @@ def _read(folder: Path) -> Unit:
     times = [meta.get(each) for each in ("end_time", "bumped_at", "start_time")]
     if not meta:
         times = [session.get(each) for each in ("updatedAt", "createdAt")]
-    place = meta.get("environment")
-    config = meta.get("config")
     return Unit(
         id=folder.name,
         active=max(filter(None, map(moment, times)), default=folder.stat().st_mtime),
@@ -168,27 +144,22 @@ def _read(folder: Path) -> Unit:
         started=moment(meta.get("start_time") or session.get("createdAt")),
         parent=parent,
         relation=Relation.DELEGATE if parent else None,
-        cwd=str(place.get("working_directory") or "") if isinstance(place, dict) else "",
+        cwd=str(within(meta, "environment").get("working_directory") or ""),
         title=str(meta.get("title") or ""),
-        model=str(config.get("model_name") or "") if isinstance(config, dict) else "",
+        model=str(within(meta, "config").get("model_name") or ""),
         used=_used(session),
     )
 
 
 def _session(folder: Path) -> Record:
     """The last state of a session: in its journal, or else in the state before that."""
-    state: Any = None
     for segment in sorted((folder / "journal").glob("*.jsonl"), reverse=True):
         for said in last_records(segment, most_bytes=1024**2):
-            state = _envelope(said.get("payload"))
-            if state is not None:
-                break
-        if state is not None:
-            break
-    if state is None:
-        state = _document(_generation(folder) / "projection-state.json").get("snapshot")
-    session = state.get("session") if isinstance(state, dict) else None
-    return session if isinstance(session, dict) else {}
+            for change in _changes(said):
+                if change.get("op") == "set_envelope" and isinstance(change.get("state"), dict):
+                    return within(change, "state", "session")
+    before = _document(_generation(folder) / "projection-state.json")
+    return within(before, "snapshot", "session")
 
 
 def _used(session: Record) -> Usage | None:
@@ -203,17 +174,8 @@ def _used(session: Record) -> Usage | None:
     return Usage(tokens=tokens, unpriced=tokens) if tokens and tokens.total else None
 
 
-def _envelope(payload: Any) -> Record | None:
-    for change in _changes(payload):
-        state = change.get("state")
-        if change.get("op") == "set_envelope" and isinstance(state, dict):
-            return state
-    return None
-
-
-def _changes(payload: Any) -> list[Record]:
-    delta = payload.get("delta") if isinstance(payload, dict) else None
-    return [each for each in delta if isinstance(each, dict)] if isinstance(delta, list) else []
+def _changes(said: Record) -> list[Record]:
+    return objects_in(within(said, "payload").get("delta"))
 
 
 def _generation(folder: Path) -> Path:
@@ -226,19 +188,17 @@ def _entries(folder: Path) -> dict[str, Record]:
     with it."""
     found: dict[str, Record] = {}
     manifest = _document(_generation(folder) / "manifest.json")
-    state = manifest.get("projection_state")
-    for name in state.get("chunks") or () if isinstance(state, dict) else ():
+    for name in within(manifest, "projection_state").get("chunks") or ():
         if is_plain_name(str(name)):
             for entry in _list(folder / "chunks" / f"{name}.json"):
                 found[str(entry.get("id"))] = entry
-    segment = manifest.get("recovery_journal_segment")
-    first = segment.get("first_sequence") if isinstance(segment, dict) else 0
+    first = within(manifest, "recovery_journal_segment").get("first_sequence")
     for path in sorted((folder / "journal").glob("*.jsonl")):
         for said in records(path, (b'"entry"', b'"remove_entry"')):
             number = said.get("sequence")
             if not isinstance(number, int) or number < int(first or 0):
                 continue
-            for change in _changes(said.get("payload")):
+            for change in _changes(said):
                 shown = change.get("entry")
                 if isinstance(shown, dict):
                     found[str(shown.get("id"))] = shown
@@ -254,8 +214,7 @@ def _messages(entry: Record) -> Iterator[Message]:
         called = str(entry.get("id"))
         call = tool_call(detail.get("toolName"), detail.get("input"), called)
         yield Message(role="assistant", content="", timestamp=at, tool_calls=[call])
-        state = entry.get("state")
-        output = state.get("output") if isinstance(state, dict) else None
+        output = within(entry, "state").get("output")
         if isinstance(output, dict):
             said = output.get("structured_content", output.get("content"))
             yield Message(
@@ -276,14 +235,13 @@ def _messages(entry: Record) -> Iterator[Message]:
 
 def _document(path: Path) -> Record:
     try:
-        return next(whole_records(path), {})
+        return document_in(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
 
 
 def _list(path: Path) -> list[Record]:
     try:
-        said = json.loads(read_file(path))
+        return objects_in(json.loads(read_file(path)))
     except (FileNotFoundError, ValueError):
         return []
-    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
