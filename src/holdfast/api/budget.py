@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.maintenance import tell_unreached
@@ -38,15 +38,6 @@ class HomeShare(JsonValue):
     plan: Plan
     report: Report | None = None
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "home": self.home,
-            "bytes": self.bytes,
-            "plan": self.plan.to_json(),
-            "report": None if self.report is None else self.report.to_json(),
-            "error": self.error,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,7 @@ def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Plan
         plans[0] = plan(policy, weighed.sessions, now, command=MAINTAIN)
     if archive.gives and weighed.archive is not None:
         policy = _capped(weighed.settings.archive_policy(), archive)
-        plans[1] = _named(plan(policy, weighed.archive, now, command=MAINTAIN), "the archive")
+        plans[1] = plan_of("the archive", policy, weighed.archive, now)
     if checkpoints.gives and weighed.checkpoints is not None:
         most = checkpoints.bytes if checkpoints.kept is None else checkpoints.kept
         bounded = replace(weighed.settings.checkpoint_policy().upkeep_only(), max_bytes=most)
@@ -196,6 +196,8 @@ def _capped(policy: Policy, share: Share) -> Policy:
     return replace(policy, everywhere=Limits(caps=caps), by_source={}, leftovers={})
 
 
-def _named(made: Plan, what: str) -> Plan:
+def plan_of(what: str, policy: Policy, inventory: Inventory, now: float) -> Plan:
+    """A plan whose caps are not those of the sessions: the names of unreached ones say so."""
+    made = plan(policy, inventory, now, command=MAINTAIN)
     unreached = tuple(replace(each, cap=f"{each.cap} of {what}") for each in made.shortfalls)
     return replace(made, shortfalls=unreached)

@@ -18,6 +18,7 @@ from holdfast.model.item import (
     VAULTED_BUNDLE,
     Inventory,
     Item,
+    Problem,
 )
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Relation, SessionFilter
@@ -102,41 +103,43 @@ def plan_prune_archive(
 
 def archive_inventory(home: Home) -> Inventory:
     """What the archive holds, with its trash: that counts too, and is the first to go."""
-    trash = tuple(
-        entry.as_item()
-        for entry in home.log.read().trash
-        if entry.removal.item.kind in ARCHIVED_KINDS
-    )
-    items = tuple(home.archive.items())
     weight = home.archive.weight()
-    known = sum(item.bytes for item in (*items, *trash))
-    return Inventory(
-        home=str(home.root),
-        items=items,
-        trash=trash,
-        problems=tuple(home.archive.problems()),
-        other_bytes=max(0, weight.bytes + weight.trash_bytes - known),
+    return _kept_apart(
+        home,
+        home.archive.items(),
+        home.archive.problems(),
+        kinds=ARCHIVED_KINDS,
+        total=weight.bytes + weight.trash_bytes,
     )
 
 
 def vault_inventory(home: Home) -> Inventory:
     """What only the vault holds. The trash of its bundles counts too, and is the first to go; that
     of its other sessions lies in the trash of the home."""
-    if home.vault is None:
+    vault = home.vault
+    if vault is None:
         return Inventory(home=str(home.root), items=())
-    trash = tuple(
-        entry.as_item()
-        for entry in home.log.read().trash
-        if entry.removal.item.kind == VAULTED_BUNDLE
-    )
-    items = tuple(home.vault.items())
-    known = sum(item.bytes for item in (*items, *trash))
+    total = vault.figures().bytes
+    return _kept_apart(home, vault.items(), vault.problems(), kinds=(VAULTED_BUNDLE,), total=total)
+
+
+def _kept_apart(
+    home: Home,
+    items: Sequence[Item],
+    problems: Sequence[Problem],
+    *,
+    kinds: Collection[str],
+    total: int,
+) -> Inventory:
+    """What a place besides the store holds, in `total` bytes with its trash of these kinds."""
+    entries = home.log.read().trash
+    trash = tuple(each.as_item() for each in entries if each.removal.item.kind in kinds)
     return Inventory(
         home=str(home.root),
-        items=items,
+        items=tuple(items),
         trash=trash,
-        problems=tuple(home.vault.problems()),
-        other_bytes=max(0, home.vault.figures().bytes - known),
+        problems=tuple(problems),
+        other_bytes=max(0, total - sum(item.bytes for item in (*items, *trash))),
     )
 
 

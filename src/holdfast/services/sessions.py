@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,7 +67,6 @@ class Sessions(SessionReader):
         *,
         options: SessionOptions,
         clock: Clock,
-        random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
         elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
     ) -> None:
@@ -74,7 +74,6 @@ class Sessions(SessionReader):
         self._files = files
         self._processes = processes
         self._options = options
-        self._random_hex = random_hex
         self._on_alert = on_alert
         # By holder too: after a fork the child is another one.
         self._held: dict[tuple[str, Holder], float] = {}
@@ -347,6 +346,10 @@ class Sessions(SessionReader):
             except SessionExistsError:
                 new = replace(new, id=self._new_id(None, new.started_at))
         return self._store.create(new)
+
+    @staticmethod
+    def _random_hex() -> str:
+        return secrets.token_hex(3)
 
     def _new_id(self, job: str | None, now: float) -> str:
         return new_id(now, self._random_hex()) if job is None else new_cron_id(job, now)

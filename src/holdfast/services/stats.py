@@ -18,7 +18,7 @@ from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore
-from holdfast.services.large_files import largest_files
+from holdfast.services.figures import largest_files
 from holdfast.services.status import AGES, HomeScreen, Shares, count_checkpoints
 from holdfast.value import dataclass
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import Project
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Nearness
 from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item, Problem, SessionFile
@@ -26,8 +27,7 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore
 from holdfast.services.events import near_limit_sessions
-from holdfast.services.figures import count_sessions, figures_of, what_policy_would
-from holdfast.services.large_files import too_large
+from holdfast.services.figures import count_sessions, figures_of, too_large, what_policy_would
 from holdfast.value import dataclass, field
 
 
@@ -50,25 +50,21 @@ class CheckpointCount:
 
 def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
     """Count without reading a checkpoint. A damaged store must not hide the sessions."""
+    projects: Sequence[Project] = ()
+    problems: tuple[Problem, ...] = ()
     try:
         # Without a checkpoint folder the modules of the store need not be loaded.
         store = home.checkpoint_store() if inventory.checkpoint_bytes else None
         projects = () if store is None else store.projects()
     except HoldfastError as error:
-        problem = Problem(path=str(home.root / "checkpoints"), reason=error.message)
-        return CheckpointCount(
-            count=0,
-            projects=0,
-            bytes=inventory.checkpoint_bytes,
-            legacy_bytes=inventory.legacy_bytes,
-            problems=(problem,),
-        )
+        problems = (Problem(path=str(home.root / "checkpoints"), reason=error.message),)
     return CheckpointCount(
         count=sum(project.checkpoints for project in projects),
         projects=len(projects),
         bytes=inventory.checkpoint_bytes,
         legacy_bytes=inventory.legacy_bytes,
         last_touch=max((project.last_touch for project in projects), default=None),
+        problems=problems,
     )
 
 
