@@ -18,7 +18,6 @@ from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports.runs import Clock, Progress
-from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.session_export import (
@@ -27,7 +26,12 @@ from holdfast.services.exchange.session_export import (
     Form,
     export_sessions,
 )
-from holdfast.services.exchange.session_import import ImportReport, ImportStore, import_lines
+from holdfast.services.exchange.session_import import (
+    ImportReport,
+    ImportStore,
+    ImportTrial,
+    import_lines,
+)
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
