@@ -81,10 +81,9 @@ class BudgetKeeper:
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
-        plans = plan_homes(self.budget, list(weighed.values()), now=self._machine.clock())
         found = [
-            HomeShare(home=str(home.path), bytes=_bytes(each), plan=made)
-            for (home, each), made in zip(weighed.items(), plans, strict=True)
+            HomeShare(home=str(home.path), bytes=_bytes(weighed[home]), plan=made)
+            for home, made in self._plans(weighed).items()
             if made.steps or made.shortfalls
         ]
         return self._result(list(weighed.values()), found, unread)
@@ -114,36 +113,31 @@ class BudgetKeeper:
         if self._is_stopped():
             return None
         before = weighed[home]
-        empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
         try:
             with before.home.maintenance_gate.entered(MAINTAIN):
                 weighed[home] = self._weigh(home)
-                made = self._planned(home, weighed)
+                made = self._plans(weighed)[home]
                 if not made.steps and not made.shortfalls:
                     return None
                 clock = self._machine.clock
                 report = apply(made, before.home, clock=clock, progress=self._progress or Silent())
                 tell_unreached(before.home, before.settings, made.shortfalls, now=clock())
                 weighed[home] = self._weigh(home)
-        except BusyError as error:
-            return HomeShare(
-                home=str(home.path), bytes=_bytes(before), plan=empty, error=error.message
-            )
         except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
-            _log.error("making room in %s failed: %s", home.path, error)
+            if not isinstance(error, BusyError):
+                _log.error("making room in %s failed: %s", home.path, error)
             said = error.message if isinstance(error, HoldfastError) else str(error)
+            empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
             return HomeShare(home=str(home.path), bytes=_bytes(before), plan=empty, error=said)
         return HomeShare(home=str(home.path), bytes=_bytes(before), plan=made, report=report)
 
-    def _planned(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> Plan:
+    def _plans(self, weighed: dict[AgentHome, Weighed]) -> dict[AgentHome, Plan]:
         now = self._machine.clock()
         plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
-        return plans[list(weighed).index(home)]
+        return dict(zip(weighed, plans, strict=True))
 
     def _by_excess(self, weighed: dict[AgentHome, Weighed]) -> list[AgentHome]:
-        now = self._machine.clock()
-        plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
-        found = {home: made for home, made in zip(weighed, plans, strict=True) if made.items}
+        found = {home: made for home, made in self._plans(weighed).items() if made.items}
         return sorted(found, key=lambda home: -found[home].bytes)
 
     def _weigh_all(self) -> tuple[dict[AgentHome, Weighed], list[str]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.api.in_child import AtOnce, Working
+from holdfast.config import Stamp, stamp_of
 from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
@@ -52,8 +53,6 @@ _ONE_WATCHES = (
     "One watcher is enough, and it runs until somebody stops it. To replace it, end that one first."
 )
 _log = logging.getLogger("holdfast")
-
-_Stamp = tuple[int, int, int] | None
 
 
 class Stop(Progress, Protocol):
@@ -111,7 +110,7 @@ class _Watching:
     locks: contextlib.ExitStack
     states: dict[Path, Path] = field(default_factory=dict)
     gone: set[Path] = field(default_factory=set)
-    configs: dict[Path, _Stamp] = field(default_factory=dict)
+    configs: dict[Path, Stamp | None] = field(default_factory=dict)
     troubles: dict[Path, str] = field(default_factory=dict)
     round_after: float = 0.0
     found_at: float = 0.0
@@ -182,7 +181,7 @@ class _Watching:
         self.locks.enter_context(FileMaintenanceGate(state).watching(HOLDER))
         AlarmFile(state).end_all(self.clock())  # of a watcher that was killed
         self.states[home.path] = state
-        self.configs[home.path] = _stamp(state / _CONFIG)
+        self.configs[home.path] = stamp_of(state / _CONFIG)
         self.due = min(self.due, self.clock())
         self.listener.started(home.path)
 
@@ -205,7 +204,7 @@ class _Watching:
         changed = False
         if self.monotonic() - self.looked_at >= _CONFIGS_EVERY:
             self.looked_at = self.monotonic()
-            now = {home: _stamp(self.states[home] / _CONFIG) for home in self.configs}
+            now = {home: stamp_of(self.states[home] / _CONFIG) for home in self.configs}
             changed = now != self.configs
             self.configs = now
         return bool(self.states) and (
@@ -286,14 +285,6 @@ class _Watching:
             self._collect()
             if self.round is not None:
                 time.sleep(0.05)
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - every two seconds
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def round_of(

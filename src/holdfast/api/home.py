@@ -20,10 +20,9 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
-from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
+from holdfast.api.plan import HomePlan, HomeReport, load_plan, rewrite_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
-from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
@@ -407,7 +406,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     def plan_rewrites(self, rewrites: Sequence[Rewrite], *, source: str, reason: str) -> HomePlan:
         """Changes to files of another program, such as the settings of an agent: `source` says
         whose they are. Applied, they are an operation of this home, which undo takes back."""
-        return plan_rewrites(self._place, rewrites, source=source, reason=reason, name="rewrite")
+        place = self._place
+        plan = rewrite_plan(place, place.home.root, rewrites, source=source, reason=reason)
+        return HomePlan(place=place, home=place.home, plan=plan)
 
     # --- Maintenance ------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class Loop:
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
         try:
-            return self._rules().blocks_on_failure
+            return self._rules.blocks_on_failure
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
 
@@ -154,7 +154,7 @@ class Loop:
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
         """What holds, and what is wrong with the configuration: then the defaults hold."""
         try:
-            return self._rules(), ""
+            return self._rules, ""
         except Exception as error:  # noqa: BLE001 - as above
             why = f"its configuration cannot be used: {_words(error)}"
             blocks = closed or self._says_block()
@@ -170,7 +170,7 @@ class Loop:
     def standing(self, agent: str, session: str) -> LoopStanding:
         """How a session stands to its budgets, as far as its agent has written it down. Changes
         nothing."""
-        rules, state = self._rules(), self.book.look(agent, session)
+        rules, state = self._rules, self.book.look(agent, session)
         metered, errors, missing = self._metered(state, rules)
         today = self._seen_today(metered)
         return LoopStanding(
@@ -207,10 +207,6 @@ class Loop:
         today = self._today()
         note = self.book.day(today)
         return replace(note, uses=with_use(note.uses, state.used_on(today)))
-
-    def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
-        """The calls of tools in a session, each with the checkpoint from before it."""
-        return self.book.calls(session, agent)
 
     def forget_old(self) -> None:
         """Drop notes of sessions that have been quiet for long."""
@@ -338,12 +334,9 @@ class Loop:
     def _is_default(self) -> bool:
         return self._place.is_default()
 
-    def _rules(self) -> LoopRules:
-        return LoopRules() if self._is_default else self._configured
-
     @cached_property
-    def _configured(self) -> LoopRules:
-        return self._place.settings.loop_rules()
+    def _rules(self) -> LoopRules:
+        return LoopRules() if self._is_default else self._place.settings.loop_rules()
 
     # --- Checkpoints ------------------------------------------------------------------------------
 
@@ -357,7 +350,9 @@ class Loop:
         by_default: bool,
     ) -> Decision:
         """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
-        if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
+        if event.touches is Touches.NOTHING:
+            return decision
+        if not (by_default or self._is_default or self._place.settings.hooks.checkpoints):
             return decision
         missed, on_purpose = "", False
         for number, place in enumerate(projects_of(event)):
@@ -389,9 +384,6 @@ class Loop:
         is_news = note not in self._said
         self._said.add(note)
         return is_news
-
-    def _takes_checkpoints(self) -> bool:
-        return self._is_default or self._place.settings.hooks.checkpoints
 
     def _take(
         self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool

@@ -20,7 +20,7 @@ from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped
 from holdfast.model.plan import Shortfall
 from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.rules import DAY
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
@@ -294,7 +294,7 @@ class _Run:
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
-        if _has_cap(policy):
+        if any(not each.caps.empty for each in (policy.everywhere, *policy.by_source.values())):
             uses = cap_uses(policy, inventory)
             if self.settings.sessions.auto_prune:
                 unreached += _still_over(uses, unreached)
@@ -342,10 +342,6 @@ def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[
 
 def _all_well(steps: Iterable[StepResult]) -> bool:
     return all(step.error is None and not step.failed for step in steps)
-
-
-def _has_cap(policy: Policy) -> bool:
-    return any(not limits.caps.empty for limits in (policy.everywhere, *policy.by_source.values()))
 
 
 def _tried(steps: list[StepResult], step: Step, work: Callable[[], _T]) -> _T | None:

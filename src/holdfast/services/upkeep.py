@@ -93,11 +93,8 @@ def refresh_vault(
 def _ends_abandoned(settings: Settings, home: Home) -> bool:
     """In the home of another agent only if the configuration file says so: a chat of a gateway that
     is down is not dead."""
-    if home.root == home.state:
-        return settings.sessions.abandoned_hours > 0
-    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
-        "sessions", "abandoned_hours"
-    )
+    said = home.root == home.state or settings.is_in_file("sessions", "abandoned_hours")
+    return said and settings.sessions.abandoned_hours > 0
 
 
 def plan_step(
