@@ -373,7 +373,8 @@ def test_tools_of_several_sessions_at_once(home: Path, project: Path) -> None:
     assert said == [Decision()] * 20
     for session in sessions:
         assert all(call.checkpoint for call in session.loop.book.calls(session.name))
-        assert session.loop.standing("claude-code", session.name).state.work.guarded.iterations == 5
+        state = session.loop.book.look("claude-code", session.name)
+        assert state.work.guarded.iterations == 5
 
 
 def test_checkpoints_can_be_turned_off(home: Path, project: Path) -> None:
@@ -399,8 +400,7 @@ def test_tokens_come_from_the_transcript(home: Path, project: Path) -> None:
     for number, verdict in enumerate(("pass", "pass", "pass", "stop")):
         assert session.tool().verdict == verdict
         append(session.transcript, claude_answer(number))
-    standing = session.loop.standing("claude-code", "s1")
-    assert [(each.used, each.limit) for each in standing.measures] == [(440, 300)]
+    assert "300 tokens is used up (440)" in session.loop.next_tool("claude-code", "s1").reason
 
 
 @pytest.mark.parametrize(

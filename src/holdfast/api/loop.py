@@ -60,7 +60,7 @@ from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
-from holdfast.value import dataclass, replace
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Taking
@@ -75,16 +75,6 @@ _MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopStanding:
-    """How a session of an agent stands to its budgets. `undecided` says what could not be read."""
-
-    state: LoopState
-    measures: Sequence[Measure]
-    errors: int = 0
-    undecided: str = ""
 
 
 class Loop:
@@ -166,19 +156,6 @@ class Loop:
             return bool(_BLOCK.search(read_file(self._place.config_file, _MOST_CONFIG)))
         except OSError:
             return False
-
-    def standing(self, agent: str, session: str) -> LoopStanding:
-        """How a session stands to its budgets, as far as its agent has written it down. Changes
-        nothing."""
-        rules, state = self._rules, self.book.look(agent, session)
-        metered, errors, missing = self._metered(state, rules)
-        today = self._seen_today(metered)
-        return LoopStanding(
-            state=metered,
-            measures=measured(rules, metered, today.uses),
-            errors=errors,
-            undecided=missing or lost_words(rules, metered, today),
-        )
 
     def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
         """What a new session of an agent in a directory would hear before a tool now, and how it

@@ -50,7 +50,6 @@ def plan_prune(
     command: str,
     selection: Selection,
     files: Files = Files.WITH,
-    leaving: Action = Action.REMOVE,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
     """The plan for what is selected."""
@@ -64,7 +63,7 @@ def plan_prune(
     if selection != Selection():  # what belongs to all sessions together bounds no part of them
         selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
         selected = replace(selected, checkpoint_bytes=0, archive_bytes=0, empty_database_bytes=0)
-    made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
+    made = plan(policy, selected, now, command=command, files=files)
     planned = {(item.kind, item.id) for item in made.items}
     left = [
         plan_item(item, Action.KEEP, WITH_ITS_SESSION)
