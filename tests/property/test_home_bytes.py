@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.api.sessions import open_sessions
 from holdfast.cli.commands.status import _what
+from holdfast.config.reader import load
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter
@@ -105,7 +106,7 @@ def leave(home: Home, name: str, *, archived: bool, now: float = NOW) -> None:
 
 
 def check(home: Home, now: float, without: Sequence[Path] = ()) -> None:
-    seen = status(home, Policy(everywhere=Limits(caps=Caps(max_bytes=10**12))), now=now)
+    seen = status(home, load(None, {}), now=now)
     disk = on_disk(home.root, without)
     assert seen.inventory.total_bytes == disk
     assert sum(share.bytes for share in _what(seen)) == disk

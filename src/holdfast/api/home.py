@@ -216,17 +216,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def status(self, *, progress: Progress | None = None) -> HomeStatus:
         """What is here, what it costs, and what the policy would free."""
-        settings = self.settings
+        place = self._place
         with one_look():
-            return status(
-                self._place.home,
-                settings.policy(),
-                now=self._place.clock(),
-                limits=settings.session_options().limits,
-                guard=settings.guard_options(),
-                prices=settings.prices(),
-                progress=progress,
-            )
+            return status(place.home, self.settings, now=place.clock(), progress=progress)
 
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast here while `maintain --watch` ran: what still does first, then the
@@ -240,15 +232,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
         """What the sessions and their files add up to. Looks at no session one by one."""
-        settings = self.settings
-        return stats(
-            self._place.home,
-            settings.policy(),
-            settings.gc_rules(),
-            prices=settings.prices(),
-            now=self._place.clock(),
-            progress=progress,
-        )
+        return stats(self._place.home, self.settings, now=self._place.clock(), progress=progress)
 
     def record_figures(self, *, progress: Progress | None = None) -> HomeFigures:
         """Look at the home, and keep the figures for its growth, as maintenance does."""
