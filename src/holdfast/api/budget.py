@@ -12,9 +12,9 @@ from holdfast.model.json_value import JsonValue
 from holdfast.model.operation import MAINTAIN, one_run
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.sharing import Budget, Pot, is_high, is_over
+from holdfast.policy.sharing import Pot, is_high, is_over
 from holdfast.services.bounds import ROUNDS
-from holdfast.services.budget import Weighed, plan_homes, weigh
+from holdfast.services.budget import Weighed, budget_of, plan_homes, weigh
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.files import storage_errors
@@ -66,15 +66,9 @@ class BudgetKeeper:
     def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
         self._machine = machine
         self._progress = progress
-        guardian = machine.guardian
         self._begun = False
-        self.budget: Budget | None = None
-        if guardian.max_bytes is not None and machine.is_whole:
-            self.budget = Budget.of(
-                guardian.max_bytes,
-                high_percent=guardian.high_percent,
-                low_percent=guardian.low_percent,
-            )
+        limit = machine.guardian.max_bytes if machine.is_whole else None
+        self.budget = budget_of(machine.guardian, limit)
 
     def plan(self) -> MachineBudget:
         """What would go now. Changes nothing."""

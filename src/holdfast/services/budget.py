@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.config.guardian import GuardianSettings
 from holdfast.config.settings import Settings
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import LEFTOVER, TRASH, Inventory
@@ -50,7 +51,8 @@ class Weighed:
 
     @property
     def budget(self) -> Budget | None:
-        return budget_of(self.settings, self.settings.guardian.max_home_bytes)
+        guardian = self.settings.guardian
+        return budget_of(guardian, guardian.max_home_bytes)
 
     def own_shares(self) -> Sequence[Share]:
         """What each pot may keep by the budget of the home alone."""
@@ -60,8 +62,7 @@ class Weighed:
         return shares(budget, self.pots)
 
 
-def budget_of(settings: Settings, limit: int | None) -> Budget | None:
-    marks = settings.guardian
+def budget_of(marks: GuardianSettings, limit: int | None) -> Budget | None:
     if not limit:
         return None
     return Budget.of(limit, high_percent=marks.high_percent, low_percent=marks.low_percent)
