@@ -112,6 +112,13 @@ def test_no_budget_is_not_a_budget_of_nothing(machine: Budgeted, config: str) ->
     assert (len(ids(machine.large)), len(ids(machine.small))) == (MANY, FEW)
 
 
+def test_the_homes_of_some_agents_alone_have_no_budget(machine: Budgeted) -> None:
+    machine.set(machine.guardian(0.3, high_percent=2, low_percent=1))
+    some = Machine(machine.user, environ={}, agents=["holdfast"])
+    assert some.keep_budget().limit is None
+    assert len(ids(machine.large)) == MANY
+
+
 def test_what_is_pinned_or_open_stays_and_costs_the_other_home_nothing(machine: Budgeted) -> None:
     with open_sessions(machine.large) as store:
         for each in store.find():

@@ -140,6 +140,16 @@ def each_byte_has_one_cap(home: Home) -> None:
     assert archive.used == on_disk(home.root / "archive")
 
 
+def test_what_left_the_archive_for_its_trash_counts_once(tmp_path: Path) -> None:
+    live(tmp_path / "home", ["reset", "archive"])
+    home = opened(tmp_path / "home")
+    for name in sorted({bundle.session for bundle in home.archive.items()}):
+        leave(home, name, archived=False)
+    home = opened(tmp_path / "home")
+    assert archive_inventory(home).trash
+    each_byte_has_one_cap(home)
+
+
 @FEW
 @given(st.lists(STEPS, max_size=6), JUNK, st.sampled_from(["", "cold", "../disk"]))
 def test_caps_of_sessions_ignore_the_archive_whatever_its_folder(

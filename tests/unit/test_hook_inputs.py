@@ -48,6 +48,20 @@ def test_every_event_is_a_moment_of_the_loop(agent: str, moments: dict[str, int]
 
 
 @pytest.mark.parametrize(
+    ("agent", "turns", "model"),
+    [("claude-code", 1, ""), ("codex", 2, "a-model"), ("gemini", 0, ""), ("opencode", 0, "")],
+)
+def test_each_call_is_told_apart_and_says_where_it_is_written_down(
+    agent: str, turns: int, model: str
+) -> None:
+    found = [event for event in events_of(agent) if event.moment is Moment.BEFORE_TOOL]
+    assert len({event.call for event in found} - {""}) == len(found)
+    assert len({event.turn for event in found} - {""}) == turns
+    assert {event.model for event in found} == {model}
+    assert all(event.transcript for event in found)
+
+
+@pytest.mark.parametrize(
     ("agent", "tool", "touches", "paths"),
     [
         ("claude-code", "Write", Touches.NAMED, ("/work/site/made.txt",)),

@@ -66,7 +66,7 @@ def _unknown(machine: Machine, prefix: str, unread: Sequence[UnreadHome]) -> Unk
         [(home, where)] = gone
         return UnknownSessionError(
             f"Session {where.session} of {home.label} is {where.place}.",
-            hint=f"Bring it back: holdfast --home {home.name} {where.command}",
+            hint=f"Bring it back: holdfast {_flag(home)}{where.command}",
         )
     if unread:
         places = ", ".join(str(each.path) for each in unread)
@@ -145,6 +145,10 @@ def _in_archive(place: Place, prefix: str) -> _Begun:
         found = archive.find(SessionFilter(id_prefix=prefix))
         active = {each.session.id: each.session.last_active_at for each in found}
         return _Begun(newest=list(active.items()), total=len(active))
+
+
+def _flag(home: AgentHome) -> str:
+    return f"--home {home.name} "
 
 
 def _only(prefix: str, found: Sequence[_Candidate], total: int) -> Located:
