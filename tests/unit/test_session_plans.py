@@ -12,7 +12,6 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import planner
 from holdfast.policy.by_name import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, Policy
-from holdfast.services.budget import plan_of
 from tests.builders import (
     NOW,
     a_file_of,
@@ -436,9 +435,3 @@ def test_named_sessions_can_be_archived() -> None:
         "db": ("reclaim", "free pages and write-ahead log"),
     }
     assert [item.undoable for item in made.items] == [True, False, False]
-
-
-def test_an_unreached_cap_says_whose_it_is() -> None:
-    held = a_session_item("a", bytes=10, alive="a process holds it")
-    made = plan_of("the archive", a_policy(max_bytes=1), an_inventory(held), NOW)
-    assert [each.cap for each in made.shortfalls] == ["max_total_size of the archive"]
