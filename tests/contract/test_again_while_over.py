@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from holdfast.config.reader import load
 from holdfast.homes.registry import open_home
-from holdfast.model.item import TRANSCRIPT, Item
-from holdfast.model.plan import Plan
+from holdfast.model.item import TRANSCRIPT, Inventory, Item
+from holdfast.model.maintenance import Step
 from holdfast.policy.by_name import plan_all
+from holdfast.policy.rules import Caps, Limits, Policy
 from holdfast.ports.home import Home
-from holdfast.services.bounds import ROUNDS, bound
+from holdfast.services import maintain as maintenance
+from holdfast.services.bounds import ROUNDS, Round, bound
+from holdfast.services.upkeep import StepPlan
 from holdfast.spine.carry_out import Silent
 from tests.builders import NOW
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    plan: Plan
-    over: bool
 
 
 class Stopped(Silent):
@@ -34,12 +31,12 @@ def opened(folder: Path) -> Home:
     return open_home(folder, clock=lambda: NOW)
 
 
-def planned(home: Path, *, over: bool, removes: bool) -> Planned:
+def planned(home: Path, *, over: bool, removes: bool) -> Round:
     """A plan to remove a file that is gone already: applied all the same, and in the log."""
     gone = Item(kind=TRANSCRIPT, id="sessions/a.jsonl", bytes=1, last_active_at=0.0, version="v1")
     items = (gone,) if removes else ()
     plan = plan_all(items, str(home), NOW, command="maintain", reason="over the cap of 1 B")
-    return Planned(plan=plan, over=over)
+    return Round(plan=plan, over=over)
 
 
 OVER, WITHIN = True, False
@@ -73,3 +70,27 @@ def test_it_ends_when_the_host_wants_to_stop(tmp_path: Path) -> None:
     over = planned(tmp_path, over=True, removes=True)
     reports, _ = bound(home, lambda: over, clock=lambda: NOW, progress=Stopped())
     assert len(reports) == 1
+
+
+@pytest.mark.parametrize(("cap", "made"), [(1, ROUNDS), (3, 1)], ids=["over", "within"])
+def test_maintenance_plans_a_step_again_while_its_cap_is_exceeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: int, made: int
+) -> None:
+    home, steps = opened(tmp_path), []
+    kept = Item(kind=TRANSCRIPT, id="sessions/b.jsonl", bytes=2, last_active_at=0.0, version="v1")
+
+    def plan_step(step: Step, *_: object, **__: object) -> StepPlan:
+        steps.append(step)
+        return StepPlan(
+            step=step,
+            plan=planned(tmp_path, over=True, removes=True).plan,
+            inventory=Inventory(home=str(tmp_path), items=(kept,)),
+            caps=Policy(everywhere=Limits(caps=Caps(max_bytes=cap))),
+        )
+
+    monkeypatch.setattr(maintenance, "plan_step", plan_step)
+    result = maintenance.maintain(
+        home, load(None, {}), gate=home.maintenance_gate, clock=lambda: NOW
+    )
+    assert not result.errors
+    assert steps.count(Step.UPKEEP) == made

@@ -17,6 +17,8 @@ from holdfast.api.sessions import open_sessions
 from holdfast.config.key import MEGABYTE
 from holdfast.model.item import ARCHIVED, SESSION, TRASH
 from holdfast.model.maintenance import Step
+from holdfast.services.budget import plan_of
+from tests.builders import NOW, a_policy, a_session_item, an_inventory
 from tests.contract.agent_homes import make_claude
 from tests.contract.maintained import DAY, configure, ids
 
@@ -110,6 +112,19 @@ def test_no_budget_is_not_a_budget_of_nothing(machine: Budgeted, config: str) ->
     with holdfast.open(machine.large) as home:
         assert not any(each.step is Step.BUDGET for each in home.maintain(force=True).steps)
     assert (len(ids(machine.large)), len(ids(machine.small))) == (MANY, FEW)
+
+
+def test_the_homes_of_some_agents_alone_have_no_budget(machine: Budgeted) -> None:
+    machine.set(machine.guardian(0.3, high_percent=2, low_percent=1))
+    some = Machine(machine.user, environ={}, agents=["holdfast"])
+    assert some.keep_budget().limit is None
+    assert len(ids(machine.large)) == MANY
+
+
+def test_an_unreached_cap_says_whose_it_is() -> None:
+    held = a_session_item("a", bytes=10, alive="a process holds it")
+    made = plan_of("the archive", a_policy(max_bytes=1), an_inventory(held), NOW)
+    assert [each.cap for each in made.shortfalls] == ["max_total_size of the archive"]
 
 
 def test_what_is_pinned_or_open_stays_and_costs_the_other_home_nothing(machine: Budgeted) -> None:

@@ -177,7 +177,7 @@ def test_a_hook_works_without_a_helper_with_one_and_after_it_was_killed(
     assert hooked.run(way).returncode == 0
     assert hooked.seen() == 3
     assert hooked.wait_for_helper() != first
-    calls = Loop(Place(hooked.home)).calls("s1")
+    calls = Loop(Place(hooked.home)).book.calls("s1")
     assert [bool(each.checkpoint) for each in calls] == [True, True, True]
 
 
@@ -225,7 +225,7 @@ def test_hooks_while_the_helper_is_killed_again_and_again(hooked: Hooked) -> Non
     finally:
         stop.set()
         killer.join()
-    calls = Loop(Place(hooked.home)).calls("s1")
+    calls = Loop(Place(hooked.home)).book.calls("s1")
     # One that was killed after it had written everything is asked again: twice is fine, never less.
     assert {each.call for each in calls} == {f"c{number + 1}" for number in range(12)}
     assert all(each.checkpoint for each in calls)

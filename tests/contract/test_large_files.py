@@ -16,8 +16,6 @@ from holdfast.config.reader import load
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.maintenance import EventKind
 from holdfast.model.session import SessionFilter
-from holdfast.policy.prices import Prices
-from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports.home import Home
 from holdfast.services.stats import stats
 from holdfast.services.status import AGES, count_checkpoints, status
@@ -67,10 +65,10 @@ def test_a_large_file_is_told_everywhere(home: Home, shape: str, stored: bool) -
     file = write_large(home, shape.format(session), session)
     settings, now = load(config_file(home.root), {}), now_in(home.root)
 
-    seen = status(home, settings.policy(), now=now, limits=settings.session_options().limits)
+    seen = status(home, settings, now=now)
     assert [each.file for each in seen.large_files] == [file]
     assert seen.to_json()["large_files"][0]["session"] == session
-    counted = stats(home, settings.policy(), GcRules(), prices=Prices(), now=now)
+    counted = stats(home, settings, now=now)
     assert counted.largest_files[0].file == file
     assert counted.largest_files[0].bytes >= LARGE
 
@@ -86,7 +84,7 @@ def test_the_limit_is_that_of_a_session(home: Home, limit: int) -> None:
     create_state(home.root)
     config_file(home.root).write_text(f"[sessions]\nmax_size_mb = {limit}\n")
     settings, now = load(config_file(home.root), {}), now_in(home.root)
-    seen = status(home, settings.policy(), now=now, limits=settings.session_options().limits)
+    seen = status(home, settings, now=now)
     assert seen.large_files == ()
     assert not holdfast.maintain(home.root, clock=lambda: now).events
 
@@ -118,7 +116,7 @@ def test_checkpoints_are_counted_with_their_bytes(tmp_path: Path) -> None:
     found = count_checkpoints(home, home.scan(time.time()))
     assert (found.count, found.projects) == (3, 1)
     assert found.bytes > 0
-    document = stats(home, Policy(), GcRules(), prices=Prices(), now=time.time()).to_json()
+    document = stats(home, load(None, {}), now=time.time()).to_json()
     assert document["checkpoints"] == {
         "count": 3,
         "projects": 1,

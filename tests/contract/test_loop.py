@@ -104,7 +104,7 @@ def test_each_tool_has_a_checkpoint_of_its_session_and_turn(home: Path, project:
     found = checkpoints(home, session="s1")
     assert len(found) == 3
     assert {(each.turn, each.reason) for each in found} == {("t1", "before Bash")}
-    calls = session.loop.calls("s1")
+    calls = session.loop.book.calls("s1")
     assert [call.checkpoint for call in calls] == [each.id for each in reversed(found)]
     with holdfast.open(home) as opened:
         opened.checkpoints.restore(calls[0].checkpoint)
@@ -129,7 +129,7 @@ def test_what_a_project_ignores_comes_back_when_the_configuration_asks_for_it(
     (project / "later.log").touch()
     session.tool()
     with holdfast.open(home) as opened:
-        opened.checkpoints.restore(session.loop.calls("s1")[0].checkpoint)
+        opened.checkpoints.restore(session.loop.book.calls("s1")[0].checkpoint)
     assert {name: (project / name).read_bytes() for name in files} == {
         **files,
         "a.tmp": b"overwritten",
@@ -145,7 +145,7 @@ def test_a_tool_before_which_nothing_changed_has_the_checkpoint_from_before(
     first, second = Session(home, project), Session(home, project, "s2")
     first.tool()
     second.tool()
-    [one], [other] = first.loop.calls("s1"), second.loop.calls("s2")
+    [one], [other] = first.loop.book.calls("s1"), second.loop.book.calls("s2")
     assert one.checkpoint == other.checkpoint != ""
     assert [each.id for each in checkpoints(home, session="s2")] == [other.checkpoint]
     third = Session(home, project, "long-id")
@@ -164,7 +164,7 @@ def test_all_of_a_long_session_can_be_undone(home: Path, project: Path) -> None:
     with holdfast.open(home, clock=lambda: session.now) as opened:
         opened.maintain(force=True)
         opened.checkpoints.prune()
-        calls = session.loop.calls("s1")
+        calls = session.loop.book.calls("s1")
         kept = {each.id for each in opened.checkpoints.list(session="s1")}
         assert {call.checkpoint for call in calls} == kept
         assert len(kept) == 60
@@ -203,7 +203,7 @@ def test_a_folder_in_a_repository_is_part_of_its_project(home: Path, project: Pa
     (inner / "package.json").write_text("{}")
     session = Session(home, project)
     session.tool(cwd=str(inner))
-    assert [call.workdir for call in session.loop.calls("s1")] == [str(project)]
+    assert [call.workdir for call in session.loop.book.calls("s1")] == [str(project)]
 
 
 def test_a_file_in_another_repository_has_a_checkpoint_too(
@@ -215,7 +215,7 @@ def test_a_file_in_another_repository_has_a_checkpoint_too(
     (other / "b.txt").write_text("b")
     session = Session(home, project)
     session.tool("Write", touches=Touches.NAMED, paths=(str(other / "b.txt"),))
-    assert [call.workdir for call in session.loop.calls("s1")] == [str(project), str(other)]
+    assert [call.workdir for call in session.loop.book.calls("s1")] == [str(project), str(other)]
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "x" * 5_000], ids=range(3))
@@ -224,7 +224,7 @@ def test_a_name_that_no_file_can_have_costs_no_checkpoint(
 ) -> None:
     session = Session(home, project)
     assert session.tool("Write", touches=Touches.NAMED, paths=(name, f"/{name}")) == Decision()
-    [call] = session.loop.calls("s1")
+    [call] = session.loop.book.calls("s1")
     assert call.checkpoint
 
 
@@ -239,7 +239,7 @@ def test_a_home_directory_is_refused_in_words(
     assert said.passes
     assert "it is the home directory" in said.notice
     assert session.tool() == Decision()  # said once
-    [first, _] = session.loop.calls("s1")
+    [first, _] = session.loop.book.calls("s1")
     assert (first.checkpoint, "home directory" in first.missed) == ("", True)
 
 
@@ -254,7 +254,7 @@ def test_in_a_home_directory_that_is_a_repository_the_folder_counts(
     monkeypatch.setenv("HOME", str(user))
     session = Session(home, work)
     assert session.tool() == Decision()
-    assert [call.workdir for call in session.loop.calls("s1")] == [str(work)]
+    assert [call.workdir for call in session.loop.book.calls("s1")] == [str(work)]
 
 
 def test_a_read_only_project_has_its_checkpoint(home: Path, project: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_read_only_project_has_its_checkpoint(home: Path, project: Path) -> No
     try:
         session = Session(home, project)
         assert session.tool() == Decision()
-        assert session.loop.calls("s1")[0].checkpoint
+        assert session.loop.book.calls("s1")[0].checkpoint
     finally:
         project.chmod(0o700)
 
@@ -282,10 +282,10 @@ def test_what_cannot_be_done_is_said_and_the_user_decides(
         if how == "block":
             assert said.verdict is Verdict.BLOCK
             assert "No space left" in said.reason
-    assert len(session.loop.calls("s1")) == 2
+    assert len(session.loop.book.calls("s1")) == 2
     if how == "allow":
         assert said == Decision()
-        assert "No space left" in session.loop.calls("s1")[0].missed
+        assert "No space left" in session.loop.book.calls("s1")[0].missed
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_what_a_checkpoint_lacks_is_said(
         assert second.notice == ""
     else:
         assert said in second.reason
-    assert all(call.checkpoint and said in call.missed for call in session.loop.calls("s1"))
+    assert all(call.checkpoint and said in call.missed for call in session.loop.book.calls("s1"))
 
 
 def test_a_file_that_is_too_large_is_named(home: Path, project: Path) -> None:
@@ -372,14 +372,15 @@ def test_tools_of_several_sessions_at_once(home: Path, project: Path) -> None:
         thread.join()
     assert said == [Decision()] * 20
     for session in sessions:
-        assert all(call.checkpoint for call in session.loop.calls(session.name))
-        assert session.loop.standing("claude-code", session.name).state.work.guarded.iterations == 5
+        assert all(call.checkpoint for call in session.loop.book.calls(session.name))
+        state = session.loop.book.look("claude-code", session.name)
+        assert state.work.guarded.iterations == 5
 
 
 def test_checkpoints_can_be_turned_off(home: Path, project: Path) -> None:
     session = Session(home, project, config="[hooks]\ncheckpoints = false\n")
     assert session.tool() == Decision()
-    assert session.loop.calls("s1") == []
+    assert session.loop.book.calls("s1") == []
 
 
 # --- Budgets --------------------------------------------------------------------------------------
@@ -391,7 +392,7 @@ def test_over_the_iterations_no_tool_runs(home: Path, project: Path) -> None:
     assert "budget of 2 iterations" in session.tool("Read", touches=Touches.NOTHING).reason
     assert session.prompt().verdict is Verdict.STOP
     assert Session(home, project, "s2").tool().passes  # a session of its own
-    assert len(session.loop.calls("s1")) == 2  # what does not run needs no checkpoint
+    assert len(session.loop.book.calls("s1")) == 2  # what does not run needs no checkpoint
 
 
 def test_tokens_come_from_the_transcript(home: Path, project: Path) -> None:
@@ -399,8 +400,7 @@ def test_tokens_come_from_the_transcript(home: Path, project: Path) -> None:
     for number, verdict in enumerate(("pass", "pass", "pass", "stop")):
         assert session.tool().verdict == verdict
         append(session.transcript, claude_answer(number))
-    standing = session.loop.standing("claude-code", "s1")
-    assert [(each.used, each.limit) for each in standing.measures] == [(440, 300)]
+    assert "300 tokens is used up (440)" in session.loop.next_tool("claude-code", "s1").reason
 
 
 @pytest.mark.parametrize(
@@ -583,7 +583,7 @@ def test_a_wrong_configuration_costs_no_way_back(home: Path, project: Path) -> N
     assert session.tool().notice == ""  # once
     wrong.write_text("[guard]\nmax_iterations = []\n")
     assert "max_iterations" in session.tool().notice  # another reason
-    calls = session.loop.calls("s1")
+    calls = session.loop.book.calls("s1")
     assert len(calls) == 28
     assert all(call.checkpoint and not call.missed for call in calls)
     wrong.unlink()
@@ -721,7 +721,7 @@ def test_a_transcript_that_can_never_be_read_leaves_a_budget_undecided(
     assert "cannot be read" in second.undecided
     assert "('" not in second.undecided
     assert second.passes == (how == "allow")
-    assert all(call.checkpoint for call in session.loop.calls("s1"))
+    assert all(call.checkpoint for call in session.loop.book.calls("s1"))
 
 
 @pytest.mark.parametrize("what", ["not a database", "a row", "the note"])
@@ -742,7 +742,7 @@ def test_the_checkpoint_is_taken_whatever_the_meter_says(
         said = session.tool(**fields)
     assert said.passes
     assert said.notice
-    [call] = session.loop.calls("s1")
+    [call] = session.loop.book.calls("s1")
     assert call.checkpoint
 
 
@@ -788,7 +788,7 @@ def test_a_tool_without_a_name_may_change_files(
     more = {"event": event, "input": {"tool": tool, "sessionID": "s1"}, "directory": str(project)}
     reply = serve(agent, home, json.dumps({**said, **more}).encode())
     assert (reply.code, reply.out) == (0, "")
-    [call] = Loop(Place(home)).calls("s1")
+    [call] = Loop(Place(home)).book.calls("s1")
     assert call.checkpoint
 
 

@@ -75,7 +75,7 @@ append(transcript, *map(claude_answer, range(4)))
 tool()
 (disk / "fill").unlink()
 tool()
-noted = [bool(call.checkpoint) for call in Loop(Place(home)).calls("s1")]
+noted = [bool(call.checkpoint) for call in Loop(Place(home)).book.calls("s1")]
 print(json.dumps([said, noted]))
 """
 
@@ -231,7 +231,7 @@ def test_a_subagent_has_checkpoints_and_counts_for_its_session(tmp_path: Path) -
         assert session.tool(subagent="a1", turn="its own") == Decision()
     assert not session.tool(subagent="a2").passes
     assert not session.tool().passes
-    calls = session.loop.calls("s1")
+    calls = session.loop.book.calls("s1")
     assert [(call.subagent, call.turn) for call in calls] == [
         ("", "t1"),
         ("a1", "t1"),
@@ -250,7 +250,7 @@ def test_a_project_in_another(tmp_path: Path) -> None:
     around.tool()
     (outer / "a.txt").write_text("two")
     (inner / "a.txt").write_text("two")
-    [of_inner], [of_outer] = inside.loop.calls("s1"), around.loop.calls("s2")
+    [of_inner], [of_outer] = inside.loop.book.calls("s1"), around.loop.book.calls("s2")
     assert (of_inner.workdir, of_outer.workdir) == (str(inner), str(outer))
     with holdfast.open(home) as opened:
         opened.checkpoints.restore(of_inner.checkpoint)
@@ -272,9 +272,12 @@ def test_a_file_in_a_worktree_inside_the_project_has_its_checkpoint(tmp_path: Pa
     named = {"touches": Touches.NAMED, "paths": ("wt/a.txt", "a.txt")}
     assert session.tool("Write", **named) == Decision()
     (project / "wt" / "a.txt").write_text("two")
-    assert [call.workdir for call in session.loop.calls("s1")] == [str(project), f"{project}/wt"]
+    assert [call.workdir for call in session.loop.book.calls("s1")] == [
+        str(project),
+        f"{project}/wt",
+    ]
     with holdfast.open(home) as opened:
-        opened.checkpoints.restore(session.loop.calls("s1")[1].checkpoint)
+        opened.checkpoints.restore(session.loop.book.calls("s1")[1].checkpoint)
     assert (project / "wt" / "a.txt").read_text() == "one"
 
 

@@ -26,7 +26,7 @@ from holdfast.model.report import Report, Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
 from holdfast.policy.selection import Selection
-from holdfast.services.endings import end_abandoned
+from holdfast.services.edits import end_abandoned
 from holdfast.services.plans import plan_delete, plan_home_endings, plan_prune
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest

@@ -194,5 +194,5 @@ def test_a_helper_watches_the_few_projects_it_works_in(
                 assert loop.decide(event).passes
                 loop.follow()
         assert len(looks) == 12  # two in each project; the third looked at one file
-        calls = loop.calls("s")
+        calls = loop.book.calls("s")
         assert len({call.checkpoint for call in calls}) == len(calls) == 18

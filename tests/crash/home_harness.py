@@ -20,7 +20,7 @@ from holdfast.errors import CannotUndoError
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Action as Edit
 from holdfast.model.report import Result
-from holdfast.services.endings import end_abandoned
+from holdfast.services.edits import end_abandoned
 from holdfast.spine.settle import settle
 from tests import postgres
 from tests.contract import factory

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.api.sessions import open_sessions
 from holdfast.cli.commands.status import _what
+from holdfast.config.reader import load
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter
@@ -105,7 +106,7 @@ def leave(home: Home, name: str, *, archived: bool, now: float = NOW) -> None:
 
 
 def check(home: Home, now: float, without: Sequence[Path] = ()) -> None:
-    seen = status(home, Policy(everywhere=Limits(caps=Caps(max_bytes=10**12))), now=now)
+    seen = status(home, load(None, {}), now=now)
     disk = on_disk(home.root, without)
     assert seen.inventory.total_bytes == disk
     assert sum(share.bytes for share in _what(seen)) == disk
@@ -137,6 +138,16 @@ def each_byte_has_one_cap(home: Home) -> None:
     counted = sessions.used + archive.used + inventory.checkpoint_bytes + space
     assert counted == inventory.total_bytes
     assert archive.used == on_disk(home.root / "archive")
+
+
+def test_what_left_the_archive_for_its_trash_counts_once(tmp_path: Path) -> None:
+    live(tmp_path / "home", ["reset", "archive"])
+    home = opened(tmp_path / "home")
+    for name in sorted({bundle.session for bundle in home.archive.items()}):
+        leave(home, name, archived=False)
+    home = opened(tmp_path / "home")
+    assert archive_inventory(home).trash
+    each_byte_has_one_cap(home)
 
 
 @FEW

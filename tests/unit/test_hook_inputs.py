@@ -37,15 +37,28 @@ def test_every_recorded_event_names_its_session_and_directory(agent: str) -> Non
 @pytest.mark.parametrize(
     ("agent", "moments"),
     [
-        ("claude-code", {"prompt": 2, "before_tool": 7, "after_tool": 7, "stop": 3}),
-        ("codex", {"prompt": 2, "before_tool": 5, "after_tool": 3, "stop": 1}),
-        ("gemini", {"prompt": 1, "before_tool": 9, "after_tool": 9, "stop": 1}),
-        ("opencode", {"prompt": 2, "before_tool": 8, "after_tool": 5, "stop": 0}),
+        ("claude-code", {"prompt": 2, "before_tool": 7, "other": 16}),
+        ("codex", {"prompt": 2, "before_tool": 5, "other": 7}),
+        ("gemini", {"prompt": 1, "before_tool": 9, "other": 26}),
+        ("opencode", {"prompt": 2, "before_tool": 8, "other": 5}),
     ],
 )
 def test_every_event_is_a_moment_of_the_loop(agent: str, moments: dict[str, int]) -> None:
-    found = Counter(event.moment.value for event in events_of(agent))
-    assert {name: found[name] for name in moments} == moments
+    assert Counter(event.moment.value for event in events_of(agent)) == moments
+
+
+@pytest.mark.parametrize(
+    ("agent", "turns", "model"),
+    [("claude-code", 1, ""), ("codex", 2, "a-model"), ("gemini", 0, ""), ("opencode", 0, "")],
+)
+def test_each_call_is_told_apart_and_says_where_it_is_written_down(
+    agent: str, turns: int, model: str
+) -> None:
+    found = [event for event in events_of(agent) if event.moment is Moment.BEFORE_TOOL]
+    assert len({event.call for event in found} - {""}) == len(found)
+    assert len({event.turn for event in found} - {""}) == turns
+    assert {event.model for event in found} == {model}
+    assert all(event.transcript for event in found)
 
 
 @pytest.mark.parametrize(

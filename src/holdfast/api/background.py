@@ -14,6 +14,7 @@ from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports.runs import Clock
+from holdfast.spine.carry_out import Silent
 
 #: The longest single sleep: a suspended machine does not count the time, and a user who
 #: edits the configuration does not want to wait until tomorrow.
@@ -64,14 +65,10 @@ async def _finished(run: asyncio.Future[MaintenanceResult], stop: _Stop) -> Main
         raise
 
 
-class _Stop:
+class _Stop(Silent):
     """A progress that shows nothing and can ask to stop."""
 
-    def __init__(self) -> None:
-        self.requested = False
-
-    def step(self, label: str, done: int, total: int | None) -> None:
-        """Nobody is watching."""
+    requested = False
 
     def stop_requested(self) -> bool:
         return self.requested

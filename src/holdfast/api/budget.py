@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.maintenance import tell_unreached
@@ -12,9 +12,9 @@ from holdfast.model.json_value import JsonValue
 from holdfast.model.operation import MAINTAIN, one_run
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.sharing import Budget, Pot, is_high, is_over
+from holdfast.policy.sharing import Pot, is_high, is_over
 from holdfast.services.bounds import ROUNDS
-from holdfast.services.budget import Weighed, plan_homes, weigh
+from holdfast.services.budget import Weighed, budget_of, plan_homes, weigh
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.files import storage_errors
@@ -38,15 +38,6 @@ class HomeShare(JsonValue):
     plan: Plan
     report: Report | None = None
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "home": self.home,
-            "bytes": self.bytes,
-            "plan": self.plan.to_json(),
-            "report": None if self.report is None else self.report.to_json(),
-            "error": self.error,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +66,18 @@ class BudgetKeeper:
     def __init__(self, machine: Machine, progress: Progress | None = None) -> None:
         self._machine = machine
         self._progress = progress
-        guardian = machine.guardian
         self._begun = False
-        self.budget: Budget | None = None
-        if guardian.max_bytes is not None and machine.is_whole:
-            self.budget = Budget.of(
-                guardian.max_bytes,
-                high_percent=guardian.high_percent,
-                low_percent=guardian.low_percent,
-            )
+        limit = machine.guardian.max_bytes if machine.is_whole else None
+        self.budget = budget_of(machine.guardian, limit)
 
     def plan(self) -> MachineBudget:
         """What would go now. Changes nothing."""
         if self.budget is None:
             return MachineBudget(limit=None, bytes=0)
         weighed, unread = self._weigh_all()
-        plans = plan_homes(self.budget, list(weighed.values()), now=self._machine.clock())
         found = [
-            HomeShare(home=str(home.path), bytes=_bytes(each), plan=made)
-            for (home, each), made in zip(weighed.items(), plans, strict=True)
+            HomeShare(home=str(home.path), bytes=_bytes(weighed[home]), plan=made)
+            for home, made in self._plans(weighed).items()
             if made.steps or made.shortfalls
         ]
         return self._result(list(weighed.values()), found, unread)
@@ -123,36 +107,31 @@ class BudgetKeeper:
         if self._is_stopped():
             return None
         before = weighed[home]
-        empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
         try:
             with before.home.maintenance_gate.entered(MAINTAIN):
                 weighed[home] = self._weigh(home)
-                made = self._planned(home, weighed)
+                made = self._plans(weighed)[home]
                 if not made.steps and not made.shortfalls:
                     return None
                 clock = self._machine.clock
                 report = apply(made, before.home, clock=clock, progress=self._progress or Silent())
                 tell_unreached(before.home, before.settings, made.shortfalls, now=clock())
                 weighed[home] = self._weigh(home)
-        except BusyError as error:
-            return HomeShare(
-                home=str(home.path), bytes=_bytes(before), plan=empty, error=error.message
-            )
         except Exception as error:  # noqa: BLE001 - one home that fails costs itself only
-            _log.error("making room in %s failed: %s", home.path, error)
+            if not isinstance(error, BusyError):
+                _log.error("making room in %s failed: %s", home.path, error)
             said = error.message if isinstance(error, HoldfastError) else str(error)
+            empty = Plan(home=str(home.path), command=MAINTAIN, made_at=0.0, items=())
             return HomeShare(home=str(home.path), bytes=_bytes(before), plan=empty, error=said)
         return HomeShare(home=str(home.path), bytes=_bytes(before), plan=made, report=report)
 
-    def _planned(self, home: AgentHome, weighed: dict[AgentHome, Weighed]) -> Plan:
+    def _plans(self, weighed: dict[AgentHome, Weighed]) -> dict[AgentHome, Plan]:
         now = self._machine.clock()
         plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
-        return plans[list(weighed).index(home)]
+        return dict(zip(weighed, plans, strict=True))
 
     def _by_excess(self, weighed: dict[AgentHome, Weighed]) -> list[AgentHome]:
-        now = self._machine.clock()
-        plans = plan_homes(self.budget, list(weighed.values()), now=now, begun=self._begun)
-        found = {home: made for home, made in zip(weighed, plans, strict=True) if made.items}
+        found = {home: made for home, made in self._plans(weighed).items() if made.items}
         return sorted(found, key=lambda home: -found[home].bytes)
 
     def _weigh_all(self) -> tuple[dict[AgentHome, Weighed], list[str]]:

@@ -73,16 +73,10 @@ def write_catalogue(machine: Machine, path: Path) -> Listing:
     def rows() -> Iterator[Entry]:
         looked = machine.look(_listed)
         unread.extend(looked.unread)
-        for number, (home, (listed, entries)) in enumerate(looked.seen):
-            homes.append(ListedHome(home=home, prices=listed[0], problems=listed[1]))
+        for number, (home, (prices, problems, entries)) in enumerate(looked.seen):
+            homes.append(ListedHome(home=home, prices=prices, problems=problems))
             for session, opening, unit in entries:
-                yield Entry(
-                    home=number,
-                    session=session,
-                    opening=opening,
-                    unit=unit,
-                    price=_price(session, listed[0]),
-                )
+                yield _entry(number, session, opening, unit, prices)
 
     unread: list[UnreadHome] = []
     with machine.one_look():
@@ -90,20 +84,20 @@ def write_catalogue(machine: Machine, path: Path) -> Listing:
     return Listing(homes=homes, unread=unread)
 
 
-_Rows = Sequence[tuple[Session, str | None, bytes | None]]
+_Row = tuple[Session, str | None, bytes | None]
 
 
-def _listed(place: Place) -> tuple[tuple[Prices, Sequence[Problem]], _Rows]:
+def _listed(place: Place) -> tuple[Prices, Sequence[Problem], Sequence[_Row]]:
     store, prices = place.home.session_store(), place.prices()
     if store is None:
-        return (prices, ()), ()
-    return (prices, store.unlisted()), list(_of(store))
+        return prices, (), ()
+    return prices, store.unlisted(), list(_of(store))
 
 
-def _of(store: SessionStore) -> Iterable[tuple[Session, str | None, bytes | None]]:
+def _of(store: SessionStore) -> Iterable[_Row]:
     found = getattr(store, "catalogued", None)
     if found is not None:
-        known: Iterable[tuple[Session, str | None, bytes | None]] = found()
+        known: Iterable[_Row] = found()
         return known
     return ((session, None, None) for session in store.find(SessionFilter()))
 
@@ -132,13 +126,7 @@ def count_more(
             openings = store.openings([each.id for each in counted])
             left -= sum(each.bytes for each in counted)
             yield [
-                Entry(
-                    home=number,
-                    session=each,
-                    opening=openings.get(each.id, ""),
-                    unit=known[each.id],
-                    price=_price(each, listed.prices),
-                )
+                _entry(number, each, openings.get(each.id, ""), known[each.id], listed.prices)
                 for each in counted
             ]
 
@@ -153,6 +141,13 @@ def count_all(machine: Machine) -> None:
             store.count_messages()
 
     machine.look(count)
+
+
+def _entry(
+    home: int, session: Session, opening: str | None, unit: bytes | None, prices: Prices
+) -> Entry:
+    price = _price(session, prices)
+    return Entry(home=home, session=session, opening=opening, unit=unit, price=price)
 
 
 def _price(session: Session, prices: Prices) -> float:

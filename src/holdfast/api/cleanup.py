@@ -15,7 +15,6 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.api.plan import HomePlan
-    from holdfast.ports.runs import Progress
 
 
 class Cleanup(StrEnum):
@@ -64,9 +63,7 @@ def tried(settings: Settings, changes: Mapping[str, str]) -> Settings:
     return settings
 
 
-def plan_trial(
-    home: Home, trial: Trial, *, pack: bool = False, progress: Progress | None = None
-) -> HomePlan:
+def plan_trial(home: Home, trial: Trial, *, pack: bool = False) -> HomePlan:
     """What would be removed if config.toml had these settings. Changes neither that nor the home;
     but with `pack`, checkpoints over their cap are packed first, so that fewer have to go."""
     settings = tried(home.settings, trial.changes)
@@ -75,7 +72,7 @@ def plan_trial(
     match trial.what:
         case Cleanup.SESSIONS:
             policy = replace(settings.policy(use_trash=use_trash), caps_use_trash=caps_use_trash)
-            return home.plan_policy(policy, progress=progress)
+            return home.plan_policy(policy)
         case Cleanup.SMALL:
             small = settings.sessions
             return home.plan_gc(
@@ -84,7 +81,6 @@ def plan_trial(
                 trivial_max=small.trivial_max,
                 keep_titled=small.keep_titled,
                 use_trash=use_trash,
-                progress=progress,
             )
         case Cleanup.CHECKPOINTS:
             bounds = settings.checkpoint_policy(use_trash=use_trash)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from io import TextIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
 from holdfast.api.place import find_home, open_place
@@ -18,7 +18,6 @@ from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports.runs import Clock, Progress
-from holdfast.services.exchange.import_trial import ImportTrial
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.session_export import (
@@ -27,23 +26,19 @@ from holdfast.services.exchange.session_export import (
     Form,
     export_sessions,
 )
-from holdfast.services.exchange.session_import import ImportReport, ImportStore, import_lines
+from holdfast.services.exchange.session_import import (
+    ImportReport,
+    ImportStore,
+    ImportTrial,
+    import_lines,
+)
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
 
-if TYPE_CHECKING:
-    from holdfast.services.exchange.redactor import Redactor
-
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
-
-
-def _redactor() -> Redactor:
-    from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - its rules take 10 ms
-
-    return Redactor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +73,11 @@ class SessionExchange(SessionView):
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
+        redactor = None
+        if redact:
+            from holdfast.services.exchange.redactor import Redactor  # noqa: PLC0415 - it takes 10 ms
+
+            redactor = Redactor()
         self.need_store()
         chosen = wanted_sessions(wanted, None)
         if ids is not None:
@@ -89,7 +89,7 @@ class SessionExchange(SessionView):
                 chosen,
                 sink.file,
                 form=self._named(_FORMS[form]),
-                redactor=_redactor() if redact else None,
+                redactor=redactor,
                 progress=progress,
             )
             sink.whole = not report.stopped

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.api.in_child import AtOnce, Working
+from holdfast.config import Stamp, stamp_of
 from holdfast.errors import BusyError, HoldfastError, StorageError
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.homes.registry import state_folder
@@ -24,12 +25,13 @@ from holdfast.model.figures import Tally
 from holdfast.model.maintenance import LookedAfter, Round
 from holdfast.model.text import format_bytes
 from holdfast.policy.schedule import RETRY, next_run
+from holdfast.ports.runs import Progress
 from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.reserve import NAME as RESERVE
 from holdfast.stores.tally import FileTallies
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass, field, replace
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
@@ -52,15 +54,9 @@ _ONE_WATCHES = (
 )
 _log = logging.getLogger("holdfast")
 
-_Stamp = tuple[int, int, int] | None
 
-
-class Stop(Protocol):
+class Stop(Progress, Protocol):
     """Ends a watch: a progress that can be asked to stop, which also ends its sleep."""
-
-    def step(self, label: str, done: int, total: int | None) -> None: ...
-
-    def stop_requested(self) -> bool: ...
 
     def sleep(self, seconds: float) -> None: ...
 
@@ -101,69 +97,65 @@ def watch(
         watching.run(force=force)
 
 
+@dataclass(slots=True)
 class _Watching:
     """The state of a watch."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        stop: Stop,
-        listener: Listener,
-        clock: Clock,
-        monotonic: Callable[[], float],
-        work: Callable[[Callable[[], bytes]], Working],
-        locks: contextlib.ExitStack,
-    ) -> None:
-        self._machine = machine
-        self._stop = stop
-        self._listener = listener
-        self._clock = clock
-        self._monotonic = monotonic
-        self._work = work
-        self._locks = locks
-        self._eyes = MachineEyes(clock=clock, monotonic=monotonic)
-        self._growth = GrowthWatch(self._eyes, 0.0)
-        self._states: dict[Path, Path] = {}
-        self._gone: set[Path] = set()
-        self._configs: dict[Path, _Stamp] = {}
-        self._troubles: dict[Path, str] = {}
-        self._due = self._clock()
-        self._round_after = 0.0
-        self._found_at = 0.0
-        self._looked_at = 0.0
-        self._noted_at = 0.0
-        self._round: Working | None = None
-        self._telling: list[Working] = []
-        #: Alarms that were counted, by their paths and when they began.
-        self._counted: set[tuple[str, float]] = set()
+    machine: Machine
+    stop: Stop
+    listener: Listener
+    clock: Clock
+    monotonic: Callable[[], float]
+    work: Callable[[Callable[[], bytes]], Working]
+    locks: contextlib.ExitStack
+    states: dict[Path, Path] = field(default_factory=dict)
+    gone: set[Path] = field(default_factory=set)
+    configs: dict[Path, Stamp | None] = field(default_factory=dict)
+    troubles: dict[Path, str] = field(default_factory=dict)
+    round_after: float = 0.0
+    found_at: float = 0.0
+    looked_at: float = 0.0
+    noted_at: float = 0.0
+    round: Working | None = None
+    telling: list[Working] = field(default_factory=list)
+    #: Alarms that were counted, by their paths and when they began.
+    counted: set[tuple[str, float]] = field(default_factory=set)
+    eyes: MachineEyes = field(init=False)
+    growth: GrowthWatch = field(init=False)
+    due: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.eyes = MachineEyes(clock=self.clock, monotonic=self.monotonic)
+        self.growth = GrowthWatch(self.eyes, 0.0)
+        self.due = self.clock()
 
     def run(self, *, force: bool) -> None:
         try:
-            while not self._stop.stop_requested():
+            while not self.stop.stop_requested():
                 self._collect()
                 self._tell_gone()
-                if self._monotonic() - self._found_at >= _HOMES_EVERY:
+                if self.monotonic() - self.found_at >= _HOMES_EVERY:
                     self.find()
-                if self._round is None and (self._is_due() or force):
+                if self.round is None and (self._is_due() or force):
                     self._start(force=force)
                     force = False
                     continue  # what was done at once is told before it sleeps
                 self._look()
-                left = self._due - self._clock() if self._round is None else TICK
-                self._stop.sleep(max(0.0, min(left, TICK)))
+                left = self.due - self.clock() if self.round is None else TICK
+                self.stop.sleep(max(0.0, min(left, TICK)))
         finally:
             self._finish()
 
     def find(self, *, must: bool = False) -> None:
         """Take the homes that nobody else watches. One that appeared is due."""
-        self._found_at = self._monotonic()
-        self._machine.look_for_homes()
+        self.found_at = self.monotonic()
+        self.machine.look_for_homes()
         busy: BusyError | None = None
         taken: list[tuple[Path, str]] = []
-        homes = self._machine.homes
+        homes = self.machine.homes
         for home in homes:
-            if home.path in self._states:
-                self._configs.setdefault(home.path, None)  # it may have come back
+            if home.path in self.states:
+                self.configs.setdefault(home.path, None)  # it may have come back
                 continue
             try:
                 self._take(home)
@@ -172,135 +164,127 @@ class _Watching:
                 taken.append((home.path, error.message))
             except (HoldfastError, OSError) as error:
                 self._say_once(home.path, getattr(error, "message", str(error)))
-        for unread in self._machine.unread:
+        for unread in self.machine.unread:
             self._say_once(unread.path, unread.error.message)
-        if must and busy is not None and not self._states:
+        if must and busy is not None and not self.states:
             raise busy  # it says it once, for all of them
         for path, trouble in taken:
             self._say_once(path, trouble)
-        for gone in self._states.keys() - {home.path for home in homes}:
+        for gone in self.states.keys() - {home.path for home in homes}:
             # Its lock stays ours until the end: the folder may come back.
-            self._configs.pop(gone, None)
+            self.configs.pop(gone, None)
 
     def _take(self, home: AgentHome) -> None:
         state = state_folder(home.path)
         if state != home.path and state.is_symlink():
             raise StorageError(f"{state} is a link")
-        self._locks.enter_context(FileMaintenanceGate(state).watching(HOLDER))
-        AlarmFile(state).end_all(self._clock())  # of a watcher that was killed
-        self._states[home.path] = state
-        self._configs[home.path] = _stamp(state / _CONFIG)
-        self._due = min(self._due, self._clock())
-        self._listener.started(home.path)
+        self.locks.enter_context(FileMaintenanceGate(state).watching(HOLDER))
+        AlarmFile(state).end_all(self.clock())  # of a watcher that was killed
+        self.states[home.path] = state
+        self.configs[home.path] = stamp_of(state / _CONFIG)
+        self.due = min(self.due, self.clock())
+        self.listener.started(home.path)
 
     def _tell_gone(self) -> None:
-        gone = {home for home in self._states if not os.path.isdir(home)}  # noqa: PTH112 - every two seconds
-        for home in sorted(gone - self._gone):
-            self._listener.more(f"{home} is gone; it is watched again if it comes back")
-        for home in sorted(self._gone - gone):
-            self._listener.more(f"{home} is back")
-        self._gone = gone
+        gone = {home for home in self.states if not os.path.isdir(home)}  # noqa: PTH112 - every two seconds
+        for home in sorted(gone - self.gone):
+            self.listener.more(f"{home} is gone; it is watched again if it comes back")
+        for home in sorted(self.gone - gone):
+            self.listener.more(f"{home} is back")
+        self.gone = gone
 
     def _say_once(self, home: Path, trouble: str) -> None:
-        if self._troubles.get(home) != trouble:
-            self._troubles[home] = trouble
+        if self.troubles.get(home) != trouble:
+            self.troubles[home] = trouble
             _log.warning("not watching %s: %s", home, trouble)
 
     # --- Rounds -----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
         changed = False
-        if self._monotonic() - self._looked_at >= _CONFIGS_EVERY:
-            self._looked_at = self._monotonic()
-            now = {home: _stamp(self._states[home] / _CONFIG) for home in self._configs}
-            changed = now != self._configs
-            self._configs = now
-        return bool(self._states) and (
-            changed or self._clock() >= self._due or self._monotonic() >= self._round_after > 0
+        if self.monotonic() - self.looked_at >= _CONFIGS_EVERY:
+            self.looked_at = self.monotonic()
+            now = {home: stamp_of(self.states[home] / _CONFIG) for home in self.configs}
+            changed = now != self.configs
+            self.configs = now
+        return bool(self.states) and (
+            changed or self.clock() >= self.due or self.monotonic() >= self.round_after > 0
         )
 
     def _start(self, *, force: bool) -> None:
-        mine = tuple(self._states)
-        in_words = self._listener.in_words
-        self._round = self._work(
+        mine = tuple(self.states)
+        in_words = self.listener.in_words
+        self.round = self.work(
             lambda: round_of(
-                self._machine, mine, in_words, progress=self._stop, clock=self._clock, force=force
+                self.machine, mine, in_words, progress=self.stop, clock=self.clock, force=force
             ).to_bytes()
         )
 
     def _collect(self) -> None:
         """What the children said that have ended."""
-        self._telling = [each for each in self._telling if each.poll() is None]
-        done = None if self._round is None else self._round.poll()
+        self.telling = [each for each in self.telling if each.poll() is None]
+        done = None if self.round is None else self.round.poll()
         if done is None:
             return
-        self._round = None
-        self._round_after = self._monotonic() + max(_ROUND_EVERY, _TIMES * done.cost)
+        self.round = None
+        self.round_after = self.monotonic() + max(_ROUND_EVERY, _TIMES * done.cost)
         if done.result is None:
-            self._due = self._clock() + RETRY
+            self.due = self.clock() + RETRY
             return
         made = Round.of(done.result)
-        self._due = min([each.due for each in made.homes], default=self._clock() + RETRY)
-        self._growth.limit = made.alarm_rate
-        self._eyes.watch(
+        self.due = min([each.due for each in made.homes], default=self.clock() + RETRY)
+        self.growth.limit = made.alarm_rate
+        self.eyes.watch(
             [
                 Tops(home=each.home, folders=each.folders, programs=each.programs, state=each.state)
                 for each in made.homes
             ]
         )
         for each in made.homes:
-            self._listener.looked_after(each)
+            self.listener.looked_after(each)
         for line in made.more:
-            self._listener.more(line)
+            self.listener.more(line)
 
     # --- Growth -----------------------------------------------------------------------------------
 
     def _look(self) -> None:
         try:
-            alarms = self._growth.look(self._clock())
+            alarms = self.growth.look(self.clock())
         except Exception:  # noqa: BLE001 - the watch goes on: a look that fails must not end maintenance
             _log.exception("looking at what grows failed")
             return
-        if self._growth.active and self._monotonic() - self._noted_at >= _NOTE_EVERY:
-            self._note(list(self._growth.active.values()))
+        if self.growth.active and self.monotonic() - self.noted_at >= _NOTE_EVERY:
+            self._note(list(self.growth.active.values()))
         if not alarms:
             return
         for alarm in alarms:
-            self._listener.grows(alarm)
+            self.listener.grows(alarm)
         self._note(alarms)
-        self._telling.append(self._work(lambda: _tell(self._machine, alarms, self._stop)))
+        self.telling.append(self.work(lambda: _tell(self.machine, alarms, self.stop)))
 
     def _note(self, alarms: Sequence[Alarm]) -> None:
-        self._noted_at = self._monotonic()
-        for home, state in self._states.items():
+        self.noted_at = self.monotonic()
+        for home, state in self.states.items():
             mine = [each for each in alarms if each.home == str(home)]
             if mine and home.is_dir():  # one that was deleted is not made again
-                AlarmFile(state).note(mine, self._clock())
+                AlarmFile(state).note(mine, self.clock())
                 for each in mine:
-                    if each.active and (each.path, each.first_at) not in self._counted:
-                        self._counted.add((each.path, each.first_at))
+                    if each.active and (each.path, each.first_at) not in self.counted:
+                        self.counted.add((each.path, each.first_at))
                         FileTallies(state).add(Tally.ALARMS)
-        active = {(each.path, each.first_at) for each in self._growth.active.values()}
-        self._counted &= active  # what is over is noted no more
+        active = {(each.path, each.first_at) for each in self.growth.active.values()}
+        self.counted &= active  # what is over is noted no more
 
     def _finish(self) -> None:
         """Let a round end between two batches. Nothing is known of growth from here on."""
-        now = self._clock()
-        self._note([replace(each, ended_at=now) for each in self._growth.active.values()])
-        if self._round is not None:
-            self._round.stop()
-        while self._round is not None:
+        now = self.clock()
+        self._note([replace(each, ended_at=now) for each in self.growth.active.values()])
+        if self.round is not None:
+            self.round.stop()
+        while self.round is not None:
             self._collect()
-            if self._round is not None:
+            if self.round is not None:
                 time.sleep(0.05)
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - every two seconds
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def round_of(

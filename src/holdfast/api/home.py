@@ -20,10 +20,9 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
-from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
+from holdfast.api.plan import HomePlan, HomeReport, load_plan, rewrite_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
-from holdfast.api.rewrites import plan_rewrites
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
@@ -217,17 +216,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def status(self, *, progress: Progress | None = None) -> HomeStatus:
         """What is here, what it costs, and what the policy would free."""
-        settings = self.settings
+        place = self._place
         with one_look():
-            return status(
-                self._place.home,
-                settings.policy(),
-                now=self._place.clock(),
-                limits=settings.session_options().limits,
-                guard=settings.guard_options(),
-                prices=settings.prices(),
-                progress=progress,
-            )
+            return status(place.home, self.settings, now=place.clock(), progress=progress)
 
     def alarms(self) -> Sequence[Alarm]:
         """What grew too fast here while `maintain --watch` ran: what still does first, then the
@@ -241,15 +232,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def stats(self, *, progress: Progress | None = None) -> HomeStats:
         """What the sessions and their files add up to. Looks at no session one by one."""
-        settings = self.settings
-        return stats(
-            self._place.home,
-            settings.policy(),
-            settings.gc_rules(),
-            prices=settings.prices(),
-            now=self._place.clock(),
-            progress=progress,
-        )
+        return stats(self._place.home, self.settings, now=self._place.clock(), progress=progress)
 
     def record_figures(self, *, progress: Progress | None = None) -> HomeFigures:
         """Look at the home, and keep the figures for its growth, as maintenance does."""
@@ -407,7 +390,9 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     def plan_rewrites(self, rewrites: Sequence[Rewrite], *, source: str, reason: str) -> HomePlan:
         """Changes to files of another program, such as the settings of an agent: `source` says
         whose they are. Applied, they are an operation of this home, which undo takes back."""
-        return plan_rewrites(self._place, rewrites, source=source, reason=reason, name="rewrite")
+        place = self._place
+        plan = rewrite_plan(place, place.home.root, rewrites, source=source, reason=reason)
+        return HomePlan(place=place, home=place.home, plan=plan)
 
     # --- Maintenance ------------------------------------------------------------------------------
 

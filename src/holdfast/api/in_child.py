@@ -51,18 +51,19 @@ class Child:
         os.close(write)
 
     def poll(self) -> Done | None:
-        with contextlib.suppress(BlockingIOError):
-            while piece := os.read(self._read, _PIECE):
-                self._said += piece
+        self._hear()
         pid, status, used = os.wait4(self._pid, os.WNOHANG)
         if pid == 0:
             return None
-        with contextlib.suppress(BlockingIOError):  # what it said last, before it ended
-            while piece := os.read(self._read, _PIECE):
-                self._said += piece
+        self._hear()  # what it said last, before it ended
         os.close(self._read)
         result = bytes(self._said) if status == 0 else None
         return Done(result=result, cost=used.ru_utime + used.ru_stime)
+
+    def _hear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._read, _PIECE):
+                self._said += piece
 
     def stop(self) -> None:
         with contextlib.suppress(ProcessLookupError):

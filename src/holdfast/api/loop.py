@@ -60,7 +60,7 @@ from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process
-from holdfast.value import dataclass, replace
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Taking
@@ -75,16 +75,6 @@ _MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopStanding:
-    """How a session of an agent stands to its budgets. `undecided` says what could not be read."""
-
-    state: LoopState
-    measures: Sequence[Measure]
-    errors: int = 0
-    undecided: str = ""
 
 
 class Loop:
@@ -140,7 +130,7 @@ class Loop:
     def blocks_on_failure(self) -> bool:
         """Whether a tool must not run when nothing can be decided. Raises nothing."""
         try:
-            return self._rules().blocks_on_failure
+            return self._rules.blocks_on_failure
         except Exception:  # noqa: BLE001 - as above
             return self._says_block()
 
@@ -154,7 +144,7 @@ class Loop:
     def _rules_now(self, *, closed: bool = False) -> tuple[LoopRules, str]:
         """What holds, and what is wrong with the configuration: then the defaults hold."""
         try:
-            return self._rules(), ""
+            return self._rules, ""
         except Exception as error:  # noqa: BLE001 - as above
             why = f"its configuration cannot be used: {_words(error)}"
             blocks = closed or self._says_block()
@@ -166,19 +156,6 @@ class Loop:
             return bool(_BLOCK.search(read_file(self._place.config_file, _MOST_CONFIG)))
         except OSError:
             return False
-
-    def standing(self, agent: str, session: str) -> LoopStanding:
-        """How a session stands to its budgets, as far as its agent has written it down. Changes
-        nothing."""
-        rules, state = self._rules(), self.book.look(agent, session)
-        metered, errors, missing = self._metered(state, rules)
-        today = self._seen_today(metered)
-        return LoopStanding(
-            state=metered,
-            measures=measured(rules, metered, today.uses),
-            errors=errors,
-            undecided=missing or lost_words(rules, metered, today),
-        )
 
     def outlook(self, agent: str, directory: StrPath) -> tuple[Decision, Sequence[Measure]]:
         """What a new session of an agent in a directory would hear before a tool now, and how it
@@ -207,10 +184,6 @@ class Loop:
         today = self._today()
         note = self.book.day(today)
         return replace(note, uses=with_use(note.uses, state.used_on(today)))
-
-    def calls(self, session: str, agent: str | None = None) -> Sequence[ToolCall]:
-        """The calls of tools in a session, each with the checkpoint from before it."""
-        return self.book.calls(session, agent)
 
     def forget_old(self) -> None:
         """Drop notes of sessions that have been quiet for long."""
@@ -338,12 +311,9 @@ class Loop:
     def _is_default(self) -> bool:
         return self._place.is_default()
 
-    def _rules(self) -> LoopRules:
-        return LoopRules() if self._is_default else self._configured
-
     @cached_property
-    def _configured(self) -> LoopRules:
-        return self._place.settings.loop_rules()
+    def _rules(self) -> LoopRules:
+        return LoopRules() if self._is_default else self._place.settings.loop_rules()
 
     # --- Checkpoints ------------------------------------------------------------------------------
 
@@ -357,7 +327,9 @@ class Loop:
         by_default: bool,
     ) -> Decision:
         """What is decided once the checkpoint was tried. `by_default` goes without the settings."""
-        if event.touches is Touches.NOTHING or not (by_default or self._takes_checkpoints()):
+        if event.touches is Touches.NOTHING:
+            return decision
+        if not (by_default or self._is_default or self._place.settings.hooks.checkpoints):
             return decision
         missed, on_purpose = "", False
         for number, place in enumerate(projects_of(event)):
@@ -389,9 +361,6 @@ class Loop:
         is_news = note not in self._said
         self._said.add(note)
         return is_news
-
-    def _takes_checkpoints(self) -> bool:
-        return self._is_default or self._place.settings.hooks.checkpoints
 
     def _take(
         self, place: Path, event: LoopEvent, state: LoopState, *, configured: bool

@@ -20,22 +20,17 @@ from holdfast.api.agent_home import (
     agent_home,
     bug_in,
     find_homes,
+    homes_in_projects,
+    latest_folders,
     own_folder,
 )
-from holdfast.api.in_projects import homes_in_projects, latest_folders
 from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
-from holdfast.errors import (
-    HoldfastError,
-    UnknownSessionError,
-    UsageError,
-)
+from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.homes.kind import OWN
 from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
-from holdfast.model.arguments import (
-    named_place,
-)
+from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
@@ -43,6 +38,7 @@ from holdfast.value import dataclass, replace
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from contextlib import AbstractContextManager
 
+    from holdfast.api.archive import ArchivedSessions
     from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
     from holdfast.api.disks import Disk
@@ -404,15 +400,8 @@ class Machine:
         most = None if limit is None else offset + limit
 
         def page(place: Place) -> SessionPage:
-            if not archived:
-                return SessionView(place).list_sessions(
-                    wanted, order_by=order_by, limit=most, offset=skipped
-                )
-            from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
-
-            return ArchivedSessions(place).page(
-                wanted, order_by=order_by, limit=most, offset=skipped
-            )
+            listed = _archive(place).page if archived else SessionView(place).list_sessions
+            return listed(wanted, order_by=order_by, limit=most, offset=skipped)
 
         from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
 
@@ -445,9 +434,7 @@ class Machine:
         bundles = [each.archived for each in found if each.archived is not None]
         if not bundles:
             return SessionView(self.place(home)).openings([each.session for each in found])
-        from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
-
-        return ArchivedSessions(self.place(home)).openings(bundles)
+        return _archive(self.place(home)).openings(bundles)
 
     def search_sessions(
         self,
@@ -460,11 +447,7 @@ class Machine:
         wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
 
         def search(place: Place) -> SearchResult:
-            if not archived:
-                return SessionView(place).search_sessions(wider)
-            from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - reads every bundle
-
-            return ArchivedSessions(place).search_sessions(wider)
+            return (_archive(place) if archived else SessionView(place)).search_sessions(wider)
 
         with one_look():
             looked = self.look(search, homes=homes)
@@ -543,6 +526,12 @@ class Machine:
                     break
             sink.whole = not total.stopped
         return MachineExport(report=total, unread=unread)
+
+
+def _archive(place: Place) -> ArchivedSessions:
+    from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
+
+    return ArchivedSessions(place)
 
 
 def _with_bundles(page: SessionPage) -> Sequence[tuple[Session, ArchivedSession | None]]:

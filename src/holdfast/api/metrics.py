@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from holdfast.api.machine import Machine
 from holdfast.api.place import Place
@@ -19,10 +20,10 @@ from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import replace as write_whole
 from holdfast.stores.files import storage_errors
-from holdfast.stores.line_file import Stamp
 from holdfast.stores.tally import FileTallies
 from holdfast.value import dataclass, replace
 
+_T = TypeVar("_T")
 #: What Prometheus runs as must be able to read a file of metrics.
 _FOR_ALL = 0o644
 
@@ -90,9 +91,7 @@ class MetricsSource:
         self._find = find
         self._clock = clock
         self._turn = threading.Lock()
-        self._grown: dict[Path, tuple[Stamp | None, int, Growth]] = {}
-        self._sums: dict[str, tuple[Sequence[Growth], Growth]] = {}
-        self._going_on: dict[Path, tuple[Stamp | None, int, int]] = {}
+        self._known: dict[tuple[str, object], tuple[object, Any]] = {}
         self._latest: MachineMetrics | None = None
         self.find_homes()
 
@@ -153,28 +152,32 @@ class MetricsSource:
         """How many go on. That also ends by itself, so a file is read again after a minute; one
         that cannot be read is complained about no more often."""
         kept = AlarmFile(state)
-        stamp, minute = kept.stamp(), int(now // 60)
-        known = self._going_on.get(state)
-        if known is None or known[:2] != (stamp, minute):
-            going_on = sum(each.active for each in kept.read(now))
-            known = self._going_on[state] = (stamp, minute, going_on)
-        return known[2]
+        return self._once(
+            ("alarms", state),
+            (kept.stamp(), int(now // 60)),
+            lambda: sum(each.active for each in kept.read(now)),
+        )
 
     def _together(self, whose: str, growths: Sequence[Growth]) -> Growth:
         """Added up again when one of them is another one."""
-        known = self._sums.get(whose)
-        if known is None or [*map(id, known[0])] != [*map(id, growths)]:
-            known = self._sums[whose] = (growths, together(growths))
-        return known[1]
+        return self._once(("together", whose), growths, lambda: together(growths))
 
     def _growth(self, state: Path, now: float) -> Growth:
         """Between two looks nothing changes but which days count."""
         kept = FiguresFile(state)
-        stamp, day = kept.stamp(), int(now // 86_400)
-        known = self._grown.get(state)
-        if known is None or known[:2] != (stamp, day):
-            known = self._grown[state] = (stamp, day, growth(kept.read(), now))
-        return known[2]
+        return self._once(
+            ("growth", state),
+            (kept.stamp(), int(now // 86_400)),
+            lambda: growth(kept.read(), now),
+        )
+
+    def _once(self, what: tuple[str, object], seen: object, make: Callable[[], _T]) -> _T:
+        """Made again only when what is seen of it is not what it was made from."""
+        known = self._known.get(what)
+        if known is None or known[0] != seen:
+            known = self._known[what] = (seen, make())
+        made: _T = known[1]
+        return made
 
 
 def write_textfile(path: StrPath, text: bytes) -> None:

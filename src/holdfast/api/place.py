@@ -330,8 +330,3 @@ def open_place(
     place.checked().check_settings()
     _ = place.home
     return place
-
-
-def with_codec(codec: str) -> Callable[[HomeOptions], HomeOptions]:
-    """Options of a home that compresses its archive in another way."""
-    return lambda options: replace(options, archive=replace(options.archive, codec=codec))

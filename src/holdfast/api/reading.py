@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.model.usage import Cost
     from holdfast.ports.sessions import SessionStore
 
+_MOST_CHILDREN = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
@@ -50,14 +52,14 @@ class SessionFacts:
     children: Sequence[Session]
 
 
-def session_facts(home: Home, session_id: str, *, most_children: int = 50) -> SessionFacts:
+def session_facts(home: Home, session_id: str) -> SessionFacts:
     """Raises `UnknownSessionError`, which says where a session is that left the store."""
     page = home.list_sessions(SessionFilter(ids=(session_id,)), limit=1, openings=True)
     if not page.sessions:
         home.resolve(session_id)  # it knows more
         raise UnknownSessionError(f"There is no session {session_id!r} in this home.")
     found = page.sessions[0]
-    children = home.list_sessions(SessionFilter(parent_id=found.id), limit=most_children)
+    children = home.list_sessions(SessionFilter(parent_id=found.id), limit=_MOST_CHILDREN)
     return SessionFacts(
         session=found,
         opening=page.openings.get(found.id, ""),

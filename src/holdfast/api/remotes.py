@@ -91,14 +91,16 @@ class CheckpointRemotes(Capture):
         """
         layout = self.need_layout()
         wanted = self._wanted(layout, paths, session)
-        known = self._remote(layout, remote, wanted, own_remote=own_remote)
+        known = known_remotes.remote(layout, text(remote, "The name of a remote"))
+        if not own_remote:
+            refuse_own_remote(known, sorted({each.checkpoint.workdir for each in wanted}))
         with self._pusher(layout, known, max_file_size, prompt=prompt) as pusher:
             plan = pusher.plan(wanted)
             if not dry_run:
                 return pusher.send(plan)
             return Push(
                 remote=known.told(),
-                machine=self._machine(layout),
+                machine=known_remotes.machine_name(layout),
                 sent=tuple(pusher.prepare(plan)),
                 known=plan.known,
             )
@@ -164,7 +166,9 @@ class CheckpointRemotes(Capture):
         places = {project_of(Path(os.path.normpath(each))) for each in paths_of(paths, "A path")}
         limit = self.capturing().max_bytes
         with may_prompt(prompt), talking(layout, known) as git:
-            fetcher = Fetcher(layout, git, known, machine=self._machine(layout), limit=limit)
+            fetcher = Fetcher(
+                layout, git, known, machine=known_remotes.machine_name(layout), limit=limit
+            )
             new, held = fetcher.waiting(names, places, again=again)
             if dry_run:
                 return fetcher.foresee(new, held)
@@ -173,7 +177,7 @@ class CheckpointRemotes(Capture):
     @property
     def machine(self) -> str:
         """What this home is called on remotes. The first use gives it its name."""
-        return self._machine(self.need_layout())
+        return known_remotes.machine_name(self.need_layout())
 
     def need_layout(self) -> Layout:
         """Where the checkpoints are; raises `UsageError` when there are none."""
@@ -205,18 +209,7 @@ class CheckpointRemotes(Capture):
         if limit is not None:
             most = size(limit, "max_file_size") or None
         with may_prompt(prompt), talking(layout, known) as git:
-            yield Pusher(layout, git, known, self._machine(layout), most)
-
-    def _machine(self, layout: Layout) -> str:
-        return known_remotes.machine_name(layout)
-
-    def _remote(
-        self, layout: Layout, name: str, wanted: Sequence[Chosen], *, own_remote: bool
-    ) -> KnownRemote:
-        known = known_remotes.remote(layout, text(name, "The name of a remote"))
-        if not own_remote:
-            refuse_own_remote(known, sorted({each.checkpoint.workdir for each in wanted}))
-        return known
+            yield Pusher(layout, git, known, known_remotes.machine_name(layout), most)
 
     def _projects(self, paths: StrPath | Iterable[StrPath]) -> set[str] | None:
         found = [directory(each) for each in several(paths)]

@@ -15,7 +15,6 @@ from holdfast.api.arguments import (
     session_ids,
     wanted_sessions,
 )
-from holdfast.api.place import with_codec
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
@@ -155,7 +154,13 @@ class SessionRetention(SessionView):
         """
         if (ids is None) == (wanted is None):
             raise UsageError("Say which sessions to archive: `ids`, or `wanted`.")
-        home = self._place.home if codec is None else self._place.another(with_codec(_codec(codec)))
+        if codec not in (None, "zstd", "gzip"):
+            raise UsageError(f'codec must be "zstd" or "gzip", not {codec!r}.')
+        home = self._place.home
+        if codec is not None:
+            home = self._place.another(
+                lambda usual: replace(usual, archive=replace(usual.archive, codec=codec))
+            )
         self.need_store()
         plan, inventory = plan_archive(
             home,
@@ -186,9 +191,3 @@ def _files(wanted: str) -> Files:
         return Files(wanted)
     except ValueError:
         raise UsageError(f'files must be "with", "only" or "none", not {wanted!r}.') from None
-
-
-def _codec(codec: str) -> str:
-    if codec not in ("zstd", "gzip"):
-        raise UsageError(f'codec must be "zstd" or "gzip", not {codec!r}.')
-    return codec

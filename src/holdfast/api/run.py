@@ -174,18 +174,15 @@ class Runner:
             with storage_errors(f"compare {report.workdir}"):
                 taken = len(self._checkpoints.list(report.workdir, session=report.session))
                 compared = replace(report, taken=taken)
-                changes = self._changes(report.workdir, before)
+                there = os.path.lexists(report.workdir)
+                kept = self._checkpoints
+                changes = kept.diff(before).changes if there else kept.lost_with_directory(before)
                 return replace(compared, changes=changes)
         except HoldfastError as error:
             there = not _said(lambda: self._checkpoints.get(before))
             return replace(
                 compared, changes_unknown=error.message, before=report.before if there else None
             )
-
-    def _changes(self, workdir: Path, before: Which) -> Sequence[Change]:
-        if os.path.lexists(workdir):
-            return self._checkpoints.diff(before).changes
-        return self._checkpoints.lost_with_directory(before)
 
 
 def _said(change: Callable[[], object]) -> str:

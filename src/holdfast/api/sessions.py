@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from holdfast.api.place import Place
-from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
@@ -23,8 +22,7 @@ from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock
-from holdfast.ports.sessions import GuardBook, SessionStore
-from holdfast.ports.upkeep import Processes, SessionFiles
+from holdfast.ports.sessions import GuardBook
 from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
@@ -44,30 +42,8 @@ class Guarding:
 class AgentSessions(Sessions):
     """The session store an agent embeds, and the guards around its loops."""
 
-    def __init__(  # noqa: PLR0913 - all but three are named
-        self,
-        store: SessionStore,
-        files: SessionFiles,
-        processes: Processes,
-        *,
-        options: SessionOptions,
-        clock: Clock,
-        random_hex: Callable[[], str],
-        on_alert: Callable[[Alert], None] | None = None,
-        elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
-        guarding: Guarding | None = None,
-    ) -> None:
-        super().__init__(
-            store,
-            files,
-            processes,
-            options=options,
-            clock=clock,
-            random_hex=random_hex,
-            on_alert=on_alert,
-            elsewhere=elsewhere,
-        )
-        self._guarding = guarding
+    #: None for the sessions of another agent, which are not guarded here.
+    guarding: Guarding | None = None
 
     def guard(
         self,
@@ -84,15 +60,13 @@ class AgentSessions(Sessions):
         """
         if budgets is not None:
             instance(budgets, Budgets, "The budgets of a session")
-        if self._guarding is None:
+        if self.guarding is None:
             _refuse("guard")
         found = self.get(session)
-        rules = GuardRules(
-            options=self._guarding.options, prices=self._guarding.prices, own=budgets
-        )
+        rules = GuardRules(options=self.guarding.options, prices=self.guarding.prices, own=budgets)
         self._hold(found.id, self._clock())
         return Guard(
-            self._guarding.book,
+            self.guarding.book,
             self._processes,
             found,
             rules=rules,
@@ -101,7 +75,7 @@ class AgentSessions(Sessions):
             tell=self._tell,
             on_end=self._release,
             store=functools.partial(self._append, found.id),
-            on_refusal=self._guarding.on_refusal,
+            on_refusal=self.guarding.on_refusal,
         )
 
 
@@ -139,23 +113,22 @@ def sessions_of(
     if place.home.kind != KIND:
         return _foreign(place, options)
     home = place.own(lambda usual: usual.living_by(options))
-    store = home.create_session_store()
-    return AgentSessions(
-        store,
+    opened = AgentSessions(
+        home.create_session_store(),
         HomeSessionFiles(home, place.clock),
         processes,
         options=options,
         clock=place.clock,
-        random_hex=lambda: secrets.token_hex(3),
         on_alert=alerting(home.root, settings, place.clock, on_alert),
         elsewhere=lambda session_id: elsewhere(home, session_id),
-        guarding=Guarding(
-            book=home.own.guard_book(),
-            options=guards or settings.guard_options(),
-            prices=prices or settings.prices(),
-            on_refusal=lambda: _count_refusal(home),
-        ),
     )
+    opened.guarding = Guarding(
+        book=home.own.guard_book(),
+        options=guards or settings.guard_options(),
+        prices=prices or settings.prices(),
+        on_refusal=lambda: _count_refusal(home),
+    )
+    return opened
 
 
 def _count_refusal(home: Home) -> None:
@@ -175,7 +148,6 @@ def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
         processes,
         options=options,
         clock=place.clock,
-        random_hex=lambda: secrets.token_hex(3),
         elsewhere=lambda session_id: elsewhere(home, session_id),
     )
 

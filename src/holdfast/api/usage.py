@@ -3,7 +3,7 @@ budgets that bound them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
-
-_DAILY = {Budget.DAILY_TOKENS, Budget.DAILY_COST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,22 +101,16 @@ def _budgets(home: Home, costs: CostTotals, now: float) -> Sequence[BudgetUse]:
         wanted = SessionFilter(end_reasons=(end_reason(budget),), sources=sources)
         return 0 if store is None else store.count(wanted)
 
-    of_day: dict[Budget, Callable[[], float]] = {
-        Budget.DAILY_TOKENS: lambda: used.usage.tokens.total,
-        Budget.DAILY_COST: lambda: used.known,
-    }
+    of_day = {Budget.DAILY_TOKENS: used.usage.tokens.total, Budget.DAILY_COST: used.known}
     return [
         BudgetUse(
             budget=budget.value,
             source=source,
             limit=limit,
             # The ledger has no day of one source.
-            used=of_day[budget]() if budget in _DAILY and source is None else None,
+            used=of_day.get(budget) if source is None else None,
             ended=ended(budget, source),
         )
-        for source, budgets in (
-            (None, options.everywhere),
-            *sorted(options.by_source.items()),
-        )
+        for source, budgets in ((None, options.everywhere), *sorted(options.by_source.items()))
         for budget, limit in budgets.limits()
     ]

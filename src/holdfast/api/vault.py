@@ -8,8 +8,7 @@ from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.ports.runs import Progress
-from holdfast.services import vault as vaults
-from holdfast.services.upkeep import has_vault
+from holdfast.services.upkeep import has_vault, refresh_vault
 from holdfast.value import replace
 
 
@@ -39,7 +38,7 @@ class SessionVault(SessionView):
         if not has_vault(home, self._place.settings):
             return VaultRefresh()
         command = self._place.command("refresh_vault")
-        return vaults.refresh(home, command=command, clock=self._place.clock, progress=progress)
+        return refresh_vault(home, command=command, clock=self._place.clock, progress=progress)
 
     def plan_vault(self, on: bool) -> SettingChange:
         """What turning the vault on or off would change in config.toml."""
@@ -60,4 +59,4 @@ class SessionVault(SessionView):
 
         home = self._place.another(turned)
         command = self._place.command("turn_vault")
-        return vaults.refresh(home, command=command, clock=self._place.clock, progress=progress)
+        return refresh_vault(home, command=command, clock=self._place.clock, progress=progress)

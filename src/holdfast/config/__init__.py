@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+Stamp = tuple[int, int, int]
 VARIABLE_PREFIX = "HOLDFAST_"
 #: The folder beside the configuration into which hooks of connected agents write.
 NOTES = "loop"
@@ -40,3 +41,12 @@ def is_default(path: Path, environ: Mapping[str, str]) -> bool:
     except (OSError, ValueError):
         return False
     return False
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What changes whenever the file does; None when there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - every two seconds
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

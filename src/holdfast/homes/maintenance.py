@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 
+from holdfast.config import Stamp, stamp_of
 from holdfast.config.reader import load
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, UsageError
@@ -80,12 +81,11 @@ class ConfigWatch:
         before, self._seen = self._seen, self._look()
         return self._seen != before
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _look(self) -> Stamp | None:
         try:
-            status = config_file(Path(self._home)).stat()
+            return stamp_of(config_file(Path(self._home)))
         except (OSError, ValueError, TypeError, HoldfastError):
             return None
-        return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def maintain_opened(

@@ -19,7 +19,7 @@ from holdfast.model.session import Json, Session
 from holdfast.policy.by_name import plan_all
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock
-from holdfast.services.endings import end_abandoned
+from holdfast.services.edits import end_abandoned
 from holdfast.spine.apply import apply
 from holdfast.stores.files import allocated_bytes, version_of
 from holdfast.stores.transcripts import TranscriptFolder

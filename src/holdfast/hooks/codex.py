@@ -11,20 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, decided, text, touched
-from holdfast.model.loop import Decision, LoopEvent, Moment
+from holdfast.hooks.reply import Reply, decided, text, told
+from holdfast.model.loop import Decision, LoopEvent
+from holdfast.value import replace
 
 NAME = "codex"
 EVENTS = ("PreToolUse", "UserPromptSubmit")
-_MOMENTS = {
-    "SessionStart": Moment.SESSION_START,
-    "UserPromptSubmit": Moment.PROMPT,
-    "PreToolUse": Moment.BEFORE_TOOL,
-    "PostToolUse": Moment.AFTER_TOOL,
-    "Stop": Moment.STOP,
-    "SubagentStop": Moment.STOP,
-    "SessionEnd": Moment.SESSION_END,
-}
 _PATCH = "apply_patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _READING = frozenset(
@@ -49,25 +41,9 @@ _READING = frozenset(
 
 
 def parse(data: Mapping[str, Any]) -> LoopEvent:
-    event, tool = text(data, "hook_event_name"), text(data, "tool_name")
-    arguments = data.get("tool_input")
-    return LoopEvent(
-        agent=NAME,
-        event=event,
-        moment=_MOMENTS.get(event, Moment.OTHER),
-        session=text(data, "session_id"),
-        cwd=text(data, "cwd"),
-        turn=text(data, "turn_id"),
-        call=text(data, "tool_use_id"),
-        tool=tool,
-        arguments=arguments,
-        touches=touched(tool, reading=_READING, named=(_PATCH,)),
-        paths=_patched(arguments) if tool == _PATCH else (),
-        transcript=text(data, "transcript_path"),
-        subagent=text(data, "agent_id"),
-        model=text(data, "model"),
-        again=data.get("stop_hook_active") is True,
-    )
+    event = told(NAME, EVENTS, data, reading=_READING, named=(_PATCH,))
+    paths = _patched(event.arguments) if event.tool == _PATCH else ()
+    return replace(event, turn=text(data, "turn_id"), model=text(data, "model"), paths=paths)
 
 
 def _patched(arguments: object) -> tuple[str, ...]:

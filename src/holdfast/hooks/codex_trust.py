@@ -46,7 +46,8 @@ def retrusted(
     for key, said in wanted.items():
         if key not in right:
             end = "" if not text or text.endswith("\n") else line
-            text = f'{text}{end}{_table(key)}{line}trusted_hash = "{said}"{line}'
+            table = f"[hooks.state.{json.dumps(key, ensure_ascii=False)}]"
+            text = f'{text}{end}{table}{line}trusted_hash = "{said}"{line}'
     return text
 
 
@@ -130,10 +131,6 @@ def _state(text: str) -> Mapping[str, Mapping[str, object]]:
         return {key: each for key, each in state.items() if isinstance(each, dict)}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _table(key: str) -> str:
-    return f"[hooks.state.{json.dumps(key, ensure_ascii=False)}]"
 
 
 def _moved(text: str, moves: Mapping[str, str | None]) -> str:

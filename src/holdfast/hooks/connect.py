@@ -35,7 +35,15 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 #: An agent ends a hook after this time, in seconds; the first checkpoint of a large project takes
 #: longest.
 TIMEOUT = 120
-_PLUGIN = "holdfast.js"
+_PLUGIN = "plugins/holdfast.js"
+#: For each agent: the variable with the folder of the user's settings, where that usually is, the
+#: file in it that holds our entries, and the one in a project.
+_FILES = {
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "settings.json", ".claude/settings.local.json"),
+    "codex": ("CODEX_HOME", ".codex", "hooks.json", ".codex/hooks.json"),
+    "gemini": ("GEMINI_CLI_HOME", "", ".gemini/settings.json", ".gemini/settings.json"),
+    "opencode": ("XDG_CONFIG_HOME", ".config", f"opencode/{_PLUGIN}", f".opencode/{_PLUGIN}"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,26 +132,13 @@ def wired(setup: Setup) -> Wired:
 
 def settings_file(setup: Setup) -> Path:
     """The file that holds our entries."""
-    user = setup.scope == USER
-    match setup.agent:
-        case "claude-code":
-            if user:
-                return _folder(setup, "CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
-            return setup.project / ".claude" / "settings.local.json"
-        case "codex":
-            folder = _folder(setup, "CODEX_HOME", ".codex")
-            return (folder if user else setup.project / ".codex") / "hooks.json"
-        case "gemini":
-            around = _folder(setup, "GEMINI_CLI_HOME", "") if user else setup.project
-            return around / ".gemini" / "settings.json"
-        case "opencode":
-            if user:
-                base = _folder(setup, "XDG_CONFIG_HOME", ".config")
-                return base / "opencode" / "plugins" / _PLUGIN
-            return setup.project / ".opencode" / "plugins" / _PLUGIN
-        case _:
-            known = ", ".join(AGENTS)
-            raise UsageError(f"Holdfast cannot be connected to {setup.agent!r}; it knows {known}.")
+    if setup.agent not in _FILES:
+        known = ", ".join(AGENTS)
+        raise UsageError(f"Holdfast cannot be connected to {setup.agent!r}; it knows {known}.")
+    variable, usual, of_user, of_project = _FILES[setup.agent]
+    if setup.scope == USER:
+        return _folder(setup, variable, usual) / of_user
+    return setup.project / of_project
 
 
 def leads_to(setup: Setup, path: Path) -> str:
@@ -230,11 +225,9 @@ def _entry(setup: Setup, event: str) -> Json:
 
 
 def _commands(agent: str, said: Json) -> dict[str, Sequence[str]]:
-    hooks = said.get("hooks") if isinstance(said, dict) else None
     found: dict[str, Sequence[str]] = {}
     for event in AGENTS[agent].events:
-        entries = hooks.get(event) if isinstance(hooks, dict) else None
-        for entry in entries if isinstance(entries, list) else ():
+        for entry in _listed(said, event):
             command = our_command(entry)
             if command is not None:
                 found[event] = shlex.split(command)
@@ -305,7 +298,10 @@ def codex_config(setup: Setup) -> Path:
 def entries_of(text: str | None, event: str) -> list[Json]:
     if text is None or not text.strip():
         return []
-    said = json_edit.value_of(text, json_edit.parse(text))
+    return _listed(json_edit.value_of(text, json_edit.parse(text)), event)
+
+
+def _listed(said: Json, event: str) -> list[Json]:
     hooks = said.get("hooks") if isinstance(said, dict) else None
     listed = hooks.get(event) if isinstance(hooks, dict) else None
     return listed if isinstance(listed, list) else []

@@ -9,19 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, paths_in, said, text, touched
+from holdfast.hooks.reply import Reply, paths_in, said, text, told
 from holdfast.model.loop import Decision, LoopEvent, Moment, Verdict
+from holdfast.value import replace
 
 NAME = "gemini"
 EVENTS = ("BeforeTool", "BeforeAgent")
-_MOMENTS = {
-    "SessionStart": Moment.SESSION_START,
-    "BeforeAgent": Moment.PROMPT,
-    "BeforeTool": Moment.BEFORE_TOOL,
-    "AfterTool": Moment.AFTER_TOOL,
-    "AfterAgent": Moment.STOP,
-    "SessionEnd": Moment.SESSION_END,
-}
 _NAMED = frozenset(("replace", "write_file"))
 _READING = frozenset(
     (
@@ -47,23 +40,9 @@ _READING = frozenset(
 
 
 def parse(data: Mapping[str, Any]) -> LoopEvent:
-    event, tool = text(data, "hook_event_name"), text(data, "tool_name")
-    arguments, response = data.get("tool_input"), data.get("tool_response")
-    return LoopEvent(
-        agent=NAME,
-        event=event,
-        moment=_MOMENTS.get(event, Moment.OTHER),
-        session=text(data, "session_id"),
-        cwd=text(data, "cwd"),
-        call=text(data, "timestamp") if tool else "",
-        tool=tool,
-        arguments=arguments,
-        touches=touched(tool, reading=_READING, named=_NAMED),
-        paths=paths_in(arguments, "file_path") if tool in _NAMED else (),
-        transcript=text(data, "transcript_path"),
-        failed="error" in response if isinstance(response, dict) else None,
-        again=data.get("stop_hook_active") is True,
-    )
+    event = told(NAME, EVENTS, data, reading=_READING, named=_NAMED)
+    paths = paths_in(event.arguments, "file_path") if event.tool in _NAMED else ()
+    return replace(event, call=text(data, "timestamp") if event.tool else "", paths=paths)
 
 
 def answer(event: LoopEvent, decision: Decision) -> Reply:
@@ -72,5 +51,5 @@ def answer(event: LoopEvent, decision: Decision) -> Reply:
         more = stops if decision.verdict is Verdict.STOP else {}
         return said({"decision": "deny", "reason": decision.reason, **more})
     # Before a tool there is no way to tell the model something: its user hears of it.
-    told = "\n".join(filter(None, (decision.notice, decision.advice)))
-    return said({"systemMessage": told})
+    message = "\n".join(filter(None, (decision.notice, decision.advice)))
+    return said({"systemMessage": message})

@@ -10,16 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.hooks.reply import Reply, paths_in, said, text, touched
-from holdfast.model.loop import Decision, LoopEvent, Moment
+from holdfast.hooks.reply import Reply, moment_of, paths_in, said, text, touched
+from holdfast.model.loop import Decision, LoopEvent
 
 NAME = "opencode"
 EVENTS = ("tool.execute.before", "chat.message")
-_MOMENTS = {
-    "chat.message": Moment.PROMPT,
-    "tool.execute.before": Moment.BEFORE_TOOL,
-    "tool.execute.after": Moment.AFTER_TOOL,
-}
 _NAMED = frozenset(("edit", "multiedit", "write"))
 _READING = frozenset(
     (
@@ -48,7 +43,7 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
     return LoopEvent(
         agent=NAME,
         event=event,
-        moment=_MOMENTS.get(event, Moment.OTHER),
+        moment=moment_of(event, EVENTS),
         session=top,
         cwd=text(data, "directory"),
         turn=text(_object(made.get("message")), "id") or text(data, "turn"),

@@ -52,6 +52,37 @@ def decided(event: LoopEvent, decision: Decision, **more: object) -> Reply:
     )
 
 
+def told(
+    agent: str,
+    events: tuple[str, str],
+    data: Mapping[str, Any],
+    *,
+    reading: Collection[str],
+    named: Collection[str],
+) -> LoopEvent:
+    """What Claude Code, Codex and Gemini CLI say in the same words."""
+    event, tool = text(data, "hook_event_name"), text(data, "tool_name")
+    return LoopEvent(
+        agent=agent,
+        event=event,
+        moment=moment_of(event, events),
+        session=text(data, "session_id"),
+        cwd=text(data, "cwd"),
+        call=text(data, "tool_use_id"),
+        tool=tool,
+        arguments=data.get("tool_input"),
+        touches=touched(tool, reading=reading, named=named),
+        transcript=text(data, "transcript_path"),
+        subagent=text(data, "agent_id"),
+    )
+
+
+def moment_of(event: str, events: tuple[str, str]) -> Moment:
+    """`events` are what an agent calls the moment before a tool, and that of a prompt."""
+    known = dict(zip(events, (Moment.BEFORE_TOOL, Moment.PROMPT), strict=True))
+    return known.get(event, Moment.OTHER)
+
+
 def touched(tool: str, *, reading: Collection[str], named: Collection[str]) -> Touches:
     """What a tool may change: nothing, the paths it names, or anything at all."""
     if not tool or tool in reading:

@@ -12,9 +12,8 @@ from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.client import is_private, runtime_folder
-from holdfast.hooks.codex_listed import untrusted
 from holdfast.hooks.connect import PROJECT, USER, Setup, Wired, wired
-from holdfast.hooks.switches import switched_off
+from holdfast.hooks.switches import switched_off, untrusted
 from holdfast.hooks.trial import Trial, try_hook
 from holdfast.model.checkup import Finding, HookAnswer, HookReport, Severity
 from holdfast.model.loop import Decision
@@ -101,12 +100,8 @@ def _sessions(loop: Loop, agent: str, now: float) -> Iterator[HookAnswer]:
 
 
 def _answer(case: str, decision: Decision) -> HookAnswer:
-    reason = decision.reason or decision.notice
-    return HookAnswer(case=case, blocked=not decision.passes, reason=_plain(reason))
-
-
-def _plain(reason: str) -> str:
-    return reason.removeprefix("Holdfast: ")
+    reason = (decision.reason or decision.notice).removeprefix("Holdfast: ")
+    return HookAnswer(case=case, blocked=not decision.passes, reason=reason)
 
 
 def examine_helper(reports: Sequence[HookReport], home: Path) -> Sequence[Finding]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
+from holdfast.config import stamp_of
 from holdfast.errors import COMMAND_FLAG, HoldfastError
 from holdfast.hooks.agents import AGENTS, parsed
 from holdfast.hooks.reply import BLOCKED, SILENT, Reply
@@ -82,7 +83,7 @@ class Answerer:
 
     def _loop(self, home: Path) -> Loop:
         place = Place(home)
-        stamp = _stamp(place.config_file)
+        stamp = stamp_of(place.config_file)
         known = self._loops.get(home)
         if known is None or known[0] != stamp:
             if known is not None:
@@ -101,14 +102,6 @@ def _shell_hints(home: Path) -> Iterator[None]:
         yield
     finally:
         COMMAND_FLAG.reset(voice)
-
-
-def _stamp(path: Path) -> object:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _serve(agent: str, raw: bytes, loop: Callable[[], Loop], *, fails_closed: bool) -> Reply:
@@ -131,10 +124,5 @@ def _failed(agent: str, why: str, loop: Callable[[], Loop], *, fails_closed: boo
     with suppress(Exception):  # as above
         blocks = loop().blocks_on_failure()
         loop().count_failure(agent)
-    return failed(why, closed=fails_closed or blocks)
-
-
-def failed(why: str, *, closed: bool) -> Reply:
-    """What is said when there is no decision: the agent goes on, or does not."""
     text = f"Holdfast: the hook failed: {why}\n"
-    return Reply(err=text, code=BLOCKED if closed else 1)
+    return Reply(err=text, code=BLOCKED if fails_closed or blocks else 1)

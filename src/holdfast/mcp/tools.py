@@ -210,15 +210,11 @@ class Tools:
 
     # --- What they work on ------------------------------------------------------------------------
 
-    @contextmanager
-    def _machine(self, agent: str | None) -> Iterator[Machine]:
-        with self.machine(None if agent is None else (agent,)) as machine:
-            yield machine
+    def _machine(self, agent: str | None) -> Machine:
+        return self.machine(None if agent is None else (agent,))
 
-    @contextmanager
-    def _home(self) -> Iterator[Home]:
-        with Home(self._place()) as home:
-            yield home
+    def _home(self) -> Home:
+        return Home(self._place())
 
     def _place(self) -> Place:
         return Place(self.home, clock=self.clock, command="holdfast mcp")

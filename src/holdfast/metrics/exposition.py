@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -73,8 +73,7 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
     )
     seen = [(each, each.growth.latest) for each in known.agents if each.growth.latest is not None]
     yield _bytes_by_kind(seen)
-    yield from _of_the_last_look(seen)
-    yield from _of_maintenance(seen, known.at)
+    yield from _of_the_last_look(seen, known.at)
     yield _by_agent(
         "holdfast_growth_bytes_per_day",
         "How fast the homes of an agent grow, over up to 28 days.",
@@ -94,7 +93,7 @@ def families(known: MachineMetrics) -> Iterator[Metric]:
         # A counter that first appears with 1 has not increased, for Prometheus: all begin with 0.
         counts = {each.agent: 0 for each in known.agents}
         counts |= {each.agent: each.count for each in known.counts if each.what is what}
-        yield _counter(name, text, counts)
+        yield _by_agent(name, text, counts.items(), CounterMetricFamily)
 
 
 def _bytes_by_kind(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Metric:
@@ -109,8 +108,9 @@ def _bytes_by_kind(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Metric:
     return family
 
 
-def _of_the_last_look(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Iterator[Metric]:
-    found = list(seen)
+def _of_the_last_look(
+    found: Sequence[tuple[AgentMetrics, HomeFigures]], now: float
+) -> Iterator[Metric]:
     yield _by_agent(
         "holdfast_sessions",
         "Sessions in the homes of an agent.",
@@ -122,11 +122,6 @@ def _of_the_last_look(seen: Iterable[tuple[AgentMetrics, HomeFigures]]) -> Itera
         ((each.agent, figures.reclaimable_bytes) for each, figures in found),
     )
 
-
-def _of_maintenance(
-    seen: Iterable[tuple[AgentMetrics, HomeFigures]], now: float
-) -> Iterator[Metric]:
-    found = list(seen)
     yield _by_agent(
         "holdfast_figures_timestamp_seconds",
         "When the figures were taken; of several homes, the oldest.",
@@ -180,15 +175,13 @@ def _alone(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _by_agent(name: str, text: str, values: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=("agent",))
+def _by_agent(
+    name: str,
+    text: str,
+    values: Iterable[tuple[str, float]],
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    family = kind(name, text, labels=("agent",))
     for agent, value in values:
         family.add_metric((agent,), value)
-    return family
-
-
-def _counter(name: str, text: str, counts: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=("agent",))
-    for agent, count in counts.items():
-        family.add_metric((agent,), count)
     return family

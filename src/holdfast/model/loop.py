@@ -18,12 +18,8 @@ from holdfast.value import dataclass, field
 class Moment(StrEnum):
     """Where in its loop an agent is. `OTHER` is every event that nothing depends on."""
 
-    SESSION_START = "session_start"
     PROMPT = "prompt"
     BEFORE_TOOL = "before_tool"
-    AFTER_TOOL = "after_tool"
-    STOP = "stop"
-    SESSION_END = "session_end"
     OTHER = "other"
 
 
@@ -42,9 +38,7 @@ class LoopEvent:
 
     `call` identifies one call of a tool. `turn` is "" where the agent does not count its turns.
     `paths` are the files that the tool names, as the agent wrote them. `subagent` is the id of the
-    subagent that acts, "" for the agent itself: it works for the same session. `failed` says how a
-    call ended, None before it did. `again` says that the agent goes on only because a hook told it
-    not to stop.
+    subagent that acts, "" for the agent itself: it works for the same session.
     """
 
     agent: str
@@ -61,8 +55,6 @@ class LoopEvent:
     transcript: str = ""
     subagent: str = ""
     model: str = ""
-    failed: bool | None = None
-    again: bool = False
 
 
 class Verdict(StrEnum):

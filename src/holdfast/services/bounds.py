@@ -8,7 +8,6 @@ room than before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
 
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
@@ -24,22 +23,18 @@ from holdfast.value import dataclass
 ROUNDS = 3
 
 
-class Round(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
     """A plan, and whether a cap on bytes was exceeded when it was made."""
 
-    @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def over(self) -> bool: ...
-
-
-_RoundT = TypeVar("_RoundT", bound=Round)
+    plan: Plan
+    over: bool
+    note: str = ""
 
 
 def bound(
-    home: Home, make: Callable[[], _RoundT], *, clock: Clock, progress: Progress
-) -> tuple[Sequence[Report], _RoundT]:
+    home: Home, make: Callable[[], Round], *, clock: Clock, progress: Progress
+) -> tuple[Sequence[Report], Round]:
     """Apply what `make` plans; again while a cap is exceeded and something more can go. Returns the
     reports of what was done, and the last round that was planned."""
     reports: list[Report] = []
@@ -51,12 +46,6 @@ def bound(
         if len(reports) == ROUNDS or not made.over or progress.stop_requested():
             break
     return [report for report in reports if report.operation is not None], made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CheckpointRound:
-    plan: Plan
-    over: bool
 
 
 def bound_checkpoints(
@@ -72,11 +61,11 @@ def bound_checkpoints(
     also the last plan that was made."""
     upkeep = home.own_checkpoint_upkeep if own else home.checkpoint_upkeep
 
-    def make() -> _CheckpointRound:
+    def make() -> Round:
         made, inventory = plan_prune_checkpoints(
             upkeep, policy, now=clock(), command=command, changing=True
         )
-        return _CheckpointRound(plan=made, over=is_over(policy, inventory))
+        return Round(plan=made, over=is_over(policy, inventory))
 
     reports, last = bound(home, make, clock=clock, progress=progress or Silent())
     upkeep.tidy()

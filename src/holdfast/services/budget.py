@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.config.guardian import GuardianSettings
 from holdfast.config.settings import Settings
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import LEFTOVER, TRASH, Inventory
@@ -50,7 +51,8 @@ class Weighed:
 
     @property
     def budget(self) -> Budget | None:
-        return budget_of(self.settings, self.settings.guardian.max_home_bytes)
+        guardian = self.settings.guardian
+        return budget_of(guardian, guardian.max_home_bytes)
 
     def own_shares(self) -> Sequence[Share]:
         """What each pot may keep by the budget of the home alone."""
@@ -60,8 +62,7 @@ class Weighed:
         return shares(budget, self.pots)
 
 
-def budget_of(settings: Settings, limit: int | None) -> Budget | None:
-    marks = settings.guardian
+def budget_of(marks: GuardianSettings, limit: int | None) -> Budget | None:
     if not limit:
         return None
     return Budget.of(limit, high_percent=marks.high_percent, low_percent=marks.low_percent)
@@ -103,7 +104,7 @@ def plan_shares(weighed: Weighed, given: Sequence[Share], *, now: float) -> Plan
         plans[0] = plan(policy, weighed.sessions, now, command=MAINTAIN)
     if archive.gives and weighed.archive is not None:
         policy = _capped(weighed.settings.archive_policy(), archive)
-        plans[1] = _named(plan(policy, weighed.archive, now, command=MAINTAIN), "the archive")
+        plans[1] = plan_of("the archive", policy, weighed.archive, now)
     if checkpoints.gives and weighed.checkpoints is not None:
         most = checkpoints.bytes if checkpoints.kept is None else checkpoints.kept
         bounded = replace(weighed.settings.checkpoint_policy().upkeep_only(), max_bytes=most)
@@ -196,6 +197,8 @@ def _capped(policy: Policy, share: Share) -> Policy:
     return replace(policy, everywhere=Limits(caps=caps), by_source={}, leftovers={})
 
 
-def _named(made: Plan, what: str) -> Plan:
+def plan_of(what: str, policy: Policy, inventory: Inventory, now: float) -> Plan:
+    """A plan whose caps are not those of the sessions: the names of unreached ones say so."""
+    made = plan(policy, inventory, now, command=MAINTAIN)
     unreached = tuple(replace(each, cap=f"{each.cap} of {what}") for each in made.shortfalls)
     return replace(made, shortfalls=unreached)

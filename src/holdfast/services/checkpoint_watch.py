@@ -16,7 +16,7 @@ from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
 from holdfast.model.text import one_line
 from holdfast.ports.checkpoints import CheckpointTaker
 from holdfast.ports.runs import Clock
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass, field, replace
 
 _NAMED = 3
 #: How often to check whether it should stop.
@@ -99,60 +99,53 @@ def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
     return seen
 
 
+@dataclass(slots=True)
 class _Watch:
     """The state of a watch: what it did, and when it last looked at everything."""
 
-    def __init__(
-        self,
-        store: CheckpointTaker,
-        workdir: Path,
-        clock: Clock,
-        pace: Pace,
-        session: str | None,
-    ) -> None:
-        self.done = Watched()
-        self._store = store
-        self._workdir = workdir
-        self._clock = clock
-        self._pace = pace
-        self._session = session
-        self._looked = time.monotonic()
-        self._failed = False
+    store: CheckpointTaker
+    workdir: Path
+    clock: Clock
+    pace: Pace
+    session: str | None
+    done: Watched = field(default_factory=Watched)
+    looked: float = field(default_factory=time.monotonic)
+    failed: bool = False
 
     def overdue(self, follower: Follower) -> ChangedPaths:
         """Whether it is time to scan the whole tree, whatever was reported."""
-        since = time.monotonic() - self._looked
-        if self._failed:
-            return ChangedPaths(lost="the last try failed" if since >= self._pace.retry else "")
+        since = time.monotonic() - self.looked
+        if self.failed:
+            return ChangedPaths(lost="the last try failed" if since >= self.pace.retry else "")
         if follower.blind:
-            return ChangedPaths(lost=follower.blind if since >= self._pace.look_every_blind else "")
-        return ChangedPaths(lost="a regular look" if since >= self._pace.look_every else "")
+            return ChangedPaths(lost=follower.blind if since >= self.pace.look_every_blind else "")
+        return ChangedPaths(lost="a regular look" if since >= self.pace.look_every else "")
 
     def take(self, seen: ChangedPaths) -> Step:
         """One checkpoint of what was seen. An error does not end the watch: the next attempt scans
         everything."""
         look = seen.lost
-        if len(seen.paths) > self._pace.most_paths:
+        if len(seen.paths) > self.pace.most_paths:
             look = look or f"{len(seen.paths):,} paths changed"
-        if self._failed:
+        if self.failed:
             look = look or "the last try failed"
         if look:
-            self._looked = time.monotonic()
+            self.looked = time.monotonic()
             self.done = replace(self.done, looks=self.done.looks + 1)
-        at = self._clock()
+        at = self.clock()
         try:
-            taking = self._store.take(
-                self._workdir,
+            taking = self.store.take(
+                self.workdir,
                 reason=_reason(seen.paths, look),
                 now=at,
-                session=self._session,
+                session=self.session,
                 paths=None if look else sorted(seen.paths),
             )
         except HoldfastError as error:
             return self._count_failure(at, look, error)
         if taking.outcome is TakeOutcome.SKIPPED:
             return self._count_failure(at, look, HoldfastError(taking.reason))
-        self._failed = False
+        self.failed = False
         taken = taking.outcome is TakeOutcome.TAKEN
         self.done = replace(
             self.done,
@@ -163,8 +156,8 @@ class _Watch:
         return Step(at=at, taking=taking, look=look)
 
     def _count_failure(self, at: float, look: str, error: HoldfastError) -> Step:
-        self._failed = True
-        self._looked = time.monotonic()
+        self.failed = True
+        self.looked = time.monotonic()
         self.done = replace(self.done, failed=self.done.failed + 1)
         return Step(at=at, look=look, error=error)
 

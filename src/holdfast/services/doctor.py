@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.model.checkup import Finding, HookReport, Repair, Severity
 from holdfast.model.item import ARCHIVED
+from holdfast.model.json_value import fields_to_json
 from holdfast.model.text import format_count, format_duration
 from holdfast.policy.growth import growth
 from holdfast.policy.rules import DAY
@@ -42,11 +43,7 @@ class Diagnosis:
         return tuple(finding for finding in self.findings if finding.repairable)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "findings": [each.to_json() for each in self.findings],
-            "hooks": [each.to_json() for each in self.hooks],
-            "ok": self.ok,
-        }
+        return fields_to_json(self, "ok")
 
 
 def examine(home: Home, *, progress: Progress) -> Diagnosis:

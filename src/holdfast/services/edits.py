@@ -12,11 +12,14 @@ from holdfast.model.item import CHECKPOINT, SESSION, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Session, SessionFilter
+from holdfast.policy.decision import plan_item
 from holdfast.policy.lifecycle import HELD
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionStore
+from holdfast.services.plans import plan_home_endings
 from holdfast.spine.apply import apply
+from holdfast.value import replace
 
 
 def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[PlanItem]:
@@ -26,7 +29,7 @@ def rename_session(home: Home, session_id: str, title: str | None) -> Sequence[P
     found = store.get(session_id)
     new = store.as_title(title)
     reason = f"called {new!r}" if new else "without its title"
-    return [_session(found, Action.RENAME, found.title, new, reason)]
+    return [_edit(found, Action.RENAME, found.title, new, reason)]
 
 
 def pin_sessions(home: Home, ids: Sequence[str], *, pinned: bool) -> Sequence[PlanItem]:
@@ -34,7 +37,7 @@ def pin_sessions(home: Home, ids: Sequence[str], *, pinned: bool) -> Sequence[Pl
     if Action.PIN not in store.edits:
         store.pin(ids[0], pinned)  # it says why not
     reason = "pinned" if pinned else "unpinned"
-    return [_session(each, Action.PIN, each.pinned, pinned, reason) for each in map(store.get, ids)]
+    return [_edit(each, Action.PIN, each.pinned, pinned, reason) for each in map(store.get, ids)]
 
 
 def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> Sequence[PlanItem]:
@@ -57,14 +60,22 @@ def end_sessions(home: Home, ids: Sequence[str], reason: str, *, at: float) -> S
     return [_ending(item, reason) for item in going]
 
 
+def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:
+    """End abandoned sessions, which their agent never will: in the log and undoable. Returns their
+    ids."""
+    plan, _ = plan_home_endings(home, now=clock(), command=command)
+    report = apply(plan, home, clock=clock)
+    return [each.id for each in report.outcomes if each.result is Result.ENDED]
+
+
 def rename_checkpoint(found: Checkpoint, new: str | None) -> Sequence[PlanItem]:
     reason = f"called {new!r}" if new else "without its name"
-    return [_checkpoint(found, Action.RENAME, found.name, new, reason)]
+    return [_edit(found, Action.RENAME, found.name, new, reason)]
 
 
 def pin_checkpoints(found: Sequence[Checkpoint], *, pinned: bool) -> Sequence[PlanItem]:
     reason = "pinned" if pinned else "unpinned"
-    return [_checkpoint(each, Action.PIN, each.pinned, pinned, reason) for each in found]
+    return [_edit(each, Action.PIN, each.pinned, pinned, reason) for each in found]
 
 
 def carry_out_edits(home: Home, items: Sequence[PlanItem], *, command: str, clock: Clock) -> Report:
@@ -87,34 +98,24 @@ def _store(home: Home) -> SessionStore:
     return store
 
 
-def _session(
-    found: Session, action: Action, old: str | bool | None, new: str | bool | None, reason: str
+def _edit(
+    found: Session | Checkpoint,
+    action: Action,
+    old: str | bool | None,
+    new: str | bool | None,
+    reason: str,
 ) -> PlanItem:
+    if isinstance(found, Session):
+        kind, source, session, at = SESSION, found.source, found.id, found.last_active_at
+    else:
+        kind, source, session, at = CHECKPOINT, found.project, found.session or "", found.time
     return PlanItem(
-        kind=SESSION,
+        kind=kind,
         id=found.id,
-        source=found.source,
-        session=found.id,
+        source=source,
+        session=session,
         bytes=0,
-        last_active_at=found.last_active_at,
-        version=json.dumps(old),
-        target=json.dumps(new),
-        action=action,
-        reason=reason,
-        undoable=True,
-    )
-
-
-def _checkpoint(
-    found: Checkpoint, action: Action, old: str | bool | None, new: str | bool | None, reason: str
-) -> PlanItem:
-    return PlanItem(
-        kind=CHECKPOINT,
-        id=found.id,
-        source=found.project,
-        session=found.session or "",
-        bytes=0,
-        last_active_at=found.time,
+        last_active_at=at,
         version=json.dumps(old),
         target=json.dumps(new),
         action=action,
@@ -124,16 +125,5 @@ def _checkpoint(
 
 
 def _ending(item: Item, reason: str) -> PlanItem:
-    return PlanItem(
-        kind=SESSION,
-        id=item.id,
-        source=item.source,
-        session=item.session,
-        bytes=0,
-        last_active_at=item.last_active_at,
-        version=item.version,
-        target=reason,
-        action=Action.END,
-        reason=f"ended: {reason}",
-        undoable=True,
-    )
+    ending = plan_item(item, Action.END, f"ended: {reason}", undoable=True)
+    return replace(ending, bytes=0, target=reason)

@@ -19,7 +19,7 @@ from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.session_limits import SessionLimits, alerts, near
 from holdfast.ports.sessions import SessionStore
 from holdfast.ports.upkeep import MaintenanceGate, Notifier
-from holdfast.services.large_files import too_large
+from holdfast.services.figures import too_large
 from holdfast.value import replace
 
 _MOST = 10
@@ -161,12 +161,9 @@ def fresh(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> list[Event]:
     """The events that are new, or due again after the interval."""
-    return [event for event in events if _is_fresh(event, told.get(event.key), now, interval)]
-
-
-def _is_fresh(event: Event, last: Told | None, now: float, interval: float) -> bool:
     # A time in the future means that the record is wrong: better send the event again.
-    return last is None or last.state != event.state or not 0 <= now - last.at < interval
+    recent = {key: last.state for key, last in told.items() if 0 <= now - last.at < interval}
+    return [event for event in events if recent.get(event.key) != event.state]
 
 
 def remember(

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
+
 from holdfast.errors import EmptyPolicyError
 from holdfast.model.figures import HomeFigures, Tally
-from holdfast.model.item import ARCHIVED_FILES, LEFTOVER, SESSION, Inventory
+from holdfast.model.item import (
+    ARCHIVED_FILES,
+    LEFTOVER,
+    REQUEST_DUMP,
+    SESSION,
+    TRANSCRIPT,
+    Inventory,
+    Item,
+    SessionFile,
+)
 from holdfast.model.maintenance import Marker
 from holdfast.model.plan import Outlook
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import outlook
 from holdfast.policy.rules import Policy
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 
 _NOTHING = Outlook(removals=0, bytes=0)
+#: A longer list of files that are too large would not help.
+_MOST = 10
 
 
 def look(
@@ -94,3 +109,21 @@ def figures_of(
         hook_failures=counts.total(Tally.HOOK_FAILURES),
         alarms=counts.total(Tally.ALARMS),
     )
+
+
+def largest_files(items: Iterable[Item], most: int) -> tuple[SessionFile, ...]:
+    """The largest files of sessions, the largest first."""
+    files = (item for item in items if item.kind in (TRANSCRIPT, REQUEST_DUMP))
+    found = heapq.nsmallest(most, files, key=lambda item: (-item.bytes, item.id))
+    return tuple(map(SessionFile.of, found))
+
+
+def too_large(items: Iterable[Item], limits: SessionLimits) -> tuple[SessionFile, ...]:
+    """Files that have reached the limit of one session (`max_size_mb`), the largest first.
+
+    The limit on messages does not see them: another agent writes its files itself, and a request
+    dump repeats a whole conversation.
+    """
+    if not limits.max_bytes:
+        return ()
+    return largest_files((each for each in items if each.bytes >= limits.max_bytes), _MOST)

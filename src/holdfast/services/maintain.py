@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.config.settings import Settings
 from holdfast.errors import BusyError, HoldfastError
@@ -20,13 +20,13 @@ from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped
 from holdfast.model.plan import Shortfall
 from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.rules import DAY
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.ports.upkeep import MaintenanceGate, Notifier
-from holdfast.services import figures, vault
-from holdfast.services.bounds import bound, bound_checkpoints
+from holdfast.services import figures
+from holdfast.services.bounds import Round, bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
     failure_events,
@@ -37,11 +37,18 @@ from holdfast.services.events import (
     shortfall_events,
     tell,
 )
-from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
+from holdfast.services.upkeep import (
+    COMMAND,
+    checkpoint_policy,
+    plan_step,
+    refresh_vault,
+    steps_of,
+)
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle_if_needed
 from holdfast.value import dataclass, replace
 
+_T = TypeVar("_T")
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")
 
@@ -172,7 +179,8 @@ class _Run:
         for step, work in self._steps():
             if self.progress.stop_requested():
                 break
-            steps.append(_guarded(step, work))
+            if (done := _tried(steps, step, work)) is not None:
+                steps.append(done)
         if self.progress.stop_requested():
             # As after a kill, the next run takes it up again.
             return self.result(steps=tuple(steps), stopped=True)
@@ -229,7 +237,7 @@ class _Run:
         )
 
     def _refresh_vault(self) -> str:
-        done = vault.refresh(self.home, command=COMMAND, clock=self.clock, progress=self.progress)
+        done = refresh_vault(self.home, command=COMMAND, clock=self.clock, progress=self.progress)
         for each in done.problems:
             _log.warning("%s %s", each.path, each.reason)
         counts = (
@@ -242,11 +250,11 @@ class _Run:
         )
         return ", ".join(f"{count:,} {word}" for count, word in counts if count)
 
-    def _planned(self, step: Step) -> StepPlan:
+    def _planned(self, step: Step) -> Round:
         made = plan_step(step, self.home, self.settings, now=self.clock(), progress=self.progress)
         if step is Step.AUTO_ARCHIVE and made.plan.removals:
             self.home.archive.check()  # one clear error, not one for each session
-        return made
+        return Round(plan=made.plan, over=made.over, note=made.note)
 
     def _bound_checkpoints(self) -> StepResult:
         reports, made = bound_checkpoints(
@@ -259,21 +267,13 @@ class _Run:
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
     def _look(self, steps: list[StepResult]) -> tuple[Inventory | None, list[Event]]:
-        """The state after the run. A failed check is one more failed step."""
-        found: list[Inventory] = []
+        """The state after the run."""
+        inventory = _tried(steps, Step.LOOK, lambda: self.home.scan(self.clock(), self.progress))
         events: list[Event] = []
-
-        def look() -> StepResult:
-            found.append(self.home.scan(self.clock(), self.progress))
-            self.home.note_figures(found[0])
-            events.extend(self._events(steps, found[0]))
-            return StepResult(step=Step.LOOK)
-
-        seen = _guarded(Step.LOOK, look)
-        if seen.error is not None:
-            steps.append(seen)
+        if inventory is not None:
+            events = _tried(steps, Step.LOOK, lambda: self._events(steps, inventory)) or []
         told = [*events, *failure_events(str(self.home.root), self.clock(), steps)]
-        return next(iter(found), None), told
+        return inventory, told
 
     def _keep_figures(self, steps: list[StepResult], inventory: Inventory) -> None:
         """Before the marker: without it the run counts as not done, and the next one looks again.
@@ -281,22 +281,20 @@ class _Run:
         now = self.clock()
         done = Marker(finished_at=now, ok=_all_well(steps))
 
-        def keep() -> StepResult:
+        def keep() -> None:
             policy = self.settings.policy()
             seen = figures.look(self.home, policy, now=now, inventory=inventory, marker=done)
             self.home.figures.add(seen)
-            return StepResult(step=Step.FIGURES)
 
-        kept = _guarded(Step.FIGURES, keep)
-        if kept.error is not None:
-            steps.append(kept)
+        _tried(steps, Step.FIGURES, keep)
 
     def _events(self, steps: Sequence[StepResult], inventory: Inventory) -> list[Event]:
+        self.home.note_figures(inventory)
         home, now = str(self.home.root), self.clock()
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
-        if _has_cap(policy):
+        if any(not each.caps.empty for each in (policy.everywhere, *policy.by_source.values())):
             uses = cap_uses(policy, inventory)
             if self.settings.sessions.auto_prune:
                 unreached += _still_over(uses, unreached)
@@ -320,15 +318,11 @@ class _Run:
             told=remember(new, before.told, now, self.interval),
         )
 
-        def record() -> StepResult:
+        def record() -> Marker:
             self.gate.write(marker)
-            return StepResult(step=Step.RECORD)
-
-        written = _guarded(Step.RECORD, record)
-        if written.error is None:
             return marker
-        steps.append(written)
-        return None
+
+        return _tried(steps, Step.RECORD, record)
 
 
 def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[Shortfall]:
@@ -350,16 +344,14 @@ def _all_well(steps: Iterable[StepResult]) -> bool:
     return all(step.error is None and not step.failed for step in steps)
 
 
-def _has_cap(policy: Policy) -> bool:
-    return any(not limits.caps.empty for limits in (policy.everywhere, *policy.by_source.values()))
-
-
-def _guarded(step: Step, work: Callable[[], StepResult]) -> StepResult:
+def _tried(steps: list[StepResult], step: Step, work: Callable[[], _T]) -> _T | None:
+    """What the work gave; None if it failed, which is one more failed step then."""
     try:
         return work()
     except Exception as error:  # noqa: BLE001 - law 7: one step that fails must not keep others
         _log_failure(f"maintenance, step {step.value},", error)
-        return _failed_step(step, error)
+        steps.append(_failed_step(step, error))
+        return None
 
 
 def _failed_step(step: Step, error: Exception) -> StepResult:

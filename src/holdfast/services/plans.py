@@ -18,6 +18,7 @@ from holdfast.model.item import (
     VAULTED_BUNDLE,
     Inventory,
     Item,
+    Problem,
 )
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Relation, SessionFilter
@@ -49,7 +50,6 @@ def plan_prune(
     command: str,
     selection: Selection,
     files: Files = Files.WITH,
-    leaving: Action = Action.REMOVE,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
     """The plan for what is selected."""
@@ -63,7 +63,7 @@ def plan_prune(
     if selection != Selection():  # what belongs to all sessions together bounds no part of them
         selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
         selected = replace(selected, checkpoint_bytes=0, archive_bytes=0, empty_database_bytes=0)
-    made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
+    made = plan(policy, selected, now, command=command, files=files)
     planned = {(item.kind, item.id) for item in made.items}
     left = [
         plan_item(item, Action.KEEP, WITH_ITS_SESSION)
@@ -102,41 +102,43 @@ def plan_prune_archive(
 
 def archive_inventory(home: Home) -> Inventory:
     """What the archive holds, with its trash: that counts too, and is the first to go."""
-    trash = tuple(
-        entry.as_item()
-        for entry in home.log.read().trash
-        if entry.removal.item.kind in ARCHIVED_KINDS
-    )
-    items = tuple(home.archive.items())
     weight = home.archive.weight()
-    known = sum(item.bytes for item in (*items, *trash))
-    return Inventory(
-        home=str(home.root),
-        items=items,
-        trash=trash,
-        problems=tuple(home.archive.problems()),
-        other_bytes=max(0, weight.bytes + weight.trash_bytes - known),
+    return _kept_apart(
+        home,
+        home.archive.items(),
+        home.archive.problems(),
+        kinds=ARCHIVED_KINDS,
+        total=weight.bytes + weight.trash_bytes,
     )
 
 
 def vault_inventory(home: Home) -> Inventory:
     """What only the vault holds. The trash of its bundles counts too, and is the first to go; that
     of its other sessions lies in the trash of the home."""
-    if home.vault is None:
+    vault = home.vault
+    if vault is None:
         return Inventory(home=str(home.root), items=())
-    trash = tuple(
-        entry.as_item()
-        for entry in home.log.read().trash
-        if entry.removal.item.kind == VAULTED_BUNDLE
-    )
-    items = tuple(home.vault.items())
-    known = sum(item.bytes for item in (*items, *trash))
+    total = vault.figures().bytes
+    return _kept_apart(home, vault.items(), vault.problems(), kinds=(VAULTED_BUNDLE,), total=total)
+
+
+def _kept_apart(
+    home: Home,
+    items: Sequence[Item],
+    problems: Sequence[Problem],
+    *,
+    kinds: Collection[str],
+    total: int,
+) -> Inventory:
+    """What a place besides the store holds, in `total` bytes with its trash of these kinds."""
+    entries = home.log.read().trash
+    trash = tuple(each.as_item() for each in entries if each.removal.item.kind in kinds)
     return Inventory(
         home=str(home.root),
-        items=items,
+        items=tuple(items),
         trash=trash,
-        problems=tuple(home.vault.problems()),
-        other_bytes=max(0, home.vault.figures().bytes - known),
+        problems=tuple(problems),
+        other_bytes=max(0, total - sum(item.bytes for item in (*items, *trash))),
     )
 
 

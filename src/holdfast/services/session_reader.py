@@ -144,9 +144,10 @@ class SessionReader:
         Times are moments: "2d" for two days ago, a date, a `timedelta`, a `datetime`, or epoch
         seconds.
         """
+        arguments.check_known(order_by, SessionOrder, "a sort order for sessions")
         return self._store.find(
             filter_of(wanted, filters, self._clock),
-            order_by=_order(order_by),
+            order_by=SessionOrder(order_by),
             limit=None if limit is None else arguments.whole(limit, "A limit"),
             offset=arguments.whole(offset, "An offset"),
         )
@@ -276,8 +277,3 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
     if fields:
         checked = replace(checked, **fields)  # type: ignore[arg-type]
     return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))
-
-
-def _order(by: SessionOrder | str) -> SessionOrder:
-    arguments.check_known(by, SessionOrder, "a sort order for sessions")
-    return SessionOrder(by)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
@@ -66,7 +66,6 @@ class Sessions(SessionReader):
         *,
         options: SessionOptions,
         clock: Clock,
-        random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
         elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
     ) -> None:
@@ -74,7 +73,6 @@ class Sessions(SessionReader):
         self._files = files
         self._processes = processes
         self._options = options
-        self._random_hex = random_hex
         self._on_alert = on_alert
         # By holder too: after a fork the child is another one.
         self._held: dict[tuple[str, Holder], float] = {}
@@ -82,12 +80,7 @@ class Sessions(SessionReader):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def refresh(self) -> None:
@@ -347,6 +340,10 @@ class Sessions(SessionReader):
             except SessionExistsError:
                 new = replace(new, id=self._new_id(None, new.started_at))
         return self._store.create(new)
+
+    @staticmethod
+    def _random_hex() -> str:
+        return secrets.token_hex(3)
 
     def _new_id(self, job: str | None, now: float) -> str:
         return new_id(now, self._random_hex()) if job is None else new_cron_id(job, now)

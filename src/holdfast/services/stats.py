@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from holdfast.config.settings import Settings
 from holdfast.model.item import SessionFile
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Session, SessionFilter, SessionOrder
@@ -18,7 +19,7 @@ from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore
-from holdfast.services.large_files import largest_files
+from holdfast.services.figures import largest_files
 from holdfast.services.status import AGES, HomeScreen, Shares, count_checkpoints
 from holdfast.value import dataclass
 
@@ -56,13 +57,7 @@ class HomeStats(HomeScreen):
 
 
 def stats(
-    home: Home,
-    policy: Policy,
-    gc_rules: GcRules,
-    *,
-    prices: Prices,
-    now: float,
-    progress: Progress | None = None,
+    home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> HomeStats:
     inventory = home.scan(now, progress, wanted=_NO_SESSIONS)
     store = home.session_store()
@@ -75,15 +70,20 @@ def stats(
         largest = store.find(SessionFilter(), order_by=SessionOrder.BYTES, limit=_LARGEST)
         sources = tuple(share.name for share in counted.by_source)
         tips = [
-            _tip(store, "sessions prune", "past their retention", _old(policy, sources, now)),
-            _tip(store, "sessions gc", "empty or trivial", _little(gc_rules, now)),
+            _tip(
+                store,
+                "sessions prune",
+                "past their retention",
+                _old(settings.policy(), sources, now),
+            ),
+            _tip(store, "sessions gc", "empty or trivial", _little(settings.gc_rules(), now)),
         ]
     return HomeStats(
         kind=home.kind,
         inventory=inventory,
         by_kind=Shares(inventory.items, now).by_kind(),
         store=counted,
-        costs=usage(store, prices),
+        costs=usage(store, settings.prices()),
         largest=tuple(largest),
         largest_files=largest_files(inventory.items, _LARGEST),
         checkpoints=count_checkpoints(home, inventory),

@@ -6,7 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import Project
 from holdfast.model.figures import Growth
 from holdfast.model.guard import Nearness
 from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item, Problem, SessionFile
@@ -19,15 +21,14 @@ from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.remedy import Freeable
-from holdfast.policy.rules import DAY, HOUR, Policy
+from holdfast.policy.rules import DAY, HOUR
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore
 from holdfast.services.events import near_limit_sessions
-from holdfast.services.figures import count_sessions, figures_of, what_policy_would
-from holdfast.services.large_files import too_large
+from holdfast.services.figures import count_sessions, figures_of, too_large, what_policy_would
 from holdfast.value import dataclass, field
 
 
@@ -50,25 +51,21 @@ class CheckpointCount:
 
 def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
     """Count without reading a checkpoint. A damaged store must not hide the sessions."""
+    projects: Sequence[Project] = ()
+    problems: tuple[Problem, ...] = ()
     try:
         # Without a checkpoint folder the modules of the store need not be loaded.
         store = home.checkpoint_store() if inventory.checkpoint_bytes else None
         projects = () if store is None else store.projects()
     except HoldfastError as error:
-        problem = Problem(path=str(home.root / "checkpoints"), reason=error.message)
-        return CheckpointCount(
-            count=0,
-            projects=0,
-            bytes=inventory.checkpoint_bytes,
-            legacy_bytes=inventory.legacy_bytes,
-            problems=(problem,),
-        )
+        problems = (Problem(path=str(home.root / "checkpoints"), reason=error.message),)
     return CheckpointCount(
         count=sum(project.checkpoints for project in projects),
         projects=len(projects),
         bytes=inventory.checkpoint_bytes,
         legacy_bytes=inventory.legacy_bytes,
         last_touch=max((project.last_touch for project in projects), default=None),
+        problems=problems,
     )
 
 
@@ -174,21 +171,15 @@ class HomeStatus(HomeScreen):
 
 
 def status(
-    home: Home,
-    policy: Policy,
-    *,
-    now: float,
-    limits: SessionLimits | None = None,
-    guard: GuardOptions | None = None,
-    prices: Prices | None = None,
-    progress: Progress | None = None,
+    home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> HomeStatus:
+    limits, prices = settings.session_options().limits, settings.prices()
     inventory = home.scan(now, progress)
     home.note_figures(inventory)
     store = home.session_store()
-    would = what_policy_would(policy, inventory, now)
+    would = what_policy_would(settings.policy(), inventory, now)
     shares = Shares(inventory.items, now)
-    near_limit = near_limit_sessions(store, limits or SessionLimits())
+    near_limit = near_limit_sessions(store, limits)
     statistics = None if store is None else store.statistics(now=now, ages=AGES)
     seen = figures_of(
         home,
@@ -212,21 +203,14 @@ def status(
             if operation.finished_at is None
         ),
         store=statistics,
-        costs=costs(() if store is None else store.usage_entries(), prices or Prices()),
+        costs=costs(() if store is None else store.usage_entries(), prices),
         near_limit=near_limit,
-        large_files=too_large(inventory.items, limits or SessionLimits()),
+        large_files=too_large(inventory.items, limits),
         checkpoints=count_checkpoints(home, inventory),
         growth=growth([*home.figures.read(), seen], now),
         vault=held,
         threat=None if held is None or held.enabled else _threat(home, now),
-        nearness=_nearness(
-            store,
-            limits or SessionLimits(),
-            guard or GuardOptions(),
-            prices or Prices(),
-            near_limit,
-            now,
-        ),
+        nearness=_nearness(store, limits, settings.guard_options(), prices, near_limit, now),
     )
 
 

@@ -12,13 +12,14 @@ from holdfast.model.maintenance import Step
 from holdfast.model.operation import MAINTAIN
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
+from holdfast.model.vault import VaultRefresh
 from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy
 from holdfast.ports.archive import Archive
 from holdfast.ports.home import Home
-from holdfast.ports.runs import Progress
-from holdfast.services.budget import plan_home_budget, weigh
+from holdfast.ports.runs import Clock, Progress
+from holdfast.services.budget import plan_home_budget, plan_of, weigh
 from holdfast.services.plans import (
     archive_inventory,
     plan_home_endings,
@@ -26,6 +27,7 @@ from holdfast.services.plans import (
     plan_prune_checkpoints,
     vault_inventory,
 )
+from holdfast.spine.settle import settle
 from holdfast.value import dataclass, field, replace
 
 COMMAND = MAINTAIN
@@ -76,14 +78,23 @@ def has_vault(home: Home, settings: Settings) -> bool:
     return vault is not None and (settings.vault.enabled or vault.figures().sessions > 0)
 
 
+def refresh_vault(
+    home: Home, *, command: str, clock: Clock, progress: Progress | None = None
+) -> VaultRefresh:
+    """Bring the vault up to date. What a killed run left is settled before: what it was removing
+    must not look as if the agent had deleted it."""
+    if home.vault is None:
+        return VaultRefresh()
+    with home.log.writing(command) as log:
+        settle(log, home, clock=clock)
+        return home.vault.refresh(progress)
+
+
 def _ends_abandoned(settings: Settings, home: Home) -> bool:
     """In the home of another agent only if the configuration file says so: a chat of a gateway that
     is down is not dead."""
-    if home.root == home.state:
-        return settings.sessions.abandoned_hours > 0
-    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
-        "sessions", "abandoned_hours"
-    )
+    said = home.root == home.state or settings.is_in_file("sessions", "abandoned_hours")
+    return said and settings.sessions.abandoned_hours > 0
 
 
 def plan_step(
@@ -221,9 +232,7 @@ def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None
     """What has been in the archive for too long goes to the trash. What exceeds the caps of the
     archive goes for good."""
     inventory, policy = archive_inventory(home), settings.archive_policy()
-    made = plan(policy, inventory, now, command=COMMAND)
-    unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
-    made = replace(made, shortfalls=unreached)
+    made = plan_of("the archive", policy, inventory, now)
     return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
@@ -241,9 +250,7 @@ def _plan_vault(home: Home, settings: Settings, now: float, _: Progress | None) 
     if policy.empty:
         return _nothing(Step.VAULT, home, now, "")
     inventory = vault_inventory(home)
-    made = plan(policy, inventory, now, command=COMMAND)
-    unreached = tuple(replace(each, cap=f"{each.cap} of the vault") for each in made.shortfalls)
-    made = replace(made, shortfalls=unreached)
+    made = plan_of("the vault", policy, inventory, now)
     return StepPlan(step=Step.VAULT, plan=made, inventory=inventory, caps=policy)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.place import is_home
-from holdfast.api.rewrites import rewrite_plan
+from holdfast.api.plan import rewrite_plan
 from holdfast.cli.frame import command, option_group
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
@@ -18,7 +18,6 @@ from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import UsageError
 from holdfast.hooks.agents import AGENTS
-from holdfast.hooks.codex_listed import distrusted
 from holdfast.hooks.connect import (
     PROJECT,
     USER,
@@ -30,7 +29,7 @@ from holdfast.hooks.connect import (
     settings_file,
     wired,
 )
-from holdfast.hooks.switches import switched_off
+from holdfast.hooks.switches import distrusted, switched_off
 from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite, identity
 from holdfast.value import dataclass, replace
@@ -184,7 +183,7 @@ def _change(
     setup, rewrites = change.setup, [each for each in change.rewrites if not each.nothing]
     words = {"source": setup.agent, "reason": change.reason}
     place = invocation.place(invocation.home_path)
-    plan = rewrite_plan(place, setup.home, rewrites, name="rewrite", **words)
+    plan = rewrite_plan(place, setup.home, rewrites, **words)
     if not invocation.json:
         for each in rewrites:
             _show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)

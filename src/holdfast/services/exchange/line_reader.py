@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 from holdfast.model.arguments import check_foreign_id, check_id
 from holdfast.model.guard import guarded_from_json
@@ -20,6 +20,7 @@ from holdfast.services.exchange.session_line import (
 )
 from holdfast.value import dataclass, replace
 
+_T = TypeVar("_T")
 #: More than any model counts or costs, and small enough that a session's total is exact.
 _LARGEST_COUNT = 10**12
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -111,10 +112,10 @@ def read_message(item: Json) -> Message:
     return Message(
         role=role,
         content=fields.get("content"),
-        timestamp=_time(reader, fields, "timestamp"),
-        tool_name=_text(reader, fields, "tool_name"),
+        timestamp=_given(fields, "timestamp", reader.number),
+        tool_name=_given(fields, "tool_name", reader.text),
         tool_calls=fields.get("tool_calls"),
-        tool_call_id=_text(reader, fields, "tool_call_id"),
+        tool_call_id=_given(fields, "tool_call_id", reader.text),
         reasoning=fields.get("reasoning"),
         tokens=_tokens(fields.get("tokens")),
         cost=_cost(reader, fields),
@@ -130,7 +131,7 @@ def _session(
     notes: list[str] = []
     started_at = reader.number("started_at")
     reader.value(MESSAGES)
-    ended_at = _time(reader, fields, "ended_at")
+    ended_at = _given(fields, "ended_at", reader.number)
     end_reason = _storable_text(reader, fields, "end_reason", notes)
     if ended_at is None and end_reason is not None:
         ended_at = started_at if latest is None else max(latest, started_at)
@@ -143,7 +144,7 @@ def _session(
         started_at=started_at,
         last_active_at=started_at,
         parent_id=_parent(reader, fields, session_id, check),
-        relation=_relation(reader, fields),
+        relation=_given(fields, "relation", lambda name: reader.choice(name, Relation)),
         title=_storable_text(reader, fields, "title", notes),
         cwd=_storable_text(reader, fields, "cwd", notes),
         model=_storable_text(reader, fields, "model", notes),
@@ -168,22 +169,14 @@ def _parent(
     return parent
 
 
-def _relation(reader: Reader, fields: Mapping[str, Json]) -> Relation | None:
-    return None if fields.get("relation") is None else reader.choice("relation", Relation)
-
-
-def _text(reader: Reader, fields: Mapping[str, Json], name: str) -> str | None:
-    return None if fields.get(name) is None else reader.text(name)
-
-
-def _time(reader: Reader, fields: Mapping[str, Json], name: str) -> float | None:
-    return None if fields.get(name) is None else reader.number(name)
+def _given(fields: Mapping[str, Json], name: str, read: Callable[[str], _T]) -> _T | None:
+    return None if fields.get(name) is None else read(name)
 
 
 def _storable_text(
     reader: Reader, fields: Mapping[str, Json], name: str, notes: list[str]
 ) -> str | None:
-    text = _text(reader, fields, name)
+    text = _given(fields, name, reader.text)
     return None if text is None else _storable(text, name, notes)
 
 

@@ -130,14 +130,9 @@ class Redactor:
     def _line(self, line: str, rules: Sequence[Rule]) -> str:
         lowered = line.lower()
         for rule in rules:
-            if _hinted(rule, lowered):
-                line = self._by(rule, line)
+            for pattern in rule.patterns if _hinted(rule, lowered) else ():
+                line = pattern.sub(partial(self._replaced, rule), line)
         return line
-
-    def _by(self, rule: Rule, text: str) -> str:
-        for pattern in rule.patterns:
-            text = pattern.sub(partial(self._replaced, rule), text)
-        return text
 
     def _replaced(self, rule: Rule, match: re.Match[str]) -> str:
         if not rule.accepts(match):
