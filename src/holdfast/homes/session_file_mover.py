@@ -48,6 +48,9 @@ from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"
+#: How many undo copies are removed for good at a time: a file system that tells its disk of each
+#: block that is free (`discard`) waits for the answer, one file after the other.
+_HANDS = 6
 _Answer = TypeVar("_Answer")
 
 
@@ -109,14 +112,7 @@ class SessionFileMover(OneStepMover):
         return self._each(batch, self._put_back, failed)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Two at a time: most of the work is the file system's, which frees two files as fast as
-        one."""
-        middle = len(batch) // 2
-        with ThreadPoolExecutor(max_workers=2) as hands:
-            halves = hands.map(
-                lambda half: self._each(half, _discard, failed), (batch[:middle], batch[middle:])
-            )
-            return [moved for half in halves for moved in half]
+        return self._each(batch, _discard, failed, hands=_HANDS)
 
     def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
         original, copy = places.original(), places.undo_copy()
@@ -202,6 +198,7 @@ class SessionFileMover(OneStepMover):
         *,
         looking: bool = False,
         create_trash: bool = False,
+        hands: int = 1,
     ) -> Sequence[_Answer]:
         """Run a step for each item; one that fails does not affect the others."""
         answers: list[_Answer] = []
@@ -210,7 +207,13 @@ class SessionFileMover(OneStepMover):
             done: list[_Answer] = []
             try:
                 with self._opened(operation, looking, create_trash) as (sessions, trash):
-                    done = [self._run(step, refuse, each, sessions, trash) for each in group]
+                    done = _by_hands(
+                        lambda some, here=sessions, there=trash: [  # type: ignore[misc]
+                            self._run(step, refuse, each, here, there) for each in some
+                        ],
+                        group,
+                        hands,
+                    )
             except OSError as error:
                 why = f"{self._folder}: {error.strerror}"
                 done += [refuse(why) for _ in group[len(done) :]]
@@ -255,6 +258,18 @@ class SessionFileMover(OneStepMover):
                 if fd is not None:
                     os.fsync(fd)
         self._trash.drop_if_empty(operation)
+
+
+def _by_hands(
+    work: Callable[[Sequence[Removal]], list[_Answer]], batch: Sequence[Removal], hands: int
+) -> list[_Answer]:
+    """The answers for all of a batch, of which every hand works off a part."""
+    if hands == 1:
+        return work(batch)
+    size = -(-len(batch) // hands)
+    parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+    with ThreadPoolExecutor(max_workers=hands) as pool:
+        return [answer for part in pool.map(work, parts) for answer in part]
 
 
 def _unseen(why: str) -> Presence:

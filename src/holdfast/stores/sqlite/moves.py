@@ -223,6 +223,8 @@ class SqliteEngine(DatabaseEngine):
         self._store = store
         self._life = life
         self._empties = False
+        #: The bytes of text that left the index since its parts were merged.
+        self._unmerged = 0
 
     @contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
@@ -263,8 +265,11 @@ class SqliteEngine(DatabaseEngine):
             _part(db, numbers)
             if self._empties:
                 emptying.delete(db, numbers)
-            else:
+                return
+            space.checkpoint_later(db)
+            with space.unmerged(db):
                 delete(db, numbers)
+            self._unmerged += sum(each.bytes for each in going)
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self._database.write() as db, opened(bundle) as copies:
@@ -273,6 +278,7 @@ class SqliteEngine(DatabaseEngine):
 
     def _let_go(self) -> None:
         db = self._database.connection()
+        space.checkpoint_at_once(db)
         if (_COPIES,) in db.execute("SELECT name FROM pragma_database_list"):  # no path: any bytes
             db.execute(f"DETACH {_COPIES}")
 
@@ -300,6 +306,9 @@ class SqliteEngine(DatabaseEngine):
 
     def rest(self) -> None:
         space.rest(self._database)
+        if self._unmerged:
+            removed, self._unmerged = self._unmerged, 0
+            space.merge_some(self._database, removed)
 
     def give_back(self) -> None:
         space.give_back(self._database)
