@@ -15,7 +15,7 @@ from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 NOW = 1_800_000_000.0
-IDS = [f"s{number}" for number in range(12)]
+IDS = [f"s{number}" for number in range(space.UNMERGED + 2)]
 #: So many words that FTS5 merges of its own accord after a few removals.
 EACH, WORDS = 50, 200
 
@@ -72,9 +72,9 @@ def traced(store: SqliteSessionStore, engine: SqliteEngine) -> list[list[str]]:
 
     db = store.database.connection()
     db.set_trace_callback(note)
-    for name in IDS[:8]:
+    for name in IDS[: space.UNMERGED]:
         remove(engine, name)
-    engine.rest()
+        engine.rest()
     db.set_trace_callback(None)
     return found
 

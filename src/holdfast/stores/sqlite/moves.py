@@ -62,6 +62,8 @@ _MOST_UNINDEXED = 5_000
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
+#: Bytes of messages whose removal fills the log, which then is written into the file at once.
+_MUCH = 1_000_000
 #: What the bundle is called that sessions come back from.
 _COPIES = "copies"
 
@@ -223,8 +225,8 @@ class SqliteEngine(DatabaseEngine):
         self._store = store
         self._life = life
         self._empties = False
-        #: The bytes of text that left the index since its parts were merged.
-        self._unmerged = 0
+        #: The bytes of text that each removal took since parts of the index were merged.
+        self._unmerged: list[int] = []
 
     @contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
@@ -266,10 +268,12 @@ class SqliteEngine(DatabaseEngine):
             if self._empties:
                 emptying.delete(db, numbers)
                 return
-            space.checkpoint_later(db)
+            removed = sum(each.bytes for each in going)
+            if removed < _MUCH:  # otherwise the log would grow too long until the next rest
+                space.checkpoint_later(db)
             with space.unmerged(db):
                 delete(db, numbers)
-            self._unmerged += sum(each.bytes for each in going)
+            self._unmerged.append(removed)
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self._database.write() as db, opened(bundle) as copies:
@@ -306,9 +310,9 @@ class SqliteEngine(DatabaseEngine):
 
     def rest(self) -> None:
         space.rest(self._database)
-        if self._unmerged:
-            removed, self._unmerged = self._unmerged, 0
-            space.merge_some(self._database, removed)
+        if len(self._unmerged) >= space.UNMERGED:
+            space.merge_some(self._database, sum(self._unmerged))
+            self._unmerged.clear()
 
     def give_back(self) -> None:
         space.give_back(self._database)

@@ -25,9 +25,9 @@ from holdfast.stores.sqlite.survey import message_count
 #: Pages that are given back in one step: a few milliseconds.
 _PAGES = 150
 #: How long the log is when whoever commits writes it into the file, which is what SQLite has set.
-#: And after how many steps, or what a step removed, it is done here, before it is that long.
+#: And after how many steps it is done here, before it is that long.
 _LOG_PAGES = 1_000
-_STEPS, _MUCH = 5, 1_000_000
+_STEPS = 5
 #: Pages of the index that are merged in one step. Each holds hundreds of words, so it takes longer.
 _MERGED_PAGES = 100
 #: The index is merged when at least this share of the messages has left it.
@@ -42,8 +42,11 @@ _LITTLE_ROOM = 64 * 1024 * 1024
 _MERGED = 2
 #: How many parts of one size FTS5 merges by default.
 _PARTS = 4
+#: Removals of which each leaves a part of the index, before these are merged: FTS5 insists on it at
+#: sixteen. Until then it would be for nothing if all parts are merged in the end.
+UNMERGED = 10
 #: Pages that are merged in one transaction between two removals: two milliseconds. And for how much
-#: text a page has to be merged, or parts of one size would gather until FTS5 insists.
+#: text that left the index a page is merged.
 _PAGES_BETWEEN, _BYTES_OF_A_PAGE = 64, 1_000
 
 Told = Callable[[], None]
@@ -143,8 +146,6 @@ def unmerged(db: sqlite3.Connection) -> Iterator[None]:
 def merge_some(database: Database, removed: int) -> None:
     """Merge about as much of the index as FTS5 would have for so many bytes of text that left it,
     in short transactions. Nobody waits for them to be on the disk: a merge changes no message."""
-    if removed > _MUCH:
-        database.checkpoint()
     pages = removed // _BYTES_OF_A_PAGE
     more = True
     while more and pages >= 0:
@@ -155,16 +156,16 @@ def merge_some(database: Database, removed: int) -> None:
 
 
 def _merge(database: Database) -> Iterator[None]:
-    """Merge the parts of the index, if there is enough to gain by it."""
+    """Merge all parts of the index, if there is enough to gain by it, otherwise those of which
+    there are many."""
     with database.read() as db:
-        if search_index.garbage(db) <= message_count(db) * _GARBAGE_SHARE:
-            return
-    pages = -_MERGED_PAGES  # FTS5: begin to merge everything; after that, go on
+        everything = search_index.garbage(db) > message_count(db) * _GARBAGE_SHARE
+    pages = -_MERGED_PAGES if everything else _MERGED_PAGES  # FTS5: begin with all, or go on
     more = True
     while more:
         with database.write() as db:
             more = _merged(db, pages)
-            if not more:
+            if everything and not more:
                 search_index.forget_garbage(db)
         pages = _MERGED_PAGES
         yield
