@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import FullDiskError
 from holdfast.model.session import Message, Search, Session
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import space
@@ -97,6 +98,19 @@ def test_nothing_is_merged_in_a_transaction_that_removes(
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
     assert not store.search(Search(text=f"zebra{IDS[0]}"))
     assert store.search(Search(text=f"zebra{IDS[-1]}"))
+
+
+def test_without_room_to_merge_sessions_leave_all_the_same(
+    store: SqliteSessionStore, engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(*_: object) -> bool:
+        raise FullDiskError("The disk is full.")
+
+    monkeypatch.setattr(space, "_merged", is_full)
+    for name in IDS[: space.UNMERGED]:
+        remove(engine, name)
+        engine.rest()
+    assert not engine.look(IDS[: space.UNMERGED])
 
 
 @pytest.mark.parametrize("chosen", [None, 7])

@@ -145,14 +145,16 @@ def unmerged(db: sqlite3.Connection) -> Iterator[None]:
 
 def merge_some(database: Database, removed: int) -> None:
     """Merge about as much of the index as FTS5 would have for so many bytes of text that left it,
-    in short transactions. Nobody waits for them to be on the disk: a merge changes no message."""
+    in short transactions. Nobody waits for them to be on the disk: a merge changes no message. On
+    a full disk, or behind a writer that takes long, it is left for later."""
     pages = removed // _BYTES_OF_A_PAGE
     more = True
-    while more and pages >= 0:
-        with _in_steps(database), database.write(flushed=False) as db:
-            more = _merged(db, _PAGES_BETWEEN)
-        pages -= _PAGES_BETWEEN
-        rest(database)
+    with contextlib.suppress(BusyError, StorageError), _in_steps(database):
+        while more and pages >= 0:
+            with database.write(flushed=False) as db:
+                more = _merged(db, _PAGES_BETWEEN)
+            pages -= _PAGES_BETWEEN
+            rest(database)
 
 
 def _merge(database: Database) -> Iterator[None]:
