@@ -94,6 +94,7 @@ class DatabaseEngine:
     """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
 
     most_copied = EVERYTHING
+    copiers = 1
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -217,6 +218,8 @@ def _storage_errors() -> Iterator[None]:
 
 class SqliteEngine(DatabaseEngine):
     """Moves the sessions of Holdfast's own store."""
+
+    copiers = 2
 
     def __init__(
         self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
