@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes import session_file_mover
 from holdfast.homes.registry import open_home
 from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_folder import Life
@@ -40,8 +41,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def keeper(root: Path) -> Keeper:
+@pytest.fixture(params=[0, 64], ids=["listed", "looked at"])
+def keeper(root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Keeper:
+    """Of many files the names in the trash are read once, of few each is looked at."""
+    monkeypatch.setattr(session_file_mover, "_FEW", request.param)
     return Keeper(SessionFileMover(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY)))
 
 
@@ -329,3 +332,14 @@ def test_one_failure_does_not_cost_the_others(root: Path, keeper: Keeper) -> Non
     good = removal(root)
     bad = replace(good, number=1, item=replace(good.item, id="sessions/nonsense"))
     assert [o.result for o in keeper.do([bad, good])] == [Result.FAILED, Result.REMOVED]
+
+
+def test_a_copy_of_a_killed_run_is_never_replaced(root: Path, keeper: Keeper) -> None:
+    wanted = removal(root)
+    assert keeper.do([wanted])[0].result is Result.REMOVED
+    write(root, NAME, "a new one")
+    again = removal(root)
+    assert again.copy_name == wanted.copy_name
+    keeper.do([again])
+    assert (root / "trash" / "1" / wanted.copy_name).read_text() == "hello"
+    assert (root / "sessions" / NAME).read_text() == "a new one"

@@ -4,6 +4,7 @@ were, and what left comes back as it was."""
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -325,6 +326,25 @@ def test_an_error_leaves_everything_and_no_copies(
     whole(home)
     tally.injected()
     tally.verified()
+
+
+def test_one_copy_is_flushed_while_the_next_is_written(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_mover, "_MOST_COPIED", 36)  # two copies
+    both, real = threading.Barrier(2, timeout=60), SqliteEngine.copy
+
+    def copy(*arguments: Any) -> Path:
+        path = real(*arguments)
+        both.wait()  # for ever, if one came after the other
+        return path
+
+    monkeypatch.setattr(SqliteEngine, "copy", copy)
+    before = everything(home)
+    assert remove(home, *OLD).removed == 12
+    assert len(list(home.root.rglob("*.sessions.db"))) == both.parties
+    undo_latest(home, clock=clock)
+    assert everything(home)["messages"] == before["messages"]
 
 
 def test_without_room_for_the_log_of_all_half_of_them_goes_at_a_time(

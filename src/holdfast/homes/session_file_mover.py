@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -42,13 +43,19 @@ from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"
+#: How many undo copies are removed for good at a time: a file system that tells its disk of each
+#: block that is free (`discard`) waits for the answer, one file after the other.
+_HANDS = 6
+#: With more files than this, the names in the trash are read once.
+_FEW = 64
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
     """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
-    A descriptor is None when its folder does not exist."""
+    A descriptor is None when its folder does not exist. `begun` are the names in the trash when
+    this batch began, or None if nobody read them."""
 
     removal: Removal
     parsed: SessionFileName
@@ -56,6 +63,7 @@ class _Places:
     name: str
     trash_or_none: int | None
     copy: str
+    begun: Collection[str] | None
 
     @property
     def sessions(self) -> int:
@@ -77,6 +85,11 @@ class _Places:
 
     def undo_copy(self) -> os.stat_result | None:
         return None if self.trash_or_none is None else lstat_at(self.copy, self.trash)
+
+    def earlier_copy(self) -> os.stat_result | None:
+        """The undo copy of a run that was killed: nobody but us puts copies there."""
+        is_new = self.begun is not None and self.copy not in self.begun
+        return None if is_new else self.undo_copy()
 
 
 class SessionFileMover(OneStepMover):
@@ -103,17 +116,10 @@ class SessionFileMover(OneStepMover):
         return self._each(batch, self._put_back, failed)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Two at a time: most of the work is the file system's, which frees two files as fast as
-        one."""
-        middle = len(batch) // 2
-        with ThreadPoolExecutor(max_workers=2) as hands:
-            halves = hands.map(
-                lambda half: self._each(half, _discard, failed), (batch[:middle], batch[middle:])
-            )
-            return [moved for half in halves for moved in half]
+        return self._each(batch, _discard, failed, hands=_HANDS)
 
     def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
-        original, copy = places.original(), places.undo_copy()
+        original, copy = places.original(), places.earlier_copy()
         judged = places.removal.item.version
         if copy is not None:
             twice = original is not None and os.path.samestat(copy, original)
@@ -151,7 +157,7 @@ class SessionFileMover(OneStepMover):
         return recent(status, self._life.idle, self._clock()) or of_another_user(status)
 
     def _drop(self, places: _Places) -> Moved:
-        if places.undo_copy() is not None:  # a killed run had come this far
+        if places.earlier_copy() is not None:  # a killed run had come this far
             return self._confirm(places, lambda: open_elsewhere(places.copy, places.trash))
         try:
             if places.removal.item.version.startswith(LINK):  # nobody has a link open
@@ -196,6 +202,7 @@ class SessionFileMover(OneStepMover):
         *,
         looking: bool = False,
         create_trash: bool = False,
+        hands: int = 1,
     ) -> Sequence[_Answer]:
         """Run a step for each item; one that fails does not affect the others."""
         answers: list[_Answer] = []
@@ -203,8 +210,11 @@ class SessionFileMover(OneStepMover):
             group = list(removals)
             done: list[_Answer] = []
             try:
-                with self._opened(operation, looking, create_trash) as (sessions, trash):
-                    done = [self._run(step, refuse, each, sessions, trash) for each in group]
+                with self._opened(operation, looking, create_trash) as folders:
+                    many = (looking or create_trash) and len(group) > _FEW
+                    begun = _names_in(folders[1]) if many else None
+                    run = functools.partial(self._run, step, refuse, *folders, begun)
+                    done = _by_hands(run, group, hands)
             except OSError as error:
                 why = f"{self._folder}: {error.strerror}"
                 done += [refuse(why) for _ in group[len(done) :]]
@@ -215,9 +225,10 @@ class SessionFileMover(OneStepMover):
         self,
         step: Callable[[_Places], _Answer],
         refuse: Callable[[str], _Answer],
-        removal: Removal,
         sessions: int | None,
         trash: int | None,
+        begun: Collection[str] | None,
+        removal: Removal,
     ) -> _Answer:
         folder, _, name = removal.item.id.rpartition("/")
         parsed = self._life.parse(name)
@@ -226,7 +237,7 @@ class SessionFileMover(OneStepMover):
             return refuse(_FOREIGN_NAME)
         copy = removal.copy_name
         try:
-            return step(_Places(removal, parsed, sessions, name, trash, copy))
+            return step(_Places(removal, parsed, sessions, name, trash, copy, begun))
         except OSError as error:
             return refuse(
                 _OTHER_DISK if error.errno == errno.EXDEV else str(error.strerror or error)
@@ -249,6 +260,23 @@ class SessionFileMover(OneStepMover):
                 if fd is not None:
                     os.fsync(fd)
         self._trash.drop_if_empty(operation)
+
+
+def _names_in(folder: int | None) -> Collection[str]:
+    return () if folder is None else frozenset(os.listdir(folder))  # noqa: PTH208 - a descriptor
+
+
+def _by_hands(
+    run: Callable[[Removal], _Answer], batch: Sequence[Removal], hands: int
+) -> list[_Answer]:
+    """What `run` says of each of a batch, of which every hand works off a part."""
+    if hands == 1:
+        return [run(each) for each in batch]
+    size = -(-len(batch) // hands)
+    parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+    with ThreadPoolExecutor(max_workers=hands) as pool:
+        done = pool.map(lambda part: [run(each) for each in part], parts)
+        return [answer for part in done for answer in part]
 
 
 def _unseen(why: str) -> Presence:

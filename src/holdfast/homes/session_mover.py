@@ -12,6 +12,7 @@ import errno
 import itertools
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -185,8 +186,8 @@ class SessionMover:
         failure = ""
         empties = self._empties(run)
         try:
-            for part in runs(copied, found, min(_MOST_COPIED, store.most_copied)):
-                kept_in[self._copy(store, part, found)] = part
+            parts = [*runs(copied, found, min(_MOST_COPIED, store.most_copied))]
+            self._copy_all(store, parts, found, kept_in)
             with _full_disk_errors(copied):
                 for part in runs(going, found, EVERYTHING if empties else self._at_once):
                     obstacles |= self._delete(store, part, empties=empties)
@@ -217,6 +218,28 @@ class SessionMover:
             why = obstacles[name] if name in obstacles else obstacle(each, found)
             copy = Moved(copied=name in in_trash, bytes=in_trash.get(name, 0))
             yield stayed(why) if why else copy
+
+    def _copy_all(
+        self,
+        store: SessionEngine,
+        parts: Sequence[Sequence[Removal]],
+        found: Mapping[str, Found],
+        kept_in: dict[Path, Sequence[Removal]],
+    ) -> None:
+        """Each part into a bundle. While one is flushed to the disk, the next is written, where the
+        store can do both. What was copied before an error is in `kept_in`, too."""
+
+        def keep(part: Sequence[Removal]) -> None:
+            kept_in[self._copy(store, part, found)] = part
+
+        if len(parts) == 1 or store.copiers == 1:
+            for part in parts:
+                keep(part)
+            return
+        with ThreadPoolExecutor(max_workers=store.copiers) as hands:
+            done = [hands.submit(keep, part) for part in parts]
+        for each in done:
+            each.result()
 
     def _copy(
         self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]

@@ -205,9 +205,11 @@ class SessionEngine(Protocol):
     or not at all. Errors of a store are raised as `HoldfastError`.
 
     `most_copied` is how many messages may be in one undo copy where everything leaves at once: one
-    comes back in one transaction."""
+    comes back in one transaction. `copiers` is how many copies can be made at a time, each by a
+    thread of its own."""
 
     most_copied: int
+    copiers: int
 
     @property
     def place(self) -> Path | None:

@@ -45,6 +45,7 @@ class PostgresEngine:
     place = None
 
     most_copied = EVERYTHING
+    copiers = 1
 
     def __init__(
         self,

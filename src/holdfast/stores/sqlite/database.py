@@ -74,6 +74,7 @@ class Database:
         self._guard = threading.Lock()
         self._late: LateFlush | None = None
         self._writes = 0
+        self._asked_to_checkpoint = 0
         # Not `__del__`: in a cycle that could run after the connections were collected, which
         # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
         self._copies: list[Path] = []
@@ -234,6 +235,19 @@ class Database:
             # First without blocking anyone; what is left then is little.
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def checkpoint(self, *, every: int = 1) -> None:
+        """Write the log into the database file, so that it can start over; of many calls, `every`
+        so many do. Others write meanwhile, except while the last few pages are written: the log
+        starts over only when all of it is in the file."""
+        self._asked_to_checkpoint += 1
+        if self._is_read_only or self._asked_to_checkpoint % every:
+            return
+        connection = self.connection()
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            with self._gate().passed(self._busy_seconds):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def log_bytes(self) -> int:
         """What the write-ahead log takes."""

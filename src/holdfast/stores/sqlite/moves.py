@@ -62,6 +62,8 @@ _MOST_UNINDEXED = 5_000
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
+#: Bytes of messages whose removal fills the log, which then is written into the file at once.
+_MUCH = 1_000_000
 #: What the bundle is called that sessions come back from.
 _COPIES = "copies"
 
@@ -92,6 +94,7 @@ class DatabaseEngine:
     """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
 
     most_copied = EVERYTHING
+    copiers = 1
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -216,6 +219,8 @@ def _storage_errors() -> Iterator[None]:
 class SqliteEngine(DatabaseEngine):
     """Moves the sessions of Holdfast's own store."""
 
+    copiers = 2
+
     def __init__(
         self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
     ) -> None:
@@ -223,6 +228,8 @@ class SqliteEngine(DatabaseEngine):
         self._store = store
         self._life = life
         self._empties = False
+        #: The bytes of text that each removal took since parts of the index were merged.
+        self._unmerged: list[int] = []
 
     @contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
@@ -263,8 +270,13 @@ class SqliteEngine(DatabaseEngine):
             _part(db, numbers)
             if self._empties:
                 emptying.delete(db, numbers)
-            else:
+                return
+            removed = sum(each.bytes for each in going)
+            if removed < _MUCH:  # otherwise the log would grow too long until the next rest
+                space.checkpoint_later(db)
+            with space.unmerged(db):
                 delete(db, numbers)
+            self._unmerged.append(removed)
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self._database.write() as db, opened(bundle) as copies:
@@ -273,6 +285,7 @@ class SqliteEngine(DatabaseEngine):
 
     def _let_go(self) -> None:
         db = self._database.connection()
+        space.checkpoint_at_once(db)
         if (_COPIES,) in db.execute("SELECT name FROM pragma_database_list"):  # no path: any bytes
             db.execute(f"DETACH {_COPIES}")
 
@@ -300,6 +313,9 @@ class SqliteEngine(DatabaseEngine):
 
     def rest(self) -> None:
         space.rest(self._database)
+        if len(self._unmerged) >= space.UNMERGED:
+            space.merge_some(self._database, sum(self._unmerged))
+            self._unmerged.clear()
 
     def give_back(self) -> None:
         space.give_back(self._database)

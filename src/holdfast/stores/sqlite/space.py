@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,11 @@ from holdfast.stores.sqlite.schema import beside
 from holdfast.stores.sqlite.survey import message_count
 
 #: Pages that are given back in one step: a few milliseconds.
-_PAGES = 500
+_PAGES = 150
+#: How long the log is when whoever commits writes it into the file, which is what SQLite has set.
+#: And after how many steps it is done here, before it is that long.
+_LOG_PAGES = 1_000
+_STEPS = 5
 #: Pages of the index that are merged in one step. Each holds hundreds of words, so it takes longer.
 _MERGED_PAGES = 100
 #: The index is merged when at least this share of the messages has left it.
@@ -35,6 +40,14 @@ _FEW_PAGES = 2_000
 _LITTLE_ROOM = 64 * 1024 * 1024
 #: A merge that changed fewer rows had nothing left to do.
 _MERGED = 2
+#: How many parts of one size FTS5 merges by default.
+_PARTS = 4
+#: Removals of which each leaves a part of the index, before these are merged: FTS5 insists on it at
+#: sixteen. Until then it would be for nothing if all parts are merged in the end.
+UNMERGED = 10
+#: Pages that are merged in one transaction between two removals: two milliseconds. And for how much
+#: text that left the index a page is merged.
+_PAGES_BETWEEN, _BYTES_OF_A_PAGE = 64, 1_000
 
 Told = Callable[[], None]
 
@@ -42,11 +55,32 @@ Told = Callable[[], None]
 def give_back(database: Database, tell: Told = lambda: None) -> None:
     """Shrink the file to its content. Safe to stop anywhere, and to repeat."""
     # The old index goes first: the new one takes its pages, and a full disk has no others.
-    for steps in (_drop_old_index, _index, _merge, _vacuum):
-        for _ in steps(database):
-            tell()
-            rest(database)
+    with _in_steps(database):
+        for steps in (_drop_old_index, _index, _merge, _vacuum):
+            for _ in steps(database):
+                tell()
+                rest(database)
     database.truncate_log()
+
+
+@contextlib.contextmanager
+def _in_steps(database: Database) -> Iterator[None]:
+    db = database.connection()
+    checkpoint_later(db)
+    try:
+        yield
+    finally:
+        checkpoint_at_once(db)
+
+
+def checkpoint_later(db: sqlite3.Connection) -> None:
+    """After a commit SQLite does not write the log into the file, for which others would wait at
+    the gate: `rest` does it."""
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+
+
+def checkpoint_at_once(db: sqlite3.Connection) -> None:
+    db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
 
 
 def rest(database: Database, pause: float = _PAUSE) -> None:
@@ -54,6 +88,7 @@ def rest(database: Database, pause: float = _PAUSE) -> None:
     disk, do not let the write-ahead log take it."""
     if database.is_awaited():
         time.sleep(pause)
+    database.checkpoint(every=_STEPS)
     if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
         database.truncate_log()
 
@@ -91,24 +126,62 @@ def _drop_old_index(database: Database) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def unmerged(db: sqlite3.Connection) -> Iterator[None]:
+    """FTS5 merges nothing of its own accord, which can take ten times as long as the removal of
+    which it is a part: `merge_some` is for later.
+
+    In the caller's transaction, at the end of which the setting is what it was: neither another
+    process nor a kill leaves it behind."""
+    row = db.execute("SELECT v FROM message_index_config WHERE k = 'automerge'").fetchone()
+    _command(db, "automerge", 0)
+    yield
+    db.execute("SAVEPOINT written")  # FTS5 writes out what it has, by this setting
+    db.execute("RELEASE written")
+    _command(db, "automerge", _PARTS if row is None else row[0])
+    if row is None:
+        db.execute("DELETE FROM message_index_config WHERE k = 'automerge'")
+
+
+def merge_some(database: Database, removed: int) -> None:
+    """Merge about as much of the index as FTS5 would have for so many bytes of text that left it,
+    in short transactions. Nobody waits for them to be on the disk: a merge changes no message. On
+    a full disk, or behind a writer that takes long, it is left for later."""
+    pages = removed // _BYTES_OF_A_PAGE
+    more = True
+    with contextlib.suppress(BusyError, StorageError), _in_steps(database):
+        while more and pages >= 0:
+            with database.write(flushed=False) as db:
+                more = _merged(db, _PAGES_BETWEEN)
+            pages -= _PAGES_BETWEEN
+            rest(database)
+
+
 def _merge(database: Database) -> Iterator[None]:
-    """Merge the parts of the index, if there is enough to gain by it."""
+    """Merge all parts of the index, if there is enough to gain by it, otherwise those of which
+    there are many."""
     with database.read() as db:
-        if search_index.garbage(db) <= message_count(db) * _GARBAGE_SHARE:
-            return
-    pages = -_MERGED_PAGES  # FTS5: begin to merge everything; after that, go on
+        everything = search_index.garbage(db) > message_count(db) * _GARBAGE_SHARE
+    pages = -_MERGED_PAGES if everything else _MERGED_PAGES  # FTS5: begin with all, or go on
     more = True
     while more:
         with database.write() as db:
-            before = db.total_changes
-            db.execute(
-                "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)", (pages,)
-            )
-            more = db.total_changes - before >= _MERGED
-            if not more:
+            more = _merged(db, pages)
+            if everything and not more:
                 search_index.forget_garbage(db)
         pages = _MERGED_PAGES
         yield
+
+
+def _merged(db: sqlite3.Connection, pages: int) -> bool:
+    """Merge so many pages of the index; whether there was anything to merge."""
+    before = db.total_changes
+    _command(db, "merge", pages)
+    return db.total_changes - before >= _MERGED
+
+
+def _command(db: sqlite3.Connection, name: str, value: int) -> None:
+    db.execute("INSERT INTO message_index (message_index, rank) VALUES (?, ?)", (name, value))
 
 
 def _vacuum(database: Database) -> Iterator[None]:
