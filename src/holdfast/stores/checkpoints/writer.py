@@ -181,16 +181,16 @@ class CheckpointWriter:
                 self._early.close()  # it may have compared before this
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
-        limit, over = self.how.max_bytes, False
+        limit, over, fits = self.how.max_bytes, False, True
         if limit is not None and room is not None:
             total = store_bytes(self.layout) if room.total is None else room.total
-            over = is_over(self.layout, limit, total)
-            if total <= limit:  # above the cap there is no room to copy packs
-                tidy(self.layout)
-        else:
-            tidy(self.layout)
-        if self.bounding is not None and (over or hidden):
+            over, fits = is_over(self.layout, limit, total), total <= limit
+        has_worker = self.bounding is not None and (over or hidden > 0)
+        if self.bounding is not None and has_worker:
             self.bounding.later()
+        if fits:  # above the cap there is no room to copy packs
+            # The worker tidies, too. If it does not get to it, this take has to.
+            tidy(self.layout, patience=2 if has_worker else 1)
 
     def look(self, workdir: StrPath) -> Sight:
         place, project = self._seen_place(workdir)
