@@ -159,8 +159,9 @@ def relied_on(todo: Steps) -> frozenset[str]:
     those that get other permissions."""
     set_anew = [path for path, each in todo.modes.items() if each.old not in (None, each.new)]
     touched = (*(each.path for each in todo.written), *todo.made, *set_anew)
-    places = {place for path in touched for place in above(path)}
-    return frozenset(places.union(set_anew).difference(todo.made))
+    folders = {path.rpartition("/")[0] for path in touched}.union(set_anew)
+    places = {place for folder in folders for place in (folder, *above(folder))}
+    return frozenset(places.difference(todo.made, (_PROJECT,)))
 
 
 def remaking(todo: Steps, gone: Mapping[str, int]) -> Steps:
