@@ -13,6 +13,8 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import BusyError
+from holdfast.homes.bounder import Bounder, Pace
+from holdfast.homes.checkpoints import Bounds
 from holdfast.stores.checkpoints import space
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.reclaim import reclaim
@@ -167,6 +169,62 @@ def test_the_number_of_packs_stays_bounded_between_runs(
     assert not fsck(bench.folder / "store")
 
 
+class Asked(Bounds):
+    """A worker that is asked and does not get to it."""
+
+    def later(self) -> None:
+        pass
+
+
+def test_packs_are_left_to_the_worker_unless_it_does_not_get_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, max_snapshots=3)
+    bench.store.bounding = Asked(tmp_path / "home", bench.folder, 3, None)
+    workdir = bench.project()
+    monkeypatch.setattr(space, "MOST_PACKS", 6)
+    counts = []
+    for _ in range(25):
+        bench.take(workdir, size=100)
+        counts.append(len(list(bench.objects.glob("pack/*.pack"))))
+    assert 6 < max(counts) <= 12
+    assert not fsck(bench.folder / "store")
+
+
+def test_the_worker_that_waits_joins_packs_while_a_checkpoint_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, max_snapshots=5)
+    workdir = bench.project()
+    bench.takes(workdir, 12, size=100)
+    monkeypatch.setattr(space, "MOST_PACKS", 6)
+    space.note_bounded(bench.store.layout, limit=0, at=bench.now, took=0.0)
+
+    def joined(*given: object) -> Callable[[], None]:
+        remove = join(*given)  # type: ignore[arg-type]
+        bench.takes(workdir, 1, size=100)
+        return remove
+
+    monkeypatch.setattr(space, "join", joined)
+    times = iter([bench.now, bench.now + 1_000])
+    mine = Bounder(tmp_path / "home", bench.folder, 5, None)
+    mine._wait(lambda: next(times), Pace(tick=0.0))
+    assert len(list(bench.objects.glob("pack/*.pack"))) == 2
+    assert len(bench.ids()) == 5
+    assert not fsck(bench.folder / "store")
+
+
+def test_no_pack_goes_if_the_one_they_were_joined_to_is_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.takes(bench.project(), 3, size=100)
+    before = set(bench.objects.glob("pack/*.pack"))
+    remove = join(bench.store.layout.packs)
+    (made,) = set(bench.objects.glob("pack/*.pack")) - before
+    made.unlink()
+    remove()
+    assert set(bench.objects.glob("pack/*.pack")) == before
+
+
 def test_a_pack_that_is_damaged_or_has_differences_is_left_out(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     workdir = bench.project()
@@ -178,12 +236,12 @@ def test_a_pack_that_is_damaged_or_has_differences_is_left_out(tmp_path: Path) -
     content = damaged.read_bytes()
     damaged.chmod(0o600)
     damaged.write_bytes(content[:40] + b"?" + content[41:])
-    join(bench.store.layout.packs)
+    join(bench.store.layout.packs)()
     left = set(bench.objects.glob("pack/*.pack"))
     assert len(left) == 3
     assert {made, damaged} < left
     damaged.write_bytes(content)
-    join(bench.store.layout.packs)
+    join(bench.store.layout.packs)()
     assert not fsck(bench.folder / "store")
     assert len(bench.ids()) == 6
 

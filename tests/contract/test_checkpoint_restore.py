@@ -455,6 +455,96 @@ def test_undo_keeps_what_was_changed_since_and_says_so(
     assert "README" in report.outcomes[0].reason
 
 
+def test_undo_makes_a_directory_again_that_was_removed_since(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    (project / "a/b/c").mkdir(parents=True)
+    for path, mode in (("a", 0o750), ("a/b", 0o2710), ("a/b/c", 0o755)):
+        (project / path).chmod(mode)
+    (project / "a/b/c/file").write_text("one\n")
+    (project / "a/untouched").write_text("one\n")
+    target = take(store, project)
+    (project / "a/b/c/file").write_text("two\n")
+    (project / "a/b/c/more").write_text("two\n")
+    (project / "a/b/c").chmod(0o701)
+    before = everything(project)
+    done = roll_back(home, store, target)
+    shutil.rmtree(project / "a")
+    shown = store.preview_undo(done.safety_checkpoint or "", target, undoing=True)
+    _, report = undo_latest(home, clock=lambda: NOW)
+    assert shown.written == ("a/b/c", "a/b/c/file", "a/b/c/more")
+    assert (shown.kept, report.outcomes[0].reason) == ((), "")
+    # The restore had nothing to do with this one.
+    assert before.pop("a/untouched")
+    assert everything(project) == before
+
+
+def test_undo_of_some_paths_gives_a_removed_parent_the_permissions_it_had(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    (project / "a").mkdir(mode=0o700)
+    (project / "a/file").write_text("one\n")
+    target = take(store, project)
+    (project / "a").chmod(0o705)
+    (project / "a/file").write_text("two\n")
+    before = everything(project)
+    roll_back(home, store, target, "a/file")
+    shutil.rmtree(project / "a")
+    undo_latest(home, clock=lambda: NOW)
+    assert everything(project) == before
+
+
+def test_undo_makes_a_directory_again_whose_permissions_it_brings_back(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    (project / "a/empty").mkdir(parents=True)
+    target = take(store, project)
+    (project / "a/empty").chmod(0o701)
+    before = everything(project)
+    roll_back(home, store, target)
+    shutil.rmtree(project / "a")
+    undo_latest(home, clock=lambda: NOW)
+    assert everything(project) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_undo_foresees_that_something_took_the_place_of_a_directory(
+    home: HoldfastHome, store: ShadowGitStore, project: Path, tmp_path: Path, kind: str
+) -> None:
+    (project / "a/b").mkdir(parents=True)
+    (project / "a/b/file").write_text("one\n")
+    target = take(store, project)
+    (project / "a/b/file").write_text("two\n")
+    done = roll_back(home, store, target)
+    elsewhere = tmp_path / "elsewhere"
+    (project / "a").rename(elsewhere)
+    if kind == "link":
+        (project / "a").symlink_to(elsewhere)
+    else:
+        (project / "a").write_text("mine\n")
+    before, outside = everything(project), everything(elsewhere)
+    shown = store.preview_undo(done.safety_checkpoint or "", target, undoing=True)
+    assert (shown.written, shown.deleted) == ((), ())
+    assert [each.path for each in shown.kept] == ["a/b/file"]
+    _, report = undo_latest(home, clock=lambda: NOW)
+    assert "a/b/file" in report.outcomes[0].reason
+    assert (everything(project), everything(elsewhere)) == (before, outside)
+
+
+def test_undo_foresees_that_a_directory_has_permissions_of_somebody_else(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "a").mkdir(mode=0o701)
+    done = roll_back(home, store, target)
+    (project / "a").mkdir(mode=0o755)
+    shown = store.preview_undo(done.safety_checkpoint or "", target, undoing=True)
+    assert (shown.written, [each.path for each in shown.kept]) == ((), ["a"])
+    _, report = undo_latest(home, clock=lambda: NOW)
+    assert "a (not captured" in report.outcomes[0].reason
+    assert (project / "a").stat().st_mode & 0o777 == 0o755
+
+
 def test_rollbacks_are_undone_one_after_the_other(
     home: HoldfastHome, store: ShadowGitStore, project: Path
 ) -> None:

@@ -170,3 +170,26 @@ def test_it_does_not_count_after_a_restore_that_the_take_finishes(bench: Bench) 
     writer.take(bench.project, reason="quick", now=2_000.0)
     assert (bench.project / "a").read_bytes() == b"text\n"
     assert bench.content("a") == b"text\n"
+
+
+def test_a_restore_begins_with_the_look_for_its_safety_checkpoint(
+    bench: Bench, started: list[QuickProcess]
+) -> None:
+    target = bench.store.list(bench.project)[0].id
+    bench.write("a", "later\n")
+    bench.store.secure(target, now=1_500.0)
+    assert not started
+    assert bench.content("a") == b"later\n"
+
+
+def test_so_it_does_after_another_restore_that_it_finishes(
+    bench: Bench, started: list[QuickProcess]
+) -> None:
+    target = bench.store.list(bench.project)[0].id
+    bench.write("a", "later\n")
+    safety = bench.store.secure(target, now=1_500.0)
+    cut = Restoration(target=target, safety=safety, paths=None, started_at=1_500.0)
+    restore_record.begin(bench.private, cut)
+    bench.store.secure(safety, now=1_600.0)
+    assert not started
+    assert bench.content("a") == b"text\n"

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes.holdfast import HoldfastHome
 from holdfast.stores import flush_disk
 from holdfast.stores.checkpoints import restore_record, restore_run, working_tree
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.repository import project_of
+from holdfast.stores.checkpoints.restore_record import Restoration
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from tests.contract.restore_bench import NOW, restore, take
+from tests.contract.restore_bench import NOW, restore, roll_back, take
 from tests.trees import everything
 
 WAITING = "MemTotal: 1 kB\nDirty: {dirty} kB\nWriteback: {writeback} kB\nWritebackTmp: 9999 kB\n"
@@ -107,3 +109,30 @@ def test_the_record_of_a_restore_is_durable_from_before_the_first_change_until_a
     monkeypatch.setattr(os, "fsync", single)
     store.restore(target, safety, now=NOW + 2)
     assert durable == [(True, False, "after\n"), (False, True, "before\n")]
+
+
+def test_the_log_is_durable_before_the_first_change_by_one_flush(
+    home: HoldfastHome, store: ShadowGitStore, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first line alone says nothing: it is flushed with the intent."""
+    (project / "README").write_text("before\n")
+    target = take(store, project)
+    (project / "README").write_text("after\n")
+    begin, fsync = restore_record.begin, os.fsync
+    flushed: list[tuple[int, int]] = []
+    durable: list[list[tuple[int, int]]] = []
+
+    def single(fd: int) -> None:
+        fsync(fd)
+        flushed.append((os.fstat(fd).st_ino, os.fstat(fd).st_size))
+
+    def noted(folder: Path, record: Restoration) -> None:
+        (log,) = (path.stat() for path in (home.root / "operations").glob("*.jsonl"))
+        durable.append([each for each in flushed if each[0] == log.st_ino])
+        assert durable == [[(log.st_ino, log.st_size)]]
+        begin(folder, record)
+
+    monkeypatch.setattr(os, "fsync", single)
+    monkeypatch.setattr(restore_record, "begin", noted)
+    roll_back(home, store, target)
+    assert durable

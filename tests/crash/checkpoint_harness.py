@@ -79,6 +79,7 @@ def make_first(project: Path) -> None:
     (project / "was a file").write_bytes(b"file")
     (project / "deep/down/file").chmod(0o4750)
     (project / "ignored/file").write_bytes(b"captured")
+    (project / "calm").chmod(0o2750)
     (project / "secret").write_bytes(b"ignored and gone later")
     (project / "same").write_bytes(b"ignored later, and still there")
 
@@ -140,6 +141,12 @@ def restore_many(world: World) -> None:
 
 def take_back(world: World) -> None:
     store(world.root).restore(world.safety, world.target, now=NOW)
+
+
+def lose_a_folder(world: World) -> None:
+    """After the restore, somebody removes a folder that both checkpoints have."""
+    restore(world)
+    shutil.rmtree(world.project / "calm")
 
 
 def roll_back(world: World) -> None:
@@ -212,6 +219,8 @@ SCENARIOS = {
     "many-then-back": Scenario(restore_many, taken_back),
     "back-then-again": Scenario(take_back, finished, before=restore),
     "back-then-back": Scenario(take_back, taken_back, before=restore),
+    "orphans-then-again": Scenario(take_back, finished, before=lose_a_folder),
+    "orphans-then-back": Scenario(take_back, taken_back, before=lose_a_folder),
 }
 #: These take checkpoints and write the log: each kill costs many times more.
 SLOW = {

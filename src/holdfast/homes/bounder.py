@@ -37,6 +37,7 @@ from holdfast.stores.checkpoints.space import (
     note_bounded,
     read_weighed,
     store_bytes,
+    tidy_beside_takes,
 )
 from holdfast.value import dataclass, replace
 
@@ -143,6 +144,8 @@ class Bounder(Bounds):
             since = clock() - weighed.bounded_at
             if not 0 <= since < apart or self._is_far_over(over):
                 return
+            if over <= 0:  # above the cap there is no room to copy packs
+                tidy_beside_takes(layout, self.max_bytes)
             time.sleep(min(pace.tick, apart - since))
 
     def is_due(self) -> bool:

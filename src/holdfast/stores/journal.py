@@ -103,12 +103,13 @@ class FileJournal:
     def bytes(self) -> int:
         return allocated_bytes(os.fstat(self._fd))
 
-    def append(self, line: dict[str, Any]) -> None:
+    def append(self, line: dict[str, Any], *, flush: bool = True) -> None:
         with storage_errors(f"write the operation log {self._path}"):
             before = os.lseek(self._fd, 0, os.SEEK_CUR)
             try:
                 write_all(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
-                os.fsync(self._fd)
+                if flush:
+                    os.fsync(self._fd)
             except OSError:
                 # Half a line counts as none. On a full disk others need the room that it takes.
                 with contextlib.suppress(OSError):
@@ -142,7 +143,7 @@ def create(
     try:
         journal = FileJournal(path, fd, path.stem)
         try:
-            journal.append(header)
+            journal.append(header, flush=False)  # alone it says nothing: the next line is flushed
             sync_dir(path.parent)
             yield journal
         except BaseException:

@@ -232,11 +232,14 @@ def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = 
 
 def _hide(layout: Layout, ref: Ref) -> bool:
     """Rename a reference that is a file. A rename is one step, so a kill leaves no half."""
-    new = layout.store / ref.hidden(ROTATED).path
+    old, new = layout.store / ref.path, layout.store / ref.hidden(ROTATED).path
     # A reference that git is changing stays as it is.
-    with contextlib.suppress(OSError), locked(layout.store / ref.path):
-        make_private_dir(new.parent)
-        (layout.store / ref.path).replace(new)
+    with contextlib.suppress(OSError), locked(old):
+        try:
+            old.replace(new)
+        except FileNotFoundError:  # the first of its project
+            make_private_dir(new.parent)
+            old.replace(new)
         return True
     return False
 

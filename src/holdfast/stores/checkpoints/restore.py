@@ -42,6 +42,8 @@ from holdfast.stores.checkpoints.restore_plan import (
     above,
     check_paths,
     differing,
+    relied_on,
+    remaking,
     seen,
     steps,
     without,
@@ -125,9 +127,10 @@ class Restorer:
         with self._opened(target) as tree:
             todo = self._without_worktrees(tree, todo, safety)
             asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
+            asked, whole = self._with_parents(tree, asked, todo, target, safety)
             run = self._run(tree, safety, again=cut is not None)
-            run.find_changed(todo)
-            kept = run.foresee(todo)
+            run.find_changed(whole)
+            kept = _named(run.foresee(whole), todo, asked)
         return _foreseen(todo, kept, run.untouched())
 
     def restore(
@@ -211,8 +214,9 @@ class Restorer:
             run = self._run(tree, safety, again=after_kill)
             if shown is not None:
                 todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
+            asked, whole = self._with_parents(tree, asked, todo, target, safety)
             if after_kill:
-                run.clear(todo)
+                run.clear(whole)
             elif not todo:
                 return _told(todo, todo.spared, safety.id)
             if not after_kill and not asked.undoes:
@@ -221,10 +225,27 @@ class Restorer:
             # Write-order rule: the record is on disk before the first change and until the last.
             restore_record.begin(self._folder, asked)
             with _half_way(target, run):
-                kept = run.perform(todo)
+                kept = _named(run.perform(whole), todo, asked)
                 tree.flush()
         restore_record.end(self._folder)
         return _told(todo, kept, safety.id, run.untouched())
+
+    def _with_parents(
+        self,
+        tree: WorkingTree,
+        asked: Restoration,
+        todo: Steps,
+        target: Checkpoint,
+        safety: Checkpoint,
+    ) -> tuple[Restoration, Steps]:
+        """The steps with those that make directories again which both checkpoints have, but not the
+        project; and the record, which names them. Their permissions are those from before the
+        restore, unless it sets them."""
+        gone = {path for path in relied_on(todo) if not tree.is_there(path_bytes(path))}
+        gone |= set(asked.remade) & relied_on(todo)
+        before = self._content((target if asked.undoes else safety).tree).record
+        modes = {path: before.directory(path_bytes(path)).permissions for path in gone}
+        return replace(asked, remade=tuple(sorted(gone))), remaking(todo, modes)
 
     def _fresh(
         self, tree: WorkingTree, target: Checkpoint, present: Side, todo: Steps
@@ -442,6 +463,13 @@ def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[No
     for path in shown.deleted:
         if path not in known and tree.look(path_bytes(path), size=-1) is not None:
             yield NotCaptured(path=path, reason=CHANGED_SINCE_PREVIEW)
+
+
+def _named(kept: Sequence[NotCaptured], todo: Steps, asked: Restoration) -> Sequence[NotCaptured]:
+    """What is reported. A directory that cannot be made again is not: what was to be written below
+    it is."""
+    quiet = set(asked.remade).difference(todo.written_paths)
+    return [each for each in kept if each.path not in quiet]
 
 
 def can_follow(kept: NotCaptured) -> bool:

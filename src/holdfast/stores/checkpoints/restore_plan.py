@@ -154,6 +154,31 @@ def without(todo: Steps, held: Mapping[str, str]) -> Steps:
     )
 
 
+def relied_on(todo: Steps) -> frozenset[str]:
+    """The directories that the steps take for granted: those above what is written or made, and
+    those that get other permissions."""
+    set_anew = [path for path, each in todo.modes.items() if each.old not in (None, each.new)]
+    touched = (*(each.path for each in todo.written), *todo.made, *set_anew)
+    folders = {path.rpartition("/")[0] for path in touched}.union(set_anew)
+    places = {place for folder in folders for place in (folder, *above(folder))}
+    return frozenset(places.difference(todo.made, (_PROJECT,)))
+
+
+def remaking(todo: Steps, gone: Mapping[str, int]) -> Steps:
+    """The steps with those that make the given directories again. A directory gets the given
+    permissions, unless the steps give it others."""
+    if not gone:
+        return todo
+    planned = {path: each.new for path, each in todo.modes.items() if each.old != each.new}
+    remade = {path: Modes(old=None, new=planned.get(path, mode)) for path, mode in gone.items()}
+    modes = {**todo.modes, **remade}
+    return replace(
+        todo,
+        made=tuple(sorted((*todo.made, *gone))),
+        modes={path: modes[path] for path in sorted(modes, reverse=True)},
+    )
+
+
 def _held_mode(
     path: str, modes: Modes, held: Collection[str], made: Collection[str]
 ) -> Modes | None:

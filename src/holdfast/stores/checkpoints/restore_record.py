@@ -30,7 +30,8 @@ class Restoration:
     `fresh` are new paths of the restore that the rules of the safety checkpoint leave out: only
     this record says that they are ours and that undo deletes them. `undoes` means that this restore
     is the undo of the one before it. `held` are paths that the restore leaves alone because they
-    changed after the preview, each with the reason.
+    changed after the preview, each with the reason. `remade` are directories that it makes although
+    both checkpoints have them, because they were gone.
     """
 
     target: str
@@ -40,6 +41,7 @@ class Restoration:
     fresh: tuple[str, ...] = ()
     undoes: bool = False
     held: Mapping[str, str] = field(default_factory=dict)
+    remade: tuple[str, ...] = ()
 
     def is_same_as(self, other: Restoration) -> bool:
         mine = (self.target, self.safety, self.paths)
@@ -52,11 +54,16 @@ class Restoration:
     def following(self, other: Restoration, *, cut: bool) -> Restoration:
         """This restore, with what the record of the one before it says. After a complete undo, no
         fresh path is left; an interrupted undo may have left some."""
-        if self.is_same_as(other):
-            return replace(self, fresh=other.fresh, undoes=other.undoes, held=other.held)
-        if self.is_reverse_of(other) and (cut or not other.undoes):
-            return replace(self, fresh=other.fresh, undoes=not other.undoes, held=other.held)
-        return self
+        same = self.is_same_as(other)
+        if not same and not (self.is_reverse_of(other) and (cut or not other.undoes)):
+            return self
+        return replace(
+            self,
+            fresh=other.fresh,
+            undoes=other.undoes if same else not other.undoes,
+            held=other.held,
+            remade=other.remade if cut else (),
+        )
 
 
 def under_way(folder: Path) -> Restoration | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
@@ -121,11 +121,7 @@ class RestoreRun:
                 self._keep_directory(path)
             else:
                 going.add(path)
-        for path in steps.made:
-            seen = None if path in going else self._tree.look(path_bytes(path), size=-1)
-            blocked = any(place in self._kept for place in above(path))
-            if blocked or (seen is not None and not seen.is_directory):
-                self._kept[path] = IN_THE_WAY
+        self._foresee_made(steps.made, going)
         for change in steps.written:
             if any(place in self._kept for place in above(change.path)):
                 self._kept[change.path] = IN_THE_WAY
@@ -134,6 +130,9 @@ class RestoreRun:
             elif change.old is None and change.path not in going:
                 with self._keeping(change.path):
                     self._foresee_new(change)
+        for path in steps.modes.keys() - going:
+            with self._keeping(path):
+                self._has_mode(path, steps.modes[path])
         return self._told()
 
     def find_changed(self, steps: Steps) -> None:
@@ -305,21 +304,34 @@ class RestoreRun:
         self.done.add(change.path)
 
     def _set_mode(self, path: str, modes: Modes) -> None:
+        if self._has_mode(path, modes) is False:
+            self._tree.set_directory_mode(path_bytes(path), modes.new)
+
+    def _has_mode(self, path: str, modes: Modes) -> bool | None:
+        """Whether a directory has its new permissions. None if there is no directory, which was
+        reported, or if its permissions are none of ours, which is noted."""
         seen = self._tree.look(path_bytes(path), size=-1)
         if seen is None or not seen.is_directory:
-            return  # what is in its place was reported
+            return None
         now = stat.S_IMODE(seen.status.st_mode)
-        if now == modes.new:
-            return
         if modes.old is None:
             # In a directory with the set-group-id bit, a new directory gets that bit, too.
             ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
         else:  # as it was, or as a run opened it to work in it
             ours = {modes.old, modes.old | PRIVATE_DIR}
-        if now in ours:
-            self._tree.set_directory_mode(path_bytes(path), modes.new)
-        else:
+        if now != modes.new and now not in ours:
             self._kept[path] = UNCAPTURED if modes.old is None else CHANGED
+            return None
+        return now == modes.new
+
+    def _foresee_made(self, paths: Sequence[str], going: Container[str]) -> None:
+        for path in paths:
+            seen = None if path in going else self._tree.look(path_bytes(path), size=-1)
+            blocked = any(place in self._kept for place in above(path))
+            if blocked or (seen is not None and not seen.is_directory):
+                self._kept[path] = IN_THE_WAY
+            elif self._again:
+                self._made.add(path)
 
     def _foresee_new(self, change: Change) -> None:
         if change.new is None:

@@ -19,7 +19,13 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
-from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, write_cache
+from holdfast.stores.checkpoints.repository import (
+    Layout,
+    alone,
+    is_older_name,
+    used,
+    write_cache,
+)
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
@@ -192,17 +198,18 @@ class Room:
             os.close(fd)
 
 
-def tidy(layout: Layout) -> bool:
+def tidy(layout: Layout, *, patience: int = 1) -> bool:
     """Pack loose objects when there are many, and join small packs; says whether that was done.
+    With `patience`, only when there are so many times as many.
 
     Cheap enough for the end of a take, which must have released its lock by then. If the store is
     in use, the next take does it.
     """
-    if not (_many_loose(layout) or _many_packs(layout)):
+    if not (_many_loose(layout, patience) or _many_packs(layout, patience)):
         return False
     with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
         if _many_packs(layout):
-            join(layout.packs)
+            join(layout.packs)()
         # Loose objects, or packs that maintenance made: these take longer.
         if _many_loose(layout) or _many_packs(layout):
             layout.git().run("repack", "-d", "-q", "--geometric=2", config=PACKING_CONFIG)
@@ -210,12 +217,26 @@ def tidy(layout: Layout) -> bool:
     return False
 
 
-def _many_loose(layout: Layout) -> bool:
-    return _count(layout.store / "objects" / _SAMPLED) * _FOLDERS > MOST_LOOSE
+def tidy_beside_takes(layout: Layout, limit: int | None) -> None:
+    """The same for a worker: takes go on while packs are joined, and wait only for the removal of
+    those that were."""
+    if not (_many_loose(layout) or _many_packs(layout)):
+        return
+    room = None if limit is None else Room(layout, most_for_packs(limit)).reserved
+    with contextlib.suppress(BusyError, NoRoomError):
+        with used(layout):
+            remove = join(layout.packs, room)
+        with alone(layout, holder="checkpoints"):
+            remove()
+        tidy(layout)  # what joining does not help
 
 
-def _many_packs(layout: Layout) -> bool:
-    return _count(layout.packs, ".pack") > MOST_PACKS
+def _many_loose(layout: Layout, patience: int = 1) -> bool:
+    return _count(layout.store / "objects" / _SAMPLED) * _FOLDERS > MOST_LOOSE * patience
+
+
+def _many_packs(layout: Layout, patience: int = 1) -> bool:
+    return _count(layout.packs, ".pack") > MOST_PACKS * patience
 
 
 def _count(folder: Path, suffix: str = "") -> int:

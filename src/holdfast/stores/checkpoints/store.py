@@ -25,6 +25,7 @@ from holdfast.stores.checkpoints import finder, projects, restore_record, walk
 from holdfast.stores.checkpoints.comparison import captured, changes
 from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.creation import prepare
+from holdfast.stores.checkpoints.early_look import begin_look
 from holdfast.stores.checkpoints.projects import read_record, relative, unmounted
 from holdfast.stores.checkpoints.repository import Layout, opened, project_lock, project_of, used
 from holdfast.stores.checkpoints.restore import Restorer
@@ -112,8 +113,9 @@ class ShadowGitStore(CheckpointWriter):
             # First: finishing one puts its record in the place of the announcement.
             self._finish_restore(checkpoint.project)
             restore_record.announce(self.layout.private(checkpoint.project), checkpoint.id, now)
+            early = begin_look(self.layout.folder, checkpoint.workdir)
         reason = f"before restoring {checkpoint.known_id[:_SHORT]}"
-        taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)
+        taking = self.take(Path(checkpoint.workdir), reason=reason, now=now, early=early)
         if taking.outcome is TakeOutcome.SKIPPED or taking.id is None:
             raise StorageError(
                 f"Nothing was restored: no safety checkpoint could be taken. {taking.reason}"

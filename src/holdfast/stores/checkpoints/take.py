@@ -80,6 +80,7 @@ class Order:
     turn: str | None
     #: If the last checkpoint is another one, the whole tree is looked at.
     after: str | None = None
+    early: EarlyLook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,19 +174,19 @@ class WorkingTree:
         if path not in self._worktrees:
             folder = path.rpartition(b"/")[0]
             found = self.worktree_at(folder)
-            if found is None and self._is_there(folder) and is_worktree(path, inside=self._root):
+            if found is None and self.is_there(folder) and is_worktree(path, inside=self._root):
                 found = path
             self._worktrees[path] = found
         return self._worktrees[path]
 
-    def _is_there(self, folder: bytes) -> bool:
-        """Whether a directory is there. Asked once: a restore may have thousands of paths in one
-        that it has yet to make."""
+    def is_there(self, folder: bytes) -> bool:
+        """Whether a directory is there, and no symlink to one. Asked once: a restore may have
+        thousands of paths in one that it has yet to make."""
         if not folder:
             return True
         known = self._there.get(folder)
         if known is None:
-            known = self._is_there(folder.rpartition(b"/")[0]) and _is_directory(folder, self._root)
+            known = self.is_there(folder.rpartition(b"/")[0]) and _is_directory(folder, self._root)
             self._there[folder] = known
         return known
 
@@ -412,7 +412,7 @@ def _leads_out(folder: bytes) -> bool:
 
 def _is_directory(path: bytes, inside: int) -> bool:
     try:
-        return stat.S_ISDIR(os.stat(path, dir_fd=inside).st_mode)
+        return stat.S_ISDIR(os.stat(path, dir_fd=inside, follow_symlinks=False).st_mode)
     except OSError as error:
         return error.errno not in NO_WAY
 

@@ -83,9 +83,10 @@ class CheckpointWriter:
         turn: str | None = None,
         paths: Sequence[str] | None = None,
         after: str | None = None,
+        early: EarlyLook | None = None,
     ) -> Taking:
         """With `paths`, look only at these and what is below them; with `after`, only if that is
-        still the last checkpoint of the directory."""
+        still the last checkpoint of the directory. `early` is a look that has begun."""
         place = real(workdir)
         order = Order(
             workdir=place,
@@ -95,8 +96,9 @@ class CheckpointWriter:
             session=session,
             turn=turn,
             after=after,
+            early=early or self._early,
         )
-        with nullcontext() if self._early is None else closing(self._early):
+        with nullcontext() if order.early is None else closing(order.early):
             return self._ordered(order, paths)
 
     def _ordered(self, order: Order, paths: Sequence[str] | None) -> Taking:
@@ -158,8 +160,9 @@ class CheckpointWriter:
         project, place = order.project, order.workdir
         hidden = 0
         with used(self.layout), project_lock(self.layout, project, str(place)):
-            self._finish_restore(project)
-            taken = self._taker(project, place, room).take(order, paths)
+            if self._finish_restore(project) and order.early is not None:
+                order.early.close()  # it may have compared before this
+            taken = self._taker(project, place, room, order.early).take(order, paths)
             # The checkpoint is taken. If a full disk prevents the rest, a later take does it.
             with suppress(StorageError):
                 self._touch(project, place, order.now)
@@ -170,27 +173,28 @@ class CheckpointWriter:
                 self._clear_up(hidden, room)  # after the locks are released
         return taken
 
-    def _finish_restore(self, project: str) -> None:
-        """Finish an interrupted restore before its half-done state is captured."""
-        if restore_record.under_way(self.layout.private(project)) is not None:
-            # Imported here: only a take that follows a killed restore needs it.
-            from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
+    def _finish_restore(self, project: str) -> bool:
+        """Finish an interrupted restore before its half-done state is captured; says whether there
+        was one."""
+        if restore_record.under_way(self.layout.private(project)) is None:
+            return False
+        # Imported here: only a take that follows a killed restore needs it.
+        from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
 
-            finish(self.layout, project)
-            if self._early is not None:
-                self._early.close()  # it may have compared before this
+        finish(self.layout, project)
+        return True
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
-        limit, over = self.how.max_bytes, False
+        limit, over, fits = self.how.max_bytes, False, True
         if limit is not None and room is not None:
             total = store_bytes(self.layout) if room.total is None else room.total
-            over = is_over(self.layout, limit, total)
-            if total <= limit:  # above the cap there is no room to copy packs
-                tidy(self.layout)
-        else:
-            tidy(self.layout)
-        if self.bounding is not None and (over or hidden):
+            over, fits = is_over(self.layout, limit, total), total <= limit
+        has_worker = self.bounding is not None and (over or hidden > 0)
+        if self.bounding is not None and has_worker:
             self.bounding.later()
+        if fits:  # above the cap there is no room to copy packs
+            # The worker tidies, too. If it does not get to it, this take has to.
+            tidy(self.layout, patience=2 if has_worker else 1)
 
     def look(self, workdir: StrPath) -> Sight:
         place, project = self._seen_place(workdir)
@@ -217,9 +221,11 @@ class CheckpointWriter:
         """Create the store if it is missing."""
         prepare(self.layout, self.how.excludes)
 
-    def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
+    def _taker(
+        self, project: str, place: Path, room: Room | None, early: EarlyLook | None = None
+    ) -> Taker:
         reserve = None if room is None else room.reserved
-        return Taker(self.layout, project, place, self.how, self._listings, reserve, self._early)
+        return Taker(self.layout, project, place, self.how, self._listings, reserve, early)
 
     def _seen_place(self, workdir: StrPath) -> tuple[Path, str]:
         """A directory that can be looked at, and its project."""

@@ -277,24 +277,33 @@ class PackFile:
             self._index[1].unlink(missing_ok=True)
 
 
-def join(folder: Path) -> None:
-    """Join small packs. The caller holds the exclusive lock: nobody reads the packs that go.
+def join(folder: Path, reserve: Reserve | None = None) -> Callable[[], None]:
+    """Join small packs; returns what removes the old ones. The caller holds the exclusive lock for
+    that: nobody reads the packs that go.
 
     Write-order rule: the old packs go after the new pack is durable. A kill in between leaves
     second copies, or a pack without an index, which maintenance removes.
     """
-    with storage_errors(f"join packs in {folder}"), contextlib.closing(PackFile(folder)) as file:
-        joined = []
+    joined: list[Path] = []
+    with (
+        storage_errors(f"join packs in {folder}"),
+        contextlib.closing(PackFile(folder, reserve)) as file,
+    ):
         for pack in _small(folder):
             entries = _whole_entries(pack)
             if entries is not None:
                 file.copy(entries)
                 joined.append(pack)
-        if len(joined) > 1:
-            made = file.finish()
+        made = file.finish() if len(joined) > 1 else None
+
+    def remove() -> None:
+        # Without it, somebody moved its objects on, perhaps to a pack with one of these names.
+        if made is not None and made.exists():
             for pack in joined:
                 if pack != made:
                     remove_pack(pack)
+
+    return remove
 
 
 def _small(folder: Path) -> Sequence[Path]:
