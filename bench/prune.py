@@ -65,8 +65,10 @@ class Run:
 
 
 def run(*words: object, **environment: object) -> Run:
-    """Run a command to its end; a failure ends the benchmark."""
+    """Run a command to its end; a failure ends the benchmark. As after an installation, no module
+    is compiled again by each process."""
     set_to = os.environ | {name: str(value) for name, value in environment.items()}
+    set_to.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [str(word) for word in words]
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaints:
         began = time.perf_counter()

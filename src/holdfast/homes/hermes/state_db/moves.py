@@ -74,6 +74,8 @@ class HermesEngine(DatabaseEngine):
         self.search = SearchRenewal(store.database, state)
         self._to_go: Sequence[str] = ()
         self._ahead: Ahead | None = None
+        #: Whether files are attached to the connection, and parts were moved in.
+        self._is_used_up = False
 
     def sql(self) -> SessionSql:
         return SessionSql(
@@ -116,12 +118,15 @@ class HermesEngine(DatabaseEngine):
         parent."""
         schema = self.database.schema
         ids = (json.dumps([each.id for each in going]),)
-        with self.database.write() as db:
+        with self.database.write() as db, contextlib.ExitStack() as until_gone:
             if self._to_go:
                 # Only with the first removal: its intent is in the log by now, so the run that
                 # settles a killed one knows that there is something to finish here.
                 to_go, self._to_go = self._to_go, ()
+                self._is_used_up = True
                 self.search.renew(db, to_go)
+                # They would find nothing there, and must not look where pages were moved in.
+                until_gone.enter_context(without_triggers(db, schema, "delete"))
             self._store.ledger.note(db, schema, f"s.id {AMONG}", *ids)
             db.execute(
                 f"UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id {AMONG}",  # noqa: S608 - our own text
@@ -143,25 +148,19 @@ class HermesEngine(DatabaseEngine):
 
     @contextlib.contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
-        if empties and self._to_go:
-            # Not before: the intent of the removals is in the log by now, see `delete`.
-            to_go, self._to_go = self._to_go, ()
-            self.search.wait()
-            try:
-                with super().transaction(), self.database.write() as db:
-                    self.search.exchange(db, to_go)
-            finally:
-                self.database.reconnect()
-                self.search.close()
+        if self._to_go:
+            self.search.wait()  # before the transaction: nobody waits for it there
         try:
             with super().transaction(empties=empties):
                 yield
         finally:
-            if self._ahead is not None:  # files are attached, and parts were moved in
-                self._ahead = None
+            if self._is_used_up:
+                self._is_used_up = False
                 self.database.reconnect()
+                self.search.close()
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        self._is_used_up = self._ahead is not None
         with self.database.write() as db, opened(bundle) as copies:
             refused = _put_back(db, self.database.schema, copies, ids, self._awaited, self._ahead)
             return Returned(refused=refused)
@@ -298,7 +297,7 @@ def _put_messages_back(
     taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
     if db.execute(taken).fetchone() is None:
         with indexing_many(db, schema.search_tables):
-            with without_triggers(db, schema):
+            with without_triggers(db, schema, "insert"):
                 db.execute(
                     f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
                 )

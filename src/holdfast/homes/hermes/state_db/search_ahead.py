@@ -149,7 +149,7 @@ def from_ahead(db: sqlite3.Connection, schema: Schema, ahead: Ahead) -> bool:
         return False
     there = [name for _, name, *_ in db.execute(f"PRAGMA ahead.table_info({MESSAGES})")]
     names = ", ".join(quoted(name) for name in there if name in schema.columns[MESSAGES])
-    with without_triggers(db, schema):
+    with without_triggers(db, schema, "insert"):
         db.execute(
             f"INSERT INTO main.{MESSAGES} ({names}) "  # noqa: S608 - quoted names
             f"SELECT {names} FROM ahead.{MESSAGES} ORDER BY id"
