@@ -26,6 +26,7 @@ from holdfast.homes.hermes.state_db.search_ahead import (
     Ahead,
     WorkAhead,
     from_ahead,
+    inserted,
 )
 from holdfast.homes.hermes.state_db.search_fill import (
     fill,
@@ -277,33 +278,24 @@ def _put_back(
 def _put_messages_back(
     db: sqlite3.Connection, schema: Schema, copies: sqlite3.Connection, sessions: Sequence[int]
 ) -> None:
-    """The messages of these sessions, by one statement and in the order of their numbers. For each
-    statement that fires a trigger FTS5 writes out what it has gathered so far, and so it does for
-    each number below the last: message by message that takes three times as long."""
+    """The messages of these sessions, all at once. One by one in a database that Hermes has created
+    again since: there another may have taken the number of one."""
     cursor = copies.execute(
         f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
         (json.dumps(sessions),),
     )
-    copied = [column[0].removeprefix(PREFIX) for column in cursor.description]
-    known = [column for column in copied[2:] if column in schema.columns[MESSAGES]]
-    places = [copied.index(column, 2) for column in known]
-    names, marks = ", ".join(map(quoted, known)), ", ".join("?" * len(known))
+    columns = [quoted(column[0].removeprefix(PREFIX)) for column in cursor.description[2:]]
     db.execute("DROP TABLE IF EXISTS temp.back")
-    db.execute(f"CREATE TEMP TABLE back ({names})")
+    db.execute(f"CREATE TEMP TABLE back ({', '.join(columns)})")
     db.executemany(
-        f"INSERT INTO temp.back VALUES ({marks})",  # noqa: S608 - marks alone
-        ([unpack(row[place]) for place in places] for row in cursor),
+        f"INSERT INTO temp.back VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - marks alone
+        (tuple(map(unpack, values)) for _, _, *values in cursor),
     )
-    taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
-    if db.execute(taken).fetchone() is None:
+    if inserted(db, schema, "temp.back"):
         with indexing_many(db, schema.search_tables):
-            with without_triggers(db, schema, "insert"):
-                db.execute(
-                    f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
-                )
             for table in schema.search_tables:
                 fill(db, table, "m.id IN (SELECT b.id FROM temp.back b)")
-    else:  # in a database that Hermes has created again since
+    else:
         for number in sessions:
             for place, each in _copied_rows(copies, MESSAGES, number):
                 insert(db, schema, MESSAGES, place, each)
