@@ -17,7 +17,7 @@ from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.packed_text import pack, packed, unpack
+from holdfast.homes.hermes.state_db.packed_text import packed, packer, unpack
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.search_ahead import (
@@ -98,7 +98,7 @@ class HermesEngine(DatabaseEngine):
             return life.look(self._root, self.database.path, db, schema, now=now, after=self._after)
 
     def copies(self, folder: Path) -> BundleFolder:
-        return BundleFolder(folder, _copied(self.database.schema), {"pack": pack})
+        return BundleFolder(folder, _copied(self.database.schema), {"pack": packer()})
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
         self.finish_search()
