@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,7 +30,9 @@ class Plot:
 
 
 def common_options(parser: argparse.ArgumentParser) -> None:
-    """What every benchmark can be told."""
+    """What every benchmark can be told. Processes that it starts may keep what Python compiled, as
+    everybody's do: where that is forbidden, each command compiles hundreds of modules."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parser.add_argument("--quick", action="store_true", help="only see that it works")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep what is to be drawn")
 

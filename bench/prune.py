@@ -32,7 +32,6 @@ from plotting import Plot, common_options, save
 from wanted import ROWS
 
 _HOLDFAST = (sys.executable, "-m", "holdfast")
-_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _ROUNDS = 3
 _PER_SESSION, _LARGE_EACH = 20, 10
 _MB = 1e6
@@ -67,9 +66,7 @@ class Run:
 
 def run(*words: object, **environment: object) -> Run:
     """Run a command to its end; a failure ends the benchmark."""
-    # Where bytecode is forbidden every module is compiled on every run: nobody's everyday case.
-    usual = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
-    set_to = usual | {name: str(value) for name, value in environment.items()}
+    set_to = os.environ | {name: str(value) for name, value in environment.items()}
     command = [str(word) for word in words]
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaints:
         began = time.perf_counter()

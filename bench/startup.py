@@ -33,7 +33,6 @@ from holdfast.hooks import client
 RUNS = 41
 FEWEST_RUNS = 21
 _SESSIONS = 50
-_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _TEXT = """\
 ## Start
 
@@ -89,10 +88,9 @@ def helper(runtime: Path) -> Iterator[None]:
     """A helper that answers, as the first hook of an agent starts one."""
     runtime.mkdir(mode=0o700)
     sockets = runtime / "holdfast"
-    environment = {k: v for k, v in os.environ.items() if k != _NO_BYTECODE}
     process = subprocess.Popen(
         [sys.executable, "-I", client.__file__, "helper", str(sockets)],
-        env=environment | {"XDG_RUNTIME_DIR": str(runtime)},
+        env=os.environ | {"XDG_RUNTIME_DIR": str(runtime)},
     )
     try:
         while process.poll() is None and not list(sockets.glob("*.sock")):
@@ -152,11 +150,9 @@ def measure(entries: list[Contender], runs: int, changing: Path | None = None) -
 
 
 def _once(command: list[str], more: dict[str, str]) -> tuple[float, float]:
-    # Where bytecode is forbidden every module is compiled on every run: nobody's everyday case.
-    environment = {k: v for k, v in os.environ.items() if k != _NO_BYTECODE} | more
     started, used = time.perf_counter(), _used()
     quiet = subprocess.DEVNULL
-    subprocess.run(command, check=True, stdout=quiet, stderr=quiet, env=environment)
+    subprocess.run(command, check=True, stdout=quiet, stderr=quiet, env=os.environ | more)
     return time.perf_counter() - started, _used() - used
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from holdfast.homes.hermes.state_db import search_parts, space
+from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.search_beside import IndexBeside
 from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.spine.apply import apply
@@ -52,14 +55,20 @@ def meanwhile(root: Path, monkeypatch: pytest.MonkeyPatch, statement: str, *valu
     monkeypatch.setattr(SearchRenewal, "wait", wait)
 
 
+def declared(root: Path) -> set[tuple[str, str]]:
+    with database(root) as db:
+        return {*db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")}
+
+
 def left_over(root: Path) -> list[Path]:
     return [*root.rglob("*.tmp")]
 
 
 def test_what_stays_is_searched_as_before(root: Path, moved_in: list[bool]) -> None:
-    before = seen(root)
+    before, triggers = seen(root), declared(root)
     assert not pruned(root).failed
     after = seen(root)
+    assert declared(root) == triggers
     assert moved_in == [True, True]
     assert session_ids(root) == LIVING
     stay = {row[0] for row in after.rows["messages"]}
@@ -105,6 +114,38 @@ def test_what_this_process_writes_meanwhile_counts_as_well(root: Path) -> None:
         assert beside.is_exact(db)
         db.execute(SAY, (RECENT, "wombats"))
         assert not beside.is_exact(db)
+
+
+def test_search_has_all_messages_after_each_commit(
+    root: Path, moved_in: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes and what is searched change in one transaction."""
+    real = HermesDatabase._commit
+
+    def commit(self: HermesDatabase, connection: sqlite3.Connection) -> None:
+        real(self, connection)
+        check(root)
+
+    monkeypatch.setattr(HermesDatabase, "_commit", commit)
+    assert not pruned(root).failed
+    assert moved_in == [True, True]
+
+
+def test_what_lives_after_all_is_searched(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index beside the database does not have it."""
+    late = min(OLD)
+    real = SearchRenewal.wait
+
+    def wait(self: SearchRenewal) -> None:
+        real(self)
+        held = root / "runtime" / "active_sessions.json"
+        held.parent.mkdir(exist_ok=True)
+        held.write_text(json.dumps([{"session_id": late, "pid": os.getpid()}]))
+
+    monkeypatch.setattr(SearchRenewal, "wait", wait)
+    pruned(root)
+    assert session_ids(root) == {*LIVING, late}
+    check(root)
 
 
 def test_where_hermes_has_it_open_nothing_leaves_at_once(

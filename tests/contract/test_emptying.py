@@ -18,7 +18,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import SessionMover
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
-from holdfast.model.report import Report
+from holdfast.model.report import Moved, Report
 from holdfast.model.session import Message, Relation, Session, SessionFilter
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.rules import DAY
@@ -31,6 +31,7 @@ from holdfast.stores.sqlite import emptying
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 from tests import tally
 from tests.stored import file_of
 
@@ -389,3 +390,25 @@ def test_a_batch_takes_all_of_them_and_only_where_there_is_room(home: HoldfastHo
     small = [len(each) for each in batches(many, first=1, together=together)]
     assert small[:3] == [1, 2, 4]
     assert max(small) == BATCH
+
+
+def test_an_undo_brings_back_more_at_once(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle that is in two batches has to be written again in between."""
+    large = [
+        replace(each, bytes=60 * 1024 * 1024)
+        for each in home.scan(NOW).items
+        if each.kind == SESSION and each.id in OLD[:4]
+    ]
+    plan = plan_all(large, str(home.root), NOW, command="x", reason="y", undoable=True)
+    assert apply(plan, home, clock=clock).removed == len(large)
+    real, seen = SessionMover.put_back, list[int]()
+
+    def put_back(self: SessionMover, batch: Sequence[Removal]) -> Sequence[Moved]:
+        seen.append(len(batch))
+        return real(self, batch)
+
+    monkeypatch.setattr(SessionMover, "put_back", put_back)
+    undo_latest(home, clock=clock)
+    assert seen == [len(large)]

@@ -6,7 +6,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -81,6 +81,7 @@ class Tokens:
 
     @property
     def counts(self) -> tuple[int, int, int]:
+        """`input`, `output` and `cached`, in this order."""
         return self.input, self.output, self.cached
 
     @property
@@ -98,20 +99,20 @@ class Tokens:
     def to_object(self) -> Json:
         return {"in": self.input, "out": self.output, "cached": self.cached}
 
-    def with_each(self, other: Tokens, by: Callable[[int, int], int]) -> Tokens:
-        """What a function of two makes of each count of both."""
-        return Tokens(
-            input=by(self.input, other.input),
-            output=by(self.output, other.output),
-            cached=by(self.cached, other.cached),
-        )
-
     def plus(self, other: Tokens) -> Tokens:
         """The sum of both."""
         return Tokens(
             input=self.input + other.input,
             output=self.output + other.output,
             cached=self.cached + other.cached,
+        )
+
+    def minus(self, other: Tokens) -> Tokens:
+        """What is left without the other's."""
+        return Tokens(
+            input=self.input - other.input,
+            output=self.output - other.output,
+            cached=self.cached - other.cached,
         )
 
 

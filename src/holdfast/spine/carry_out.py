@@ -20,6 +20,8 @@ from holdfast.ports.runs import Clock, Doer, Journal, Progress
 #: flushes a batch costs do not matter.
 BATCH = 1_000
 _BATCH_BYTES = 64 * 1024 * 1024
+#: The same for what comes back: a bundle that is in two batches has to be written again in between.
+_RETURNING_BYTES = 4 * _BATCH_BYTES
 FULL = "stopped by a full disk"
 #: With less than this free, the first batch is one item, and each is twice as large as the one
 #: before: what one frees has room for the announcement of the next.
@@ -46,9 +48,10 @@ def carry_out(
     Where the disk has no room for the journal, what is `removing` closes it as well as it can."""
     every = list(removals)
     together = removing or _AS_USUAL
+    most_bytes = _RETURNING_BYTES if removing is None else _BATCH_BYTES
     outcomes: list[Outcome] = []
     stopped = None
-    for group in groups(every, first=_first(home), together=together):
+    for group in groups(every, most_bytes, first=_first(home), together=together):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
@@ -58,7 +61,7 @@ def carry_out(
             if removing is not None and outcomes and _is_full(error):
                 _close(journal, clock)
             raise
-        for batch in batches(group, together=together):
+        for batch in batches(group, most_bytes, together=together):
             doer = doer_of(home, batch)
             done = act(doer, batch)
             try:
@@ -108,7 +111,11 @@ def _first(home: Home) -> int:
 
 
 def groups(
-    removals: Iterable[Removal], *, first: int = BATCH, together: Together = _AS_USUAL
+    removals: Iterable[Removal],
+    most_bytes: int = _BATCH_BYTES,
+    *,
+    first: int = BATCH,
+    together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
     """Batches, each with the files that go with its sessions: a stop comes between whole sessions,
     and a killed run has announced the files before their sessions leave.
@@ -124,14 +131,18 @@ def groups(
             files[each.item.goes_with].append(each)
         else:
             others.append(each)
-    for batch in batches(others, first=first, together=together):
+    for batch in batches(others, most_bytes, first=first, together=together):
         following = [file for each in batch for file in files.pop(each.item.id, ())]
         following.sort(key=lambda file: (file.item.kind, file.number))
         yield (*batch, *following)
 
 
 def batches(
-    removals: Iterable[Removal], *, first: int = BATCH, together: Together = _AS_USUAL
+    removals: Iterable[Removal],
+    most_bytes: int = _BATCH_BYTES,
+    *,
+    first: int = BATCH,
+    together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
     """Cut into batches of one kind and action each, because those have one doer. As many as are in
     `together` may be in one, unless the `first` has to be small."""
@@ -147,7 +158,7 @@ def batches(
             if len(batch) < at_once:
                 continue
             size += removal.item.bytes
-            if len(batch) >= most or size >= _BATCH_BYTES:
+            if len(batch) >= most or size >= most_bytes:
                 yield tuple(batch)
                 batch, size = [], 0
                 most = min(2 * most, BATCH)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -97,9 +96,9 @@ def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Sess
         after,
         message_count=after.message_count - sums.message_count,
         tool_call_count=after.tool_call_count - sums.tool_call_count,
-        tokens=after.tokens.with_each(sums.tokens, operator.sub),
+        tokens=after.tokens.minus(sums.tokens),
         cost=after.cost - sums.cost,
-        unpriced=after.unpriced.with_each(sums.unpriced, operator.sub),
+        unpriced=after.unpriced.minus(sums.unpriced),
         bytes=after.bytes - sums.bytes,
     )
 

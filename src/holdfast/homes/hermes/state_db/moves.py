@@ -17,7 +17,7 @@ from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.packed_text import pack, packed, unpack
+from holdfast.homes.hermes.state_db.packed_text import packed, packer, unpack
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.search_ahead import (
@@ -26,6 +26,7 @@ from holdfast.homes.hermes.state_db.search_ahead import (
     Ahead,
     WorkAhead,
     from_ahead,
+    inserted,
 )
 from holdfast.homes.hermes.state_db.search_fill import (
     fill,
@@ -74,6 +75,8 @@ class HermesEngine(DatabaseEngine):
         self.search = SearchRenewal(store.database, state)
         self._to_go: Sequence[str] = ()
         self._ahead: Ahead | None = None
+        #: Whether files are attached to the connection, and parts were moved in.
+        self._is_used_up = False
 
     def sql(self) -> SessionSql:
         return SessionSql(
@@ -95,7 +98,7 @@ class HermesEngine(DatabaseEngine):
             return life.look(self._root, self.database.path, db, schema, now=now, after=self._after)
 
     def copies(self, folder: Path) -> BundleFolder:
-        return BundleFolder(folder, _copied(self.database.schema), {"pack": pack})
+        return BundleFolder(folder, _copied(self.database.schema), {"pack": packer()})
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
         self.finish_search()
@@ -116,12 +119,15 @@ class HermesEngine(DatabaseEngine):
         parent."""
         schema = self.database.schema
         ids = (json.dumps([each.id for each in going]),)
-        with self.database.write() as db:
+        with self.database.write() as db, contextlib.ExitStack() as until_gone:
             if self._to_go:
                 # Only with the first removal: its intent is in the log by now, so the run that
                 # settles a killed one knows that there is something to finish here.
                 to_go, self._to_go = self._to_go, ()
+                self._is_used_up = True
                 self.search.renew(db, to_go)
+                # They would find nothing there, and must not look where pages were moved in.
+                until_gone.enter_context(without_triggers(db, schema, "delete"))
             self._store.ledger.note(db, schema, f"s.id {AMONG}", *ids)
             db.execute(
                 f"UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id {AMONG}",  # noqa: S608 - our own text
@@ -143,25 +149,19 @@ class HermesEngine(DatabaseEngine):
 
     @contextlib.contextmanager
     def transaction(self, *, empties: bool = False) -> Iterator[None]:
-        if empties and self._to_go:
-            # Not before: the intent of the removals is in the log by now, see `delete`.
-            to_go, self._to_go = self._to_go, ()
-            self.search.wait()
-            try:
-                with super().transaction(), self.database.write() as db:
-                    self.search.exchange(db, to_go)
-            finally:
-                self.database.reconnect()
-                self.search.close()
+        if self._to_go:
+            self.search.wait()  # before the transaction: nobody waits for it there
         try:
             with super().transaction(empties=empties):
                 yield
         finally:
-            if self._ahead is not None:  # files are attached, and parts were moved in
-                self._ahead = None
+            if self._is_used_up:
+                self._is_used_up = False
                 self.database.reconnect()
+                self.search.close()
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        self._is_used_up = self._ahead is not None
         with self.database.write() as db, opened(bundle) as copies:
             refused = _put_back(db, self.database.schema, copies, ids, self._awaited, self._ahead)
             return Returned(refused=refused)
@@ -278,33 +278,24 @@ def _put_back(
 def _put_messages_back(
     db: sqlite3.Connection, schema: Schema, copies: sqlite3.Connection, sessions: Sequence[int]
 ) -> None:
-    """The messages of these sessions, by one statement and in the order of their numbers. For each
-    statement that fires a trigger FTS5 writes out what it has gathered so far, and so it does for
-    each number below the last: message by message that takes three times as long."""
+    """The messages of these sessions, all at once. One by one in a database that Hermes has created
+    again since: there another may have taken the number of one."""
     cursor = copies.execute(
         f"SELECT * FROM messages WHERE session {AMONG} ORDER BY number",  # noqa: S608 - our own text
         (json.dumps(sessions),),
     )
-    copied = [column[0].removeprefix(PREFIX) for column in cursor.description]
-    known = [column for column in copied[2:] if column in schema.columns[MESSAGES]]
-    places = [copied.index(column, 2) for column in known]
-    names, marks = ", ".join(map(quoted, known)), ", ".join("?" * len(known))
+    columns = [quoted(column[0].removeprefix(PREFIX)) for column in cursor.description[2:]]
     db.execute("DROP TABLE IF EXISTS temp.back")
-    db.execute(f"CREATE TEMP TABLE back ({names})")
+    db.execute(f"CREATE TEMP TABLE back ({', '.join(columns)})")
     db.executemany(
-        f"INSERT INTO temp.back VALUES ({marks})",  # noqa: S608 - marks alone
-        ([unpack(row[place]) for place in places] for row in cursor),
+        f"INSERT INTO temp.back VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - marks alone
+        (tuple(map(unpack, values)) for _, _, *values in cursor),
     )
-    taken = "SELECT 1 FROM temp.back b JOIN messages m ON m.id = b.id LIMIT 1"
-    if db.execute(taken).fetchone() is None:
+    if inserted(db, schema, "temp.back"):
         with indexing_many(db, schema.search_tables):
-            with without_triggers(db, schema):
-                db.execute(
-                    f"INSERT INTO messages ({names}) SELECT {names} FROM temp.back ORDER BY rowid"  # noqa: S608 - quoted names
-                )
             for table in schema.search_tables:
                 fill(db, table, "m.id IN (SELECT b.id FROM temp.back b)")
-    else:  # in a database that Hermes has created again since
+    else:
         for number in sessions:
             for place, each in _copied_rows(copies, MESSAGES, number):
                 insert(db, schema, MESSAGES, place, each)

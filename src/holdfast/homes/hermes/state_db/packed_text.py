@@ -6,9 +6,8 @@ packed, which makes a copy a third as large.
 
 from __future__ import annotations
 
-import os
 import sys
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 if sys.version_info >= (3, 14):
@@ -23,19 +22,17 @@ _LEVEL = 1
 _TEXT, _BYTES = b"z", b"b"
 
 
-@lru_cache(maxsize=1)
-def _compressor(process: int) -> zstd.ZstdCompressor:  # noqa: ARG001 - what it is kept by
-    """One for all values, each a frame of its own: making one takes as long as using it. A process
-    makes its own: after a fork, the lock of a thread that used it would never be free again."""
-    return zstd.ZstdCompressor(_LEVEL)
+def packer() -> Callable[[str | bytes], bytes]:
+    """Packs the values of one copy, each as a frame of its own, by one compressor: making one takes
+    as long as using it."""
+    compressor = zstd.ZstdCompressor(_LEVEL)
 
+    def pack(value: str | bytes) -> bytes:
+        if isinstance(value, bytes):
+            return _BYTES + value
+        return _TEXT + compressor.compress(value.encode(), compressor.FLUSH_FRAME)
 
-def pack(value: str | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return _BYTES + value
-    return _TEXT + _compressor(os.getpid()).compress(
-        value.encode(), zstd.ZstdCompressor.FLUSH_FRAME
-    )
+    return pack
 
 
 def packed(value: str) -> str:

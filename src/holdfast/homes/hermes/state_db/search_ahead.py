@@ -144,16 +144,8 @@ def from_ahead(db: sqlite3.Connection, schema: Schema, ahead: Ahead) -> bool:
     False, and nothing has changed, if a number is taken. The connection has to be given up after
     the transaction: files are attached to it, and see `search_parts`."""
     db.execute("ATTACH ? AS ahead", (unchanging(ahead.rows),))
-    taken = f"SELECT 1 FROM ahead.{MESSAGES} b JOIN main.{MESSAGES} m ON m.id = b.id LIMIT 1"  # noqa: S608 - our own names
-    if db.execute(taken).fetchone() is not None:
+    if not inserted(db, schema, f"ahead.{MESSAGES}"):
         return False
-    there = [name for _, name, *_ in db.execute(f"PRAGMA ahead.table_info({MESSAGES})")]
-    names = ", ".join(quoted(name) for name in there if name in schema.columns[MESSAGES])
-    with without_triggers(db, schema):
-        db.execute(
-            f"INSERT INTO main.{MESSAGES} ({names}) "  # noqa: S608 - quoted names
-            f"SELECT {names} FROM ahead.{MESSAGES} ORDER BY id"
-        )
     lacking = []
     for place, table in enumerate(kept_up_to_date(db, schema)):
         index = ahead.indexes.get(table)  # of a table that was declared otherwise there is none
@@ -164,6 +156,24 @@ def from_ahead(db: sqlite3.Connection, schema: Schema, ahead: Ahead) -> bool:
     with indexing_many(db, lacking):
         for name in lacking:
             fill(db, name, f"m.id IN (SELECT b.id FROM ahead.{MESSAGES} b)")  # noqa: S608 - our own name
+    return True
+
+
+def inserted(db: sqlite3.Connection, schema: Schema, source: str) -> bool:
+    """Insert the messages of another table, all by one statement and in the order of their
+    numbers, without having them searched: for each statement that fires a trigger FTS5 writes out
+    what it has gathered so far, and so it does for each number below the last. False, and nothing
+    has changed, if a number is taken."""
+    there = [column[0] for column in db.execute(f"SELECT * FROM {source} LIMIT 0").description]  # noqa: S608 - our own name
+    names = ", ".join(quoted(name) for name in there if name in schema.columns[MESSAGES])
+    with without_triggers(db, schema, "insert"):
+        try:
+            db.execute(
+                f"INSERT INTO main.{MESSAGES} ({names}) "  # noqa: S608 - quoted names
+                f"SELECT {names} FROM {source} ORDER BY id"
+            )
+        except sqlite3.IntegrityError:
+            return False
     return True
 
 

@@ -64,15 +64,16 @@ def fill(
 
 
 @contextlib.contextmanager
-def without_triggers(db: sqlite3.Connection, schema: Schema) -> Iterator[None]:
-    """Insert messages without having each of them searched at once; `fill` does that afterwards.
+def without_triggers(db: sqlite3.Connection, schema: Schema, event: str) -> Iterator[None]:
+    """Insert or delete messages while the search tables stay as they are: they are filled at once,
+    before or afterwards.
 
     All in the caller's transaction: nobody else ever sees a database without these triggers, and
     after an error there is nothing to bring back, because the caller gives the transaction up."""
-    found = ((table, _trigger(db, table)) for table in schema.search_tables)
+    found = ((table, _trigger(db, table, event)) for table in schema.search_tables)
     triggers = {table: sql for table, sql in found if sql}
     for table in triggers:
-        db.execute(f"DROP TRIGGER {table}_insert")
+        db.execute(f"DROP TRIGGER {table}_{event}")
     yield
     for sql in triggers.values():
         db.execute(sql)
@@ -107,9 +108,9 @@ def _searched_text(db: sqlite3.Connection, table: str) -> str | None:
     return _NEW.sub("m.", found[1])
 
 
-def _trigger(db: sqlite3.Connection, table: str) -> str | None:
+def _trigger(db: sqlite3.Connection, table: str, event: str = "insert") -> str | None:
     row = db.execute(
-        "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?", (f"{table}_insert",)
+        "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = ?", (f"{table}_{event}",)
     ).fetchone()
     return None if row is None else str(row[0])
 

@@ -89,19 +89,16 @@ class SearchRenewal:
         if self._beside is not None:
             self._beside.wait()
 
-    def exchange(self, db: sqlite3.Connection, going: Collection[str]) -> None:
-        """Rebuild the search tables with what was indexed beside the database. The connection must
-        not use them any more, not even in this transaction."""
-        self.renew(db, going, self._beside)
-
-    def renew(
-        self, db: sqlite3.Connection, going: Collection[str], beside: IndexBeside | None = None
-    ) -> None:
+    def renew(self, db: sqlite3.Connection, going: Collection[str]) -> None:
         """Rebuild the search tables with everything that stays, in the caller's transaction.
-        Readers see the old tables until it commits."""
+        Readers see the old tables until it commits. The connection must not use them any more, not
+        even in this transaction: what was indexed beside the database may have been moved in."""
         with storage_errors(f"write {self._marker}"):
             make_private_dir(self._marker.parent)
             replace(self._marker, b"{}")  # before the tables, so that a kill is noticed
+        beside = self._beside
+        if beside is not None:  # nobody else is there: the VACUUM that follows writes all of it
+            db.execute("PRAGMA wal_autocheckpoint = 0")
         is_exact = beside is not None and beside.is_exact(db)
         lacking = []
         ready = {table.name: table for table in kept_up_to_date(db, self._database.schema)}
