@@ -20,11 +20,18 @@ PROMISED = {"id", "time", "reason", "session", "files_changed", "insertions", "d
 WITH_AN_ID = ["show", "diff", "restore", "pin", "unpin", "rename", "delete"]
 
 
-def taken(machine: Machine, project: Path, **fields: str) -> str:
+def taken(
+    machine: Machine,
+    project: Path,
+    *,
+    reason: str = "by hand",
+    session: str | None = None,
+    turn: str | None = None,
+) -> str:
     """A checkpoint, taken in this process: most tests are about other commands."""
     create_home(machine.home)
     store = checkpoint_store(machine.home.resolve())
-    taking = store.take(project, now=time.time(), **{"reason": "by hand", **fields})
+    taking = store.take(project, now=time.time(), reason=reason, session=session, turn=turn)
     assert taking.outcome is TakeOutcome.TAKEN
     return str(taking.id)
 

@@ -16,6 +16,7 @@ from holdfast.errors import BusyError, StorageError
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
 from holdfast.services.checkpoint_watch import Follower, Pace, Step, watch
+from holdfast.stores.checkpoints.early_look import EarlyLook
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.checkpoints.watch import Following, following
@@ -236,6 +237,7 @@ class Stubborn(ShadowGitStore):
         turn: str | None = None,
         paths: Sequence[str] | None = None,
         after: str | None = None,
+        early: EarlyLook | None = None,
     ) -> Taking:
         if paths is not None and not self.failed:
             self.failed = True
@@ -248,6 +250,7 @@ class Stubborn(ShadowGitStore):
             turn=turn,
             paths=paths,
             after=after,
+            early=early,
         )
 
 

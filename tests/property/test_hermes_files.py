@@ -20,7 +20,7 @@ from holdfast.homes.hermes import checkup, file_names, life
 from holdfast.homes.hermes.file_names import HermesName
 from holdfast.homes.hermes.kind import DATABASE
 from holdfast.homes.hermes.state_db.moves import AWAITED_PARENTS, AwaitedParents
-from holdfast.homes.hermes.state_db.packed_text import pack, packed, unpack
+from holdfast.homes.hermes.state_db.packed_text import packed, packer, unpack
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.item import SESSION
 from holdfast.model.session import Search, SessionFilter
@@ -212,7 +212,7 @@ def test_what_goes_into_a_copy_comes_back_as_it_was(row: list[Any]) -> None:
     storable = [v for v in row if not isinstance(v, str) or _is_utf8(v)]
     storable = [v for v in storable if not isinstance(v, int) or -(2**63) <= v < 2**63]
     with contextlib.closing(sqlite3.connect(":memory:")) as db:
-        db.create_function("pack", 1, pack, deterministic=True)
+        db.create_function("pack", 1, packer(), deterministic=True)
         for value in storable:
             [stored], [kept] = (
                 db.execute(f"SELECT {sql} FROM (SELECT ? AS v)", (value,)).fetchone()  # noqa: S608

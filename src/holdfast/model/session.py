@@ -6,7 +6,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -107,13 +107,14 @@ class Tokens:
             cached=self.cached + other.cached,
         )
 
-    def minus(self, other: Tokens) -> Tokens:
-        """What is left without the other's."""
-        return Tokens(
-            input=self.input - other.input,
-            output=self.output - other.output,
-            cached=self.cached - other.cached,
-        )
+
+def by_count(one: Tokens, other: Tokens, join: Callable[[int, int], int]) -> Tokens:
+    """What a function of two makes of each count of both."""
+    return Tokens(
+        input=join(one.input, other.input),
+        output=join(one.output, other.output),
+        cached=join(one.cached, other.cached),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.errors import COMMAND_FLAG
 from holdfast.model.guard import DayShare, Estimate, Level, Standing, Work
 from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
-from holdfast.model.session import Session, Tokens
+from holdfast.model.session import Session, Tokens, by_count
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
@@ -86,7 +86,7 @@ def largest(one: Usage, other: Usage) -> Usage:
     once stays used, whatever becomes of the record."""
     later = other.tokens.total >= one.tokens.total
     return Usage(
-        tokens=one.tokens.with_each(other.tokens, max),
+        tokens=by_count(one.tokens, other.tokens, max),
         cost=max(one.cost, other.cost),
         unpriced=other.unpriced if later else one.unpriced,
     )
@@ -95,9 +95,9 @@ def largest(one: Usage, other: Usage) -> Usage:
 def less(usage: Usage, other: Usage) -> Usage:
     """What is left of it, which is never less than nothing."""
     return Usage(
-        tokens=usage.tokens.with_each(other.tokens, _fewer),
+        tokens=by_count(usage.tokens, other.tokens, _fewer),
         cost=max(0.0, usage.cost - other.cost),
-        unpriced=usage.unpriced.with_each(other.unpriced, _fewer),
+        unpriced=by_count(usage.unpriced, other.unpriced, _fewer),
     )
 
 

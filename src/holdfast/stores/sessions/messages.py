@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
-from holdfast.model.session import COMPACTED, TAKEN_BACK, Addition, Message, Session
+from holdfast.model.session import COMPACTED, TAKEN_BACK, Addition, Message, Session, by_count
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sessions import content
 from holdfast.value import dataclass, replace
@@ -96,9 +97,9 @@ def without(after: Session, rows: Sequence[tuple[Message, content.Row]]) -> Sess
         after,
         message_count=after.message_count - sums.message_count,
         tool_call_count=after.tool_call_count - sums.tool_call_count,
-        tokens=after.tokens.minus(sums.tokens),
+        tokens=by_count(after.tokens, sums.tokens, operator.sub),
         cost=after.cost - sums.cost,
-        unpriced=after.unpriced.minus(sums.unpriced),
+        unpriced=by_count(after.unpriced, sums.unpriced, operator.sub),
         bytes=after.bytes - sums.bytes,
     )
 
