@@ -51,7 +51,7 @@ def carry_out(
     most_bytes = _RETURNING_BYTES if removing is None else _BATCH_BYTES
     outcomes: list[Outcome] = []
     stopped = None
-    for group in groups(every, most_bytes, first=_first(home), together=together):
+    for group in groups(every, most_bytes=most_bytes, first=_first(home), together=together):
         if progress.stop_requested():
             stopped = "stopped by the user"
             break
@@ -61,7 +61,7 @@ def carry_out(
             if removing is not None and outcomes and _is_full(error):
                 _close(journal, clock)
             raise
-        for batch in batches(group, most_bytes, together=together):
+        for batch in batches(group, most_bytes=most_bytes, together=together):
             doer = doer_of(home, batch)
             done = act(doer, batch)
             try:
@@ -112,8 +112,8 @@ def _first(home: Home) -> int:
 
 def groups(
     removals: Iterable[Removal],
-    most_bytes: int = _BATCH_BYTES,
     *,
+    most_bytes: int = _BATCH_BYTES,
     first: int = BATCH,
     together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
@@ -131,7 +131,7 @@ def groups(
             files[each.item.goes_with].append(each)
         else:
             others.append(each)
-    for batch in batches(others, most_bytes, first=first, together=together):
+    for batch in batches(others, most_bytes=most_bytes, first=first, together=together):
         following = [file for each in batch for file in files.pop(each.item.id, ())]
         following.sort(key=lambda file: (file.item.kind, file.number))
         yield (*batch, *following)
@@ -139,8 +139,8 @@ def groups(
 
 def batches(
     removals: Iterable[Removal],
-    most_bytes: int = _BATCH_BYTES,
     *,
+    most_bytes: int = _BATCH_BYTES,
     first: int = BATCH,
     together: Together = _AS_USUAL,
 ) -> Iterator[tuple[Removal, ...]]:
