@@ -169,6 +169,27 @@ def test_a_delegate_inside_its_parent(machine: Machine, inside: Inside) -> None:
     assert parent in stays.err
 
 
+# --- A cap that is still exceeded -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_cap_that_is_still_exceeded_is_said(
+    machine: Machine, inside: Inside, flags: tuple[str, ...]
+) -> None:
+    """What a database gives back is known only afterwards."""
+    home = machine.user / "sample"
+    inside.ok("demo", str(home))
+    prune = ("sessions", "prune", "--home", str(home), "--yes", "--max-total-size")
+    said = inside.ok(*prune, "3MB", *flags)
+    assert "note: the cap is still exceeded" in said.err
+    assert "Run the command again to remove " in " ".join(said.err.split())
+    for _ in range(5):
+        said = inside.ok(*prune, "3MB", *flags)
+        if "still exceeded" not in said.err:
+            break
+    assert "still exceeded" not in said.err
+
+
 # --- In use, and why ------------------------------------------------------------------------------
 
 

@@ -187,6 +187,19 @@ def test_nothing_done_nothing_undone(sample: Sample) -> None:
         assert sample.one in sample.ids()
 
 
+def test_a_run_that_only_gives_back_space_has_nothing_to_undo(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        for _ in range(40):
+            session = home.sessions.create(source="cli")
+            home.sessions.append(session, {"role": "user", "content": "x"})
+            home.sessions.end(session)
+        plan = home.plan_prune(older_than="90d")
+        assert [item.action for item in plan.plan.steps] == ["reclaim"]
+        report = plan.apply()
+        assert (report.operation, report.removed) == ("1", 0)
+        assert str(report.undo()) == "Nothing was done."
+
+
 def test_a_plan_can_be_saved_and_loaded(own: Sample, tmp_path: Path) -> None:
     with own.open() as home:
         made = home.plan_delete(own.one)

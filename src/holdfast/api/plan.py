@@ -197,7 +197,19 @@ class HomeReport:
         that comes back says so. What somebody else did meanwhile is not touched. An undo and a
         restore from the archive took nothing away: for those this raises `CannotUndoError`.
         """
-        return undo(self.place, self.operation, progress=progress)
+        did = self.report.operation if self._did_anything else None
+        return undo(self.place, did, progress=progress)
+
+    @property
+    def _did_anything(self) -> bool:
+        """Giving back space, or skipping what changed, is nothing that could be taken back."""
+        return bool(
+            self.removed
+            or self.brought_back
+            or self.report.ended
+            or self.report.changed
+            or self.failed
+        )
 
     def to_json(self) -> dict[str, Any]:
         return self.report.to_json()

@@ -118,7 +118,7 @@ def remove(
     after: Callable[[Report], None] = lambda _: None,
 ) -> int:
     """Show, ask, apply, report. Returns the exit code. `verb` is what was asked for, `after` says
-    more about a report that was shown."""
+    more about a report; with --json not on stdout."""
     plan = planned.plan
     _tell(planned)
     refused = planned.read_only and not plan.steps
@@ -151,7 +151,7 @@ def remove(
     if not invocation.json:
         say()
         show_report(report, home_flag=invocation.home_flag, plan=plan, verb=verb)
-        after(report)
+    after(report)
     _tell_settled(report)
     return exit_code(report)
 

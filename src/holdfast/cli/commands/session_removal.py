@@ -28,11 +28,12 @@ from holdfast.cli.removal import (
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.text import format_duration
+from holdfast.model.text import format_count, format_duration
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
     from holdfast.model.plan import PlanItem
+    from holdfast.model.report import Report
 
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
@@ -136,7 +137,24 @@ def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     With --archived it prunes the archive instead: retention_days and max_total_size_mb of
     [archive] apply, and --older-than counts from the day on which a session was archived.
     """
-    return remove(invocation, _planned_prune(invocation, **given), how)
+    planned = _planned_prune(invocation, **given)
+
+    def look_again(_: Report) -> None:
+        if any(item.gone_by_cap for item in planned.removals):
+            _tell_if_over(_planned_prune(invocation, **given))
+
+    return remove(invocation, planned, how, after=look_again)
+
+
+def _tell_if_over(left: HomePlan) -> None:
+    """How much a database gives back is known only when it has: a cap can still be exceeded when
+    everything that was shown is gone."""
+    more = [item for item in left.removals if item.gone_by_cap]
+    if more:
+        note(
+            "note: the cap is still exceeded, because the database gave back less than its "
+            f"sessions took. Run the command again to remove {format_count(len(more), 'more item')}."
+        )
 
 
 def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
