@@ -151,9 +151,10 @@ def _tell_if_over(left: HomePlan) -> None:
     everything that was shown is gone."""
     more = [item for item in left.removals if item.gone_by_cap]
     if more:
+        more_items = format_count(len(more), "more item")
         note(
             "note: the cap is still exceeded, because the database gave back less than its "
-            f"sessions took. Run the command again to remove {format_count(len(more), 'more item')}."
+            f"sessions took. Run the command again to remove {more_items}."
         )
 
 
