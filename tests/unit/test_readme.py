@@ -47,10 +47,10 @@ def test_the_sessions_in_the_readme_are_ten_lines() -> None:
 
 
 def test_the_pruning_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / ".holdfast"
+    home = tmp_path / "agent-home"
     build(home, time.time())
     before = _names(home)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     names = _run(_PRUNING)
     assert names["report"].removed > 0
     assert names["undone"].brought_back == names["report"].removed
@@ -62,12 +62,12 @@ def test_the_pruning_in_the_readme_undoes_nothing_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing to prune there is nothing of its own to undo."""
-    home = tmp_path / ".holdfast"
+    home = tmp_path / "agent-home"
     with holdfast.open(home, create=True) as opened:
         for name in ("deleted", "kept"):
             opened.sessions.end(opened.sessions.create(source="cli", id=name).id)
         assert opened.delete("deleted").operation == "1"
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     names = _run(_PRUNING)
     assert names["report"].operation is None
     assert names["undone"].brought_back == 0

@@ -26,7 +26,9 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
     """Do what the plan says. When that is nothing, only a killed run is settled."""
     instance(plan, Plan, "A plan")
     if not hasattr(home, "doer"):
-        raise UsageError(f"A plan is applied to a home that `open_home` opened, not to {home!r}.")
+        raise UsageError(
+            f"A plan is applied to a home that `holdfast.open` opened, not to {home!r}."
+        )
     if plan.home != str(home.root):
         raise PlanFileError(
             f"This plan was made for {plan.home}, not for {home.root}.",
