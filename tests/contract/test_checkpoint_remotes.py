@@ -122,6 +122,7 @@ def _odd_project(machine: Machine) -> None:
     (project / "secretive" / "inner").write_text("x")
     (project / "empty" / "deep").mkdir(parents=True)
     (project / "link").symlink_to("src/1.txt")
+    machine.write(".gitattributes", f"*.txt {'a' * 2_100}\n")  # git fetches no such line by itself
     Path(os.fsdecode(os.fsencode(project) + b"/caf\xe9")).write_bytes(b"\0\xff")
 
 

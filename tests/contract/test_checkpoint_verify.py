@@ -66,6 +66,20 @@ def test_a_whole_store_is_whole(bench: Bench) -> None:
     assert found.to_json() == {"ok": True, "checkpoints": 2, "problems": []}
 
 
+def test_what_git_thinks_of_a_name_is_no_damage(bench: Bench) -> None:
+    project = bench.project("p")
+    (project / ".gitattributes").write_text(f"*.txt {'a' * 2_100}\n")
+    for folder in ("modules", "link", "url"):
+        (project / folder).mkdir()
+    (project / "modules" / ".gitmodules").mkdir()
+    (project / "modules" / ".gitmodules" / "file").write_text("a file\n")
+    (project / "link" / ".gitmodules").symlink_to("elsewhere")
+    text = '[submodule "../x"]\n\tpath = x\n\turl = -u./foo\n'
+    (project / "url" / ".gitmodules").write_text(text)
+    bench.takes(project, 1)
+    assert verified(bench).problems == ()
+
+
 def _flip(path: Path) -> None:
     overwrite(path, 20, b"\xff\xff\xff\xff")
 

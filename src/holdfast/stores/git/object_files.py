@@ -41,6 +41,8 @@ _ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 #: A pack or its index.
 _NAMED_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
 _SAID = re.compile(r"^(?:error|missing|fatal|bad|broken|corrupt)\b")
+#: What git thinks of a file because of its name. A project may hold any: nothing is damaged.
+_OPINION = re.compile(r": git(?:modules|attributes)(?!Missing)[A-Z][A-Za-z]*: ")
 #: The object that such a line names is intact. The missing object has a line of its own.
 _WHOLE = "broken link from"
 #: The exit status of fsck has a bit for each kind of problem; from 128 on, fsck could not go on.
@@ -216,7 +218,9 @@ def checked(git: Git) -> Checked:
     """Let git read every object. Nothing is changed."""
     said = git.run("fsck", "--full", "--no-dangling", "--no-progress", ok=_STATUSES)
     text = (said.output + said.errors).decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if _SAID.match(line)]
+    lines = [
+        line for line in text.splitlines() if _SAID.match(line) and not _OPINION.search(line)
+    ]
     return Checked(status=said.status, lines=lines)
 
 

@@ -65,8 +65,11 @@ _CONFIG = {
     "push.negotiate": "false",
     "push.recurseSubmodules": "no",
 }
-#: A project may hold any file of this name: git only looks at it because it is named so.
-_MODULES = "Blob Large Missing Name Parse Path Symlink Update Url"
+#: A project may hold any file of these names: git only looks at them because they are named so.
+_OPINIONS = {
+    "gitmodules": "Blob Large Missing Name Parse Path Symlink Update Url",
+    "gitattributes": "Blob Large LineLength Missing",
+}
 #: A command line has room for this many references.
 _AT_ONCE = 400
 #: How git marks that the other side refused, and what the other side said.
@@ -304,7 +307,9 @@ class RemoteGit:
         for key, value in _CONFIG.items():
             section, _, name = key.partition(".")
             lines += [f"[{section}]", f"\t{name} = {_quoted(value)}"]
-        lines += ['[fetch "fsck"]', *(f"\tgitmodules{each} = ignore" for each in _MODULES.split())]
+        lines.append('[fetch "fsck"]')
+        for file, opinions in _OPINIONS.items():
+            lines += [f"\t{file}{each} = ignore" for each in opinions.split()]
         if self.address.credential:
             file = shlex.quote(str(self.folder / _CREDENTIALS))
             lines += [
