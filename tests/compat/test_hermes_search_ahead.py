@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.homes.hermes.state_db import moves, search_ahead, search_fill, search_parts
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.search_ahead import WorkAhead
@@ -260,4 +262,21 @@ def test_a_connection_that_is_given_up_is_not_the_last(root: Path) -> None:
     store.reconnect()
     assert store.connection() is not old
     assert store.log_bytes() == before
+    store.close()
+
+
+def test_a_new_connection_that_cannot_be_had_is_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With too few file descriptors, for one. The store goes on when there are enough again."""
+    store = HermesDatabase(root / "state.db")
+    store.connection()
+    refused = sqlite3.OperationalError("unable to open database file")
+    refused.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    with monkeypatch.context() as patch:
+        patch.setattr(HermesDatabase, "_connect", mock.Mock(side_effect=refused))
+        with pytest.raises(StorageError, match="Cannot open or write"):
+            store.reconnect()
+    with store.write() as db:
+        db.execute(SAY, (RECENT, "said later"))
     store.close()

@@ -218,9 +218,7 @@ def checked(git: Git) -> Checked:
     """Let git read every object. Nothing is changed."""
     said = git.run("fsck", "--full", "--no-dangling", "--no-progress", ok=_STATUSES)
     text = (said.output + said.errors).decode("utf-8", "replace")
-    lines = [
-        line for line in text.splitlines() if _SAID.match(line) and not _OPINION.search(line)
-    ]
+    lines = [line for line in text.splitlines() if _SAID.match(line) and not _OPINION.search(line)]
     return Checked(status=said.status, lines=lines)
 
 
