@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import FullDiskError
 from holdfast.model.session import Message, Search, Session
 from holdfast.stores.sessions.survey import LifeSigns
-from holdfast.stores.sqlite import space
+from holdfast.stores.sqlite import search_index, space
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -119,7 +119,7 @@ def test_the_settings_of_the_index_are_what_they_were(
 ) -> None:
     if chosen is not None:
         with store.database.write() as db:
-            space._command(db, "automerge", chosen)
+            search_index.command(db, "automerge", chosen)
     before = settings(store)
     remove(engine, IDS[0])
     assert settings(store) == before

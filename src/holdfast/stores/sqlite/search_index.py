@@ -70,26 +70,28 @@ def catch_up_many(db: sqlite3.Connection, most: int) -> None:
     """Index what is not indexed yet, up to so many messages, as a few large parts. Inside a write
     transaction."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
-    with gathering(db):
+    with set_to(db, "hashsize", _GATHERED_OF_MANY, usual=_GATHERED):
         catch_up(db, newest, most=most)
 
 
 @contextlib.contextmanager
-def gathering(db: sqlite3.Connection) -> Iterator[None]:
-    """Let FTS5 gather more before it writes. In the caller's transaction, at the end of which the
-    setting is what it was: neither another process nor a kill leaves it behind."""
-    row = db.execute("SELECT v FROM message_index_config WHERE k = 'hashsize'").fetchone()
-    _gather(db, _GATHERED_OF_MANY)
+def set_to(db: sqlite3.Connection, name: str, value: int, *, usual: int) -> Iterator[None]:
+    """Give a setting of FTS5 another value. In the caller's transaction, at the end of which it is
+    what it was: neither another process nor a kill leaves it behind."""
+    asked = "SELECT v FROM message_index_config WHERE k = ?"
+    row = db.execute(asked, (name,)).fetchone()
+    command(db, name, value)
     yield
-    db.execute("SAVEPOINT gathered")  # FTS5 writes out what it has, by this setting
-    db.execute("RELEASE gathered")
-    _gather(db, _GATHERED if row is None else row[0])
+    db.execute("SAVEPOINT written")  # FTS5 writes out what it has, by this setting
+    db.execute("RELEASE written")
+    command(db, name, usual if row is None else row[0])
     if row is None:
-        db.execute("DELETE FROM message_index_config WHERE k = 'hashsize'")
+        db.execute("DELETE FROM message_index_config WHERE k = ?", (name,))
 
 
-def _gather(db: sqlite3.Connection, size: int) -> None:
-    db.execute("INSERT INTO message_index (message_index, rank) VALUES ('hashsize', ?)", (size,))
+def command(db: sqlite3.Connection, name: str, value: int) -> None:
+    """Tell FTS5 to do something, or to work in another way."""
+    db.execute("INSERT INTO message_index (message_index, rank) VALUES (?, ?)", (name, value))
 
 
 def forget(db: sqlite3.Connection, chosen: Sequence[int], column: str = "session") -> None:

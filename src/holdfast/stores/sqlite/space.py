@@ -126,21 +126,10 @@ def _drop_old_index(database: Database) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def unmerged(db: sqlite3.Connection) -> Iterator[None]:
+def unmerged(db: sqlite3.Connection) -> contextlib.AbstractContextManager[None]:
     """FTS5 merges nothing of its own accord, which can take ten times as long as the removal of
-    which it is a part: `merge_some` is for later.
-
-    In the caller's transaction, at the end of which the setting is what it was: neither another
-    process nor a kill leaves it behind."""
-    row = db.execute("SELECT v FROM message_index_config WHERE k = 'automerge'").fetchone()
-    _command(db, "automerge", 0)
-    yield
-    db.execute("SAVEPOINT written")  # FTS5 writes out what it has, by this setting
-    db.execute("RELEASE written")
-    _command(db, "automerge", _PARTS if row is None else row[0])
-    if row is None:
-        db.execute("DELETE FROM message_index_config WHERE k = 'automerge'")
+    which it is a part: `merge_some` does it later. In the caller's transaction."""
+    return search_index.set_to(db, "automerge", 0, usual=_PARTS)
 
 
 def merge_some(database: Database, removed: int) -> None:
@@ -176,12 +165,8 @@ def _merge(database: Database) -> Iterator[None]:
 def _merged(db: sqlite3.Connection, pages: int) -> bool:
     """Merge so many pages of the index; whether there was anything to merge."""
     before = db.total_changes
-    _command(db, "merge", pages)
+    search_index.command(db, "merge", pages)
     return db.total_changes - before >= _MERGED
-
-
-def _command(db: sqlite3.Connection, name: str, value: int) -> None:
-    db.execute("INSERT INTO message_index (message_index, rank) VALUES (?, ?)", (name, value))
 
 
 def _vacuum(database: Database) -> Iterator[None]:
