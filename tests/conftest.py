@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.homes import life
+from holdfast.homes.agents import signs_of_life as life
 from tests import connections, postgres, tally
 
 _KEY = "holdfast_tally"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.registry import create_home
 from holdfast.model.checkpoint import Checkpoint, TakeOutcome
 from tests.cli.machine import Machine, entries

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from tests.cli.machine import Machine
 
 UMASKS = [0o000, 0o022, 0o002]

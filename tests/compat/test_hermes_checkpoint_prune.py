@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
-from holdfast.homes.bounder import Bounder, Pace
+from holdfast.homes.checkpoints.bounder import Bounder, Pace
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules

@@ -15,7 +15,7 @@ from holdfast.homes.hermes.state_db import moves, search_ahead, search_fill, sea
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.search_ahead import WorkAhead
 from holdfast.homes.hermes.state_db.search_fill import SearchTable
-from holdfast.homes.session_mover import SessionMover
+from holdfast.homes.sessions.mover import SessionMover
 from holdfast.model.report import Result
 from holdfast.services.plans import plan_delete
 from holdfast.spine.apply import apply

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
-from holdfast.homes.archive_rows import StoreRows
+from holdfast.homes.archive.session_rows import StoreRows
 from holdfast.homes.hermes.state_db import moves
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.space import is_search_due

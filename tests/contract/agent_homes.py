@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast import Home
-from holdfast.homes.life import process_domain, start_ticks
+from holdfast.homes.agents.signs_of_life import process_domain, start_ticks
 from tests.contract.agents.home import AgentHome, append, hold, unpack
 
 DAY = 86_400.0

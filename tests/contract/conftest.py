@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing
 from holdfast.stores.checkpoints.store import ShadowGitStore

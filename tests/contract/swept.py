@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast import Home
-from holdfast.homes.vault import Vault
+from holdfast.homes.vault.vault import Vault
 from holdfast.model.report import Result
 from holdfast.model.session import Session
 from tests.contract.factory import Sample

@@ -16,9 +16,12 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError, SchemaError, StorageError
-from holdfast.homes import claude_code, format_sessions, gemini, life, session_figures
-from holdfast.homes.life import start_ticks
-from holdfast.homes.records import INJECTED
+from holdfast.homes.agents import claude_code, gemini
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.json_lines import INJECTED
+from holdfast.homes.agents.signs_of_life import start_ticks
+from holdfast.homes.foreign import session_figures
+from holdfast.homes.foreign import sessions as format_sessions
 from holdfast.model.item import SESSION
 from holdfast.model.part import Unit
 from holdfast.model.report import Result

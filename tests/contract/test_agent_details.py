@@ -16,8 +16,8 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from holdfast.homes import life
-from holdfast.homes.life import start_ticks
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.signs_of_life import start_ticks
 from holdfast.model.item import LEFTOVER
 from holdfast.stores.sqlite.foreign import add_newer_functions
 from tests.contract.agent_homes import NOW, make_codex

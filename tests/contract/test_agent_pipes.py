@@ -13,16 +13,17 @@ import pytest
 import holdfast
 from holdfast.api.place import listed_homes
 from holdfast.errors import HoldfastError
-from holdfast.homes import aider, claude_code, cline, codex, continue_cli, records, vibe
-from holdfast.homes.appended import Lines
-from holdfast.homes.archive_units import UnitArchiveMover
-from holdfast.homes.copilot import flat_yaml
+from holdfast.homes.agents import aider, claude_code, cline, codex, continue_cli, vibe
+from holdfast.homes.agents import json_lines as records
+from holdfast.homes.agents.appended import Lines
+from holdfast.homes.agents.copilot import flat_yaml
+from holdfast.homes.agents.json_lines import check_of
+from holdfast.homes.agents.rewritten import Rewritten
+from holdfast.homes.archive.units import UnitArchiveMover
+from holdfast.homes.foreign.transcripts import source_in
 from holdfast.homes.hermes.state_db.schema import is_hermes
-from holdfast.homes.meters import read_meter
-from holdfast.homes.records import check_of
+from holdfast.homes.meters.meter import read_meter
 from holdfast.homes.registry import kinds
-from holdfast.homes.rewritten import Rewritten
-from holdfast.homes.transcripts import source_in
 from holdfast.hooks import client
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import SchemaError
-from holdfast.homes import aider
+from holdfast.homes.agents import aider
 from holdfast.model.session import Tokens
 from tests.contract.agent_homes import NOW
 from tests.contract.factory import Look, files_and_rows

@@ -24,11 +24,12 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.homes import archive_bundles, session_mover
-from holdfast.homes.archive_sessions import ArchiveMover
-from holdfast.homes.archive_sources import SessionFolder
+from holdfast.homes.archive import bundles as archive_bundles
+from holdfast.homes.archive.movers import ArchiveMover
+from holdfast.homes.archive.session_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
+from holdfast.homes.sessions import mover as session_mover
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import ARCHIVED
 from holdfast.model.operation import Removal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import archive as home_archive
+from holdfast.homes.archive import home_archive
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import Search, Session, SessionFilter

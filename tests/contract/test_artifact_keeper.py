@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import session_file_mover
 from holdfast.homes.registry import open_home
-from holdfast.homes.session_file_mover import SessionFileMover
-from holdfast.homes.session_folder import Life
+from holdfast.homes.sessions import file_mover as session_file_mover
+from holdfast.homes.sessions.file_mover import SessionFileMover
+from holdfast.homes.sessions.folder import Life
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import checkpoint_movers
+from holdfast.homes.checkpoints import movers as checkpoint_movers
 from holdfast.homes.maintenance import maintain
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of

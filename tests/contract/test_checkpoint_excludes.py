@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, Checkpoint
 from holdfast.stores.checkpoints import creation, ignore_rules
 from holdfast.stores.checkpoints import take as take_module

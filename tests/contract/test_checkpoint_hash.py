@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.stores.checkpoints.file_content import TICK
 from tests.contract.restore_bench import NOW, restore, take

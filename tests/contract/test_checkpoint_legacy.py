@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
-from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
+from holdfast.homes.checkpoints.open_store import checkpoint_store, checkpoint_writer
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy

@@ -13,8 +13,8 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.homes.bounder import Bounder, Pace
-from holdfast.homes.checkpoints import Bounds
+from holdfast.homes.checkpoints.bounder import Bounder, Pace
+from holdfast.homes.checkpoints.open_store import Bounds
 from holdfast.stores.checkpoints import space
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.reclaim import reclaim

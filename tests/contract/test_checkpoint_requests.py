@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything

@@ -15,7 +15,7 @@ from holdfast.errors import (
     UnknownCheckpointError,
     UsageError,
 )
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, Rollback, TakeOutcome
 from holdfast.model.report import Result

@@ -73,7 +73,7 @@ FULL = """
 import sys
 from pathlib import Path
 from holdfast.errors import StorageError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.rollback import rollback
 from holdfast.spine.undo import undo_latest

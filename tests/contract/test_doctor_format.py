@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.agents import STATE
-from holdfast.homes.format_home import FormatHome
+from holdfast.homes.agents.known import STATE
+from holdfast.homes.foreign.home import FormatHome
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.plan import Action
 from holdfast.model.report import Result

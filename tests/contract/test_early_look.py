@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import checkpoints as homes
+from holdfast.homes.checkpoints import open_store as homes
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.stores.checkpoints import look_state, restore_record
 from holdfast.stores.checkpoints.early_look import EarlyLook, begin_look

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.homes import session_mover
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_mover import SessionMover
+from holdfast.homes.sessions import mover as session_mover
+from holdfast.homes.sessions.mover import SessionMover
 from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Report

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError, UsageError
-from holdfast.homes.agents import STATE
-from holdfast.homes.format_home import FormatHome
+from holdfast.homes.agents.known import STATE
+from holdfast.homes.foreign.home import FormatHome
 from holdfast.model.item import LEFTOVER, SESSION, Item
 from holdfast.model.part import FilePart, LinePart, Part, Role, Signs, Unit
 from holdfast.model.plan import Action, Plan

@@ -14,7 +14,7 @@ import pytest
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import BudgetExceededError
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_mover import as_item
+from holdfast.homes.sessions.mover import as_item
 from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import CostTotals

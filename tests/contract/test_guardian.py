@@ -18,7 +18,7 @@ from holdfast.api.guardian import Listener, watch
 from holdfast.api.in_child import Child
 from holdfast.api.machine import Machine
 from holdfast.errors import BusyError
-from holdfast.homes import life
+from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally

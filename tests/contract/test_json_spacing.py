@@ -11,8 +11,8 @@ import pytest
 
 import holdfast
 from holdfast import Home
-from holdfast.homes.claude_code import ClaudeCode
-from holdfast.homes.format_home import FormatHome
+from holdfast.homes.agents.claude_code import ClaudeCode
+from holdfast.homes.foreign.home import FormatHome
 from holdfast.model.session import SessionFilter
 from tests.contract.agent_homes import NOW, make_claude
 from tests.contract.agents.home import AgentHome

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.homes import archive_return_many
-from holdfast.homes.archive_files_back import FilesBack
-from holdfast.homes.archive_rows import StoreRows
+from holdfast.homes.archive import return_many as archive_return_many
+from holdfast.homes.archive.files_back import FilesBack
+from holdfast.homes.archive.session_rows import StoreRows
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import TAKEN_BACK, Message, Relation, Session

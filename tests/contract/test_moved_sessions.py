@@ -14,8 +14,8 @@ import holdfast
 from holdfast import Home
 from holdfast.cli import main
 from holdfast.errors import UsageError
-from holdfast.homes import moving
-from holdfast.homes.moving import ClaudeCode, Codex
+from holdfast.homes.foreign import moved_paths as moving
+from holdfast.homes.foreign.moved_paths import ClaudeCode, Codex
 from holdfast.model.path_map import mapped
 from holdfast.model.report import Result
 from holdfast.policy.rules import DAY

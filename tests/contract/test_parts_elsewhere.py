@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.homes import life
-from holdfast.homes.copilot import Copilot
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.copilot import Copilot
 from holdfast.model.item import LEFTOVER
 from tests.contract.agent_homes import NOW
 from tests.contract.agents import copilot, kilo

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.api.capture import open_recorder
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.recorder import OFF, Recorder
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import format_home, mirror, notes
-from holdfast.homes.agents import STATE
-from holdfast.homes.claude_code import ClaudeCode
-from holdfast.homes.format_home import FormatHome
-from holdfast.homes.glance import Glance, glance
+from holdfast.homes.agents.claude_code import ClaudeCode
+from holdfast.homes.agents.known import STATE
+from holdfast.homes.foreign import home as format_home
+from holdfast.homes.foreign import mirror, notes
+from holdfast.homes.foreign.glance import Glance, glance
+from holdfast.homes.foreign.home import FormatHome
 from holdfast.model.item import SESSION
 from holdfast.model.part import Unit
 from holdfast.model.plan import Action, Plan

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import BusyError, HoldfastError, StorageError
-from holdfast.homes import session_mover
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_mover import SessionMover, as_item
+from holdfast.homes.sessions import mover as session_mover
+from holdfast.homes.sessions.mover import SessionMover, as_item
 from holdfast.model.operation import OperationAction, OperationState, Removal
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens

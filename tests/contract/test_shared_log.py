@@ -17,7 +17,7 @@ from psycopg import sql
 
 from holdfast import Home
 from holdfast.errors import BusyError, CannotUndoError, HoldfastError, NothingToUndoError
-from holdfast.homes.session_file_mover import SessionFileMover
+from holdfast.homes.sessions.file_mover import SessionFileMover
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Result
 from holdfast.spine.settle import settle_if_needed

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.homes.sessions.files import HomeSessionFiles
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter
 from holdfast.policy.by_name import plan_all

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import CannotUndoError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.rollback import rollback

@@ -25,7 +25,7 @@ from unittest import mock
 
 import psycopg
 
-from holdfast.homes import life
+from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.registry import open_home
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.checkup import Severity
@@ -153,7 +153,7 @@ def test_killed_while_git_makes_the_repository(root: Path, project: Path, files:
     (bin_folder / "git").chmod(0o755)
     code = (
         "import sys; from pathlib import Path\n"
-        "from holdfast.homes.checkpoints import checkpoint_store\n"
+        "from holdfast.homes.checkpoints.open_store import checkpoint_store\n"
         "checkpoint_store(Path(sys.argv[1])).take(Path(sys.argv[2]), reason='x', now=1.0)"
     )
     environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
@@ -175,7 +175,7 @@ import errno, os, sys
 from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.errors import StorageError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 disk = Path(sys.argv[1])
 project = disk / "project"
 project.mkdir()
@@ -212,7 +212,7 @@ def test_without_room_there_is_no_store_and_with_room_there_is_one(tmp_path: Pat
 TAKE = """
 import sys; from pathlib import Path
 from holdfast.errors import StorageError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints.open_store import checkpoint_store
 sys.stdin.readline()
 taking = checkpoint_store(Path(sys.argv[1])).take(Path(sys.argv[2]), reason="x", now=1.0)
 print(taking.outcome)

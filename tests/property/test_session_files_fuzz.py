@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.homes import session_folder
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.sessions import folder as session_folder
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.spine.apply import apply

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.homes.agent_format import facts_of, trace
-from holdfast.homes.agents import AGENTS
+from holdfast.homes.agents.agent_format import facts_of, trace
+from holdfast.homes.agents.known import AGENTS
 from holdfast.model.part import Role
 
 

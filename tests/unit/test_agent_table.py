@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast.homes.agents import AGENTS
+from holdfast.homes.agents.known import AGENTS
 from tests.contract.agents.recorded import RECORDED
 
 _ROOT = Path(__file__).parents[2]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.homes import cline
-from holdfast.homes.blocks import numbers_of, usage_of
+from holdfast.homes.agents import cline
+from holdfast.homes.agents.blocks import numbers_of, usage_of
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import appended
-from holdfast.homes.appended import Appended, Lines
-from holdfast.homes.claude_code import ClaudeCode
-from holdfast.homes.codex import Codex
+from holdfast.homes.agents import appended
+from holdfast.homes.agents.appended import Appended, Lines
+from holdfast.homes.agents.claude_code import ClaudeCode
+from holdfast.homes.agents.codex import Codex
 from holdfast.model.part import Counts
 from holdfast.model.session import Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.homes.session_folder import SessionFileName, parse, source_in
+from holdfast.homes.sessions.folder import SessionFileName, parse, source_in
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
 
 STAMPED = "20260325_112518_6995d1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import agents
+from holdfast.homes.agents import known as agents
 
 
 def test_a_sign_is_what_can_be_reached(tmp_path: Path) -> None:

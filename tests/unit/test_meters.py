@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.homes import meters
-from holdfast.homes.meters import read_meter, transcript_paths
-from holdfast.homes.records import parsed
+from holdfast.homes.agents.json_lines import parsed
+from holdfast.homes.meters import meter as meters
+from holdfast.homes.meters.meter import read_meter, transcript_paths
 
 DAY = "2026-03-25"
 AT = f"{DAY}T12:00:00.000Z"

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import holdfast
-from holdfast.homes.notes import Notes, Seen
+from holdfast.homes.foreign.notes import Notes, Seen
 from holdfast.model.part import Counts, Unit
 from tests.contract.agent_homes import make_claude
 
@@ -58,7 +58,7 @@ def test_a_home_that_is_closed_keeps_what_was_counted(tmp_path: Path) -> None:
     make_claude(root)
     with holdfast.open(root) as home:
         home.list_sessions(limit=0)
-        with mock.patch("holdfast.homes.notes._WORTH", 0):
+        with mock.patch("holdfast.homes.foreign.notes._WORTH", 0):
             home.list_sessions()
         counted = notes.read_text()
     assert notes.read_text() != counted

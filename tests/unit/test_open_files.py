@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import life
+from holdfast.homes.agents import signs_of_life as life
 from holdfast.stores import open_files
 
 

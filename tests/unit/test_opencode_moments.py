@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.homes.opencode import _messages
+from holdfast.homes.agents.opencode import _messages
 
 
 def test_a_call_and_its_result_have_moments_of_their_own() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import records
+from holdfast.homes.agents import json_lines as records
 from holdfast.model.session import Message, Session
 from holdfast.services.exchange import told_lines as told_lines_module
 from holdfast.services.exchange.json_lines import LineError

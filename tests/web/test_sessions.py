@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import Message
 from holdfast.api.sessions import open_sessions
-from holdfast.homes.mirror import Mirror
+from holdfast.homes.foreign.mirror import Mirror
 from holdfast.model.session import Json
 from holdfast.stores.sqlite import search, word_list
 from holdfast.web.screens import sessions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
-from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
+from holdfast.homes.checkpoints.open_store import checkpoint_store, checkpoint_writer
 from holdfast.model.arguments import (
     StrPath,
     expanded,

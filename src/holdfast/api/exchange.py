@@ -13,8 +13,8 @@ from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_se
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
+from holdfast.homes.foreign.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.homes.registry import kind_of
-from holdfast.homes.transcripts import agent_of, from_store, of_agent, source_in
 from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports.runs import Clock, Progress

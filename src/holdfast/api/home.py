@@ -28,9 +28,9 @@ from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError, in_voice
 from holdfast.homes.access import closed
+from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
-from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath

@@ -23,7 +23,7 @@ from holdfast.api.capture import Capture
 from holdfast.api.loop_projects import candidates_for, project_now, project_of, projects_of
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError
-from holdfast.homes.meters import METERED, read_meter, transcript_paths
+from holdfast.homes.meters.meter import METERED, read_meter, transcript_paths
 from holdfast.model.arguments import StrPath
 from holdfast.model.loop import (
     DayNote,

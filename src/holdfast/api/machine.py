@@ -27,8 +27,8 @@ from holdfast.api.agent_home import (
 from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
+from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import OWN
-from holdfast.homes.one_look import one_look
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
@@ -403,7 +403,7 @@ class Machine:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
             return listed(wanted, order_by=order_by, limit=most, offset=skipped)
 
-        from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
+        from holdfast.homes.archive.reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
             looked = self.look(page, homes=homes)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, usual_homes, usual_places_of
-from holdfast.homes.notes import Notes
+from holdfast.homes.foreign.notes import Notes
 from holdfast.homes.registry import kind_of, state_folder
 from holdfast.model.part import Unit
 from holdfast.stores.sqlite.names import session_names, source_names

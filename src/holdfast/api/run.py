@@ -21,7 +21,7 @@ from holdfast.api.place import Place
 from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.homes.bounds_worker import workers
+from holdfast.homes.checkpoints.bounds_worker import workers
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.figures import Tally

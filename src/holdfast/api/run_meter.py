@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import HoldfastError
-from holdfast.homes.format_sessions import FormatSessions
-from holdfast.homes.meter_tally import Marks
-from holdfast.homes.meters import TRANSCRIBED, read_transcript
+from holdfast.homes.foreign.sessions import FormatSessions
+from holdfast.homes.meters.meter import TRANSCRIBED, read_transcript
+from holdfast.homes.meters.tally import Marks
 from holdfast.model.session import Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.loop_guard import less

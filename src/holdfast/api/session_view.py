@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.homes.one_look import one_look
+from holdfast.homes.foreign.one_look import one_look
 from holdfast.model.archive import Holds
 from holdfast.model.session import (
     Search,

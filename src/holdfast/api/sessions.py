@@ -13,7 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
-from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.homes.sessions.files import HomeSessionFiles
 from holdfast.model.arguments import StrPath, instance, named_place
 from holdfast.model.guard import Alert
 from holdfast.model.session import Json, Session, SessionRef

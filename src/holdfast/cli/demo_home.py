@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.kind import DATABASE
-from holdfast.homes.session_folder import FOLDER
+from holdfast.homes.sessions.folder import FOLDER
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
 from holdfast.policy.rules import DAY, TRIVIAL_MAX
 from holdfast.stores import processes

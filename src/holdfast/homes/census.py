@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from holdfast.homes import life
-from holdfast.homes.notes import Notes, Seen
-from holdfast.homes.pins import Pins
-from holdfast.homes.records import UNREADABLE
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.json_lines import UNREADABLE
+from holdfast.homes.foreign.notes import Notes, Seen
+from holdfast.homes.foreign.pins import Pins
 from holdfast.model.part import (
     FilePart,
     FolderPart,

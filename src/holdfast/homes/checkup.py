@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.homes import access, checkpoints
+from holdfast.homes import access
+from holdfast.homes.checkpoints import open_store as checkpoints
 from holdfast.homes.home import Ground
 from holdfast.homes.kind import DATABASE, LOG
-from holdfast.homes.session_mover import bundles
+from holdfast.homes.sessions.mover import bundles
 from holdfast.homes.trash_check import adrift, missing_records
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.item import ARCHIVED_KINDS, LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT, VAULTED
@@ -31,7 +32,7 @@ from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
 
 if TYPE_CHECKING:
-    from holdfast.homes.format_home import FormatContents
+    from holdfast.homes.foreign.home import FormatContents
 
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.archive import HomeArchive
-from holdfast.homes.archive_sessions import stored_archive
-from holdfast.homes.checkpoint_movers import RollBack
-from holdfast.homes.checkpoints import FOLDER
+from holdfast.homes.archive.home_archive import HomeArchive
+from holdfast.homes.archive.movers import stored_archive
+from holdfast.homes.checkpoints.movers import RollBack
+from holdfast.homes.checkpoints.open_store import FOLDER
+from holdfast.homes.checkpoints.pushed import RemovePushed
 from holdfast.homes.edits import Rewriter, edits
-from holdfast.homes.pushed_checkpoints import RemovePushed
-from holdfast.homes.session_file_mover import SessionFileMover
-from holdfast.homes.session_mover import SessionMover, bundles
+from holdfast.homes.sessions.file_mover import SessionFileMover
+from holdfast.homes.sessions.mover import SessionMover, bundles
 from holdfast.model.item import (
     CHECKPOINT_SPACE,
     PROJECT,
@@ -44,7 +44,7 @@ from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
     from holdfast.homes.home import Ground, HomeCheckpoints
-    from holdfast.homes.stored import StoredContents
+    from holdfast.homes.sessions.stored import StoredContents
 
 
 _Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]

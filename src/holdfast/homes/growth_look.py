@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from holdfast.homes import life
+from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.options import VAULT
 from holdfast.model.alarm import Writer
 from holdfast.model.text import one_line

@@ -24,7 +24,7 @@ from holdfast.model.item import SESSION
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
-    from holdfast.homes.archive_bundles import Replacing
+    from holdfast.homes.archive.bundles import Replacing
     from holdfast.model.item import Inventory
     from holdfast.ports.runs import Clock, OperationLog
     from holdfast.ports.sessions import SessionStore
@@ -106,7 +106,7 @@ class HoldfastHome(Home):
 
     def replacing(self, command: str) -> AbstractContextManager[Replacing]:
         """For an import that replaces sessions: what it replaces goes into the archive."""
-        from holdfast.homes.archive_bundles import replacing
+        from holdfast.homes.archive.bundles import replacing
 
         archive = self.changes.archive
         clock = self.ground.clock

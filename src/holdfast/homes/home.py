@@ -146,7 +146,7 @@ class Contents(ABC):
         return (self.ground.state / "checkpoints",)
 
     def checkpoints(self) -> HomeCheckpoints:
-        from holdfast.homes.checkpoint_folder import OwnCheckpoints
+        from holdfast.homes.checkpoints.folder import OwnCheckpoints
 
         return OwnCheckpoints(self.ground)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.homes.kind import DATABASE, KIND
-from holdfast.homes.stored import StoredContents
+from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.stores.processes import is_dead
@@ -21,7 +21,7 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
-    from holdfast.homes.archive_rows import StoreRows
+    from holdfast.homes.archive.session_rows import StoreRows
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item
@@ -78,7 +78,7 @@ class OwnContents(StoredContents):
         """Only where there is a store."""
 
     def rows(self) -> StoreRows | None:
-        from holdfast.homes.archive_rows import StoreRows
+        from holdfast.homes.archive.session_rows import StoreRows
 
         store, engine = self.store(), self.engine()
         if store is None or engine is None:

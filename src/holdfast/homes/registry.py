@@ -15,7 +15,7 @@ import sys
 from functools import cache
 
 from holdfast.errors import HoldfastError, NotAHomeError, StorageError
-from holdfast.homes.agents import AGENTS
+from holdfast.homes.agents.known import AGENTS
 from holdfast.homes.hermes.kind import HERMES
 from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
 from holdfast.homes.options import USUAL, HomeOptions
@@ -106,7 +106,7 @@ def kind_from(form: Format) -> Kind:
     facts = form.facts
 
     def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
-        from holdfast.homes.format_home import FormatHome  # noqa: PLC0415 - most homes are ours
+        from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
 
         return FormatHome(root, form, clock=clock, options=options)
 

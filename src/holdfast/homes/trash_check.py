@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.homes.session_mover import FOLDER
+from holdfast.homes.sessions.mover import FOLDER
 from holdfast.model.operation import LogView, OperationState
 from holdfast.parts.unit_record import BatchRecord
 from holdfast.stores.files import allocated_below, allocated_bytes, entries_of

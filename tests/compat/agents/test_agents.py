@@ -15,7 +15,7 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError
-from holdfast.homes.records import INJECTED
+from holdfast.homes.agents.json_lines import INJECTED
 from holdfast.model.item import SESSION
 from holdfast.model.report import Result
 from holdfast.model.session import Message, SessionFilter

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast import Home
-from holdfast.homes.life import start_ticks
+from holdfast.homes.agents.signs_of_life import start_ticks
 from tests.contract.agents.home import AgentHome, unpack
 
 DATABASE = "agents/main/agent/openclaw-agent.sqlite"

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from holdfast import Home
-from holdfast.homes.life import start_ticks
+from holdfast.homes.agents.signs_of_life import start_ticks
 from tests.contract.agents.home import AgentHome, append, unpack
 
 

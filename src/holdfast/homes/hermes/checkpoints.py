@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.checkpoint_folder import CheckpointFolder, OwnCheckpoints, older_projects
-from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
-from holdfast.homes.checkpoints import FOLDER, checkpoint_store
+from holdfast.homes.checkpoints.folder import CheckpointFolder, OwnCheckpoints, older_projects
+from holdfast.homes.checkpoints.movers import CheckpointMover, LegacyMover
+from holdfast.homes.checkpoints.open_store import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
 from holdfast.homes.hermes.repository import listing, reclaim
 from holdfast.homes.hermes.repository.adoption import is_copy

@@ -10,8 +10,8 @@ import hashlib
 import json
 import re
 
-from holdfast.homes import session_folder
-from holdfast.homes.session_folder import SessionFileName
+from holdfast.homes.sessions import folder as session_folder
+from holdfast.homes.sessions.folder import SessionFileName
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
 from holdfast.value import dataclass
 

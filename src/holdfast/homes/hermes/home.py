@@ -20,8 +20,8 @@ from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home import Ground, Home
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.session_folder import SessionFileName
-from holdfast.homes.stored import StoredContents
+from holdfast.homes.sessions.folder import SessionFileName
+from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
 from holdfast.model.session import SessionFilter

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
-from holdfast.homes.archive_rows import RowsOut
+from holdfast.homes.archive.session_rows import RowsOut
 from holdfast.homes.hermes.state_db import moves, values
 from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore

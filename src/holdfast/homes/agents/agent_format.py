@@ -1,0 +1,104 @@
+"""What most formats say in the same words: a base for the formats of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.agents.appended import Appended, Lines
+from holdfast.homes.agents.json_lines import (
+    Record,
+    fields,
+    head_of,
+    last_records,
+    newest,
+    transcript_of,
+)
+from holdfast.homes.agents.known import AGENTS
+from holdfast.homes.agents.leftovers import Pattern, leftover, matching
+from holdfast.model.part import Facts, Leftover, LinePart, Role, Signs, Transcript, Unit
+from holdfast.model.session import Message
+
+
+def facts_of(name: str, **more: Any) -> Facts:
+    """The facts of an agent: what the table of agents says, and what only its format knows."""
+    kind = next(each for each in AGENTS if each.name == name)
+    return Facts(
+        name=name,
+        agent=kind.agent,
+        folder=kind.default_folder,
+        environment=kind.environment,
+        **more,
+    )
+
+
+class AgentFormat:
+    """An agent that has everything in its home and leaves no sign of life but its processes.
+    `left` are the kinds of what no session owns there, with the patterns of their paths."""
+
+    facts: Facts
+    left: Sequence[Pattern] = ()
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root]
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        for kind, path in matching(root, self.left):
+            yield from leftover(kind, path)
+
+    def signs(self, root: Path, now: float) -> Signs:
+        return Signs()
+
+    def newer_version(self, transcripts: Iterable[Path]) -> str | None:
+        """Why a home may only be read whose transcripts name the version that wrote them: the
+        newest one speaks for the home."""
+        latest = newest(transcripts)
+        said = {} if latest is None else fields(last_records(latest), "version")
+        return self.facts.newer(str(said["version"])) if said else None
+
+
+class TranscriptFormat(AgentFormat):
+    """The same with a transcript for each session that is only appended to. Lines are parsed that
+    hold one of the texts `having`, all of them when there is none."""
+
+    having: Sequence[bytes] = ()
+
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        """What was said."""
+        raise NotImplementedError
+
+    def spoken_in(self, path: Path) -> Appended:
+        return Appended(path=path, spoken=self.spoken, having=self.having)
+
+    def appended(self, root: Path, unit: Unit) -> Appended | None:
+        return self.spoken_in(transcript_of(unit))
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return self.spoken_in(transcript_of(unit)).messages()
+
+    def told(self, path: Path, unit: Unit) -> Transcript:
+        """The session in a transcript that lies alone."""
+        return Transcript(path=path, unit=unit, messages=self.spoken_in(path).messages())
+
+
+def has_any(root: Path, *names: str) -> bool:
+    """Whether one of these is in a folder."""
+    return any((root / name).exists() for name in names)
+
+
+def trace(
+    path: Path, value: str, *, at: tuple[str, ...] = (), key: str | None = None, lines: bool = False
+) -> LinePart:
+    """An entry of a file that sessions share: one that may stay behind."""
+    return LinePart(path=path, value=value, at=at, key=key, lines=lines, role=Role.TRACE)
+
+
+def strange_head(transcripts: Iterable[Path], is_known: Callable[[Record], bool]) -> str | None:
+    """Why a home may only be read whose newest transcript begins otherwise than those we know. An
+    empty one has only just begun."""
+    path = newest(transcripts)
+    head = head_of(path) if path else {}
+    if path and head and not is_known(head):
+        return f"{path.name} does not begin like a session that Holdfast knows"
+    return None

@@ -1,0 +1,142 @@
+"""Messages as models' interfaces have them and most agents store them: a role, and blocks of text,
+thoughts, calls of tools and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from holdfast.homes.agents.json_lines import INJECTED, Record, text_of
+from holdfast.model.session import Json, Message, Tokens
+from holdfast.model.usage import Usage
+
+
+def blocks_of(content: object, kind: str) -> list[Record]:
+    """The blocks of one type in the content of a message."""
+    blocks = content if isinstance(content, list) else []
+    return [each for each in blocks if isinstance(each, dict) and each.get("type") == kind]
+
+
+def tool_call(name: object, arguments: object, call_id: object) -> dict[str, Json]:
+    """A call as every format gives it: a message has a list of them as `tool_calls`."""
+    return {"id": call_id, "name": name, "arguments": arguments}  # type: ignore[dict-item] # from JSON
+
+
+def tool_calls_in(calls: Iterable[Record], *, arguments: str, key: str = "id") -> list[Json] | None:
+    """The calls of a message, from the fields of these names; None when there are none."""
+    found: list[Json] = [
+        tool_call(each.get("name"), each.get(arguments), each.get(key)) for each in calls
+    ]
+    return found or None
+
+
+def block_messages(
+    role: str,
+    content: object,
+    *,
+    at: float | None,
+    tokens: Tokens | None = None,
+    cost: float | None = None,
+    injected: bool = False,
+) -> Iterator[Message]:
+    """The messages in one message with blocks of the types `text`, `thinking`, `tool_use` and
+    `tool_result`. The result of a tool is a message of its own, before what is said with it.
+    `injected` says that the agent wrote it by itself."""
+    results = blocks_of(content, "tool_result")
+    for each in results:
+        yield Message(
+            role="tool",
+            content=text_of(each.get("content")),
+            timestamp=at,
+            tool_call_id=each.get("tool_use_id"),
+        )
+    text = text_of(content)
+    calls = blocks_of(content, "tool_use")
+    thoughts = "\n".join(
+        each["thinking"]
+        for each in blocks_of(content, "thinking")
+        if isinstance(each.get("thinking"), str)
+    )
+    if text or calls or thoughts or not results:
+        yield Message(
+            role=role,
+            content=text,
+            timestamp=at,
+            tool_calls=tool_calls_in(calls, arguments="input"),
+            reasoning=thoughts or None,
+            tokens=tokens,
+            cost=cost,
+            extra={INJECTED: True} if injected else {},
+        )
+
+
+def tokens_in(
+    usage: object,
+    *,
+    input: Sequence[str],  # noqa: A002 - as the value calls it
+    output: Sequence[str],
+    cached: Sequence[str] = (),
+    cached_is_input: bool = False,
+) -> Tokens | None:
+    """The tokens that an agent recorded, from the fields of these names, which are added up.
+    `cached_is_input` says that its input has what came from the cache in it: ours has not."""
+    if not isinstance(usage, Mapping):
+        return None
+
+    def total(names: Sequence[str]) -> int:
+        numbers = (usage.get(name) for name in names)
+        return sum(n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n > 0)
+
+    from_cache = total(cached)
+    return Tokens(
+        input=max(0, total(input) - (from_cache if cached_is_input else 0)),
+        output=total(output),
+        cached=from_cache,
+    )
+
+
+#: How some agents name them, in their transcripts and to whoever meters a running session.
+CLAUDE = partial(
+    tokens_in,
+    input=("input_tokens", "cache_creation_input_tokens"),
+    output=("output_tokens",),
+    cached=("cache_read_input_tokens",),
+)
+CODEX = partial(
+    tokens_in,
+    input=("input_tokens",),
+    output=("output_tokens",),
+    cached=("cached_input_tokens",),
+    cached_is_input=True,
+)
+GEMINI = partial(
+    tokens_in,
+    input=("input",),
+    output=("output", "thoughts"),
+    cached=("cached",),
+    cached_is_input=True,
+)
+
+
+def used(tokens: Tokens | None, cost: object = None) -> Usage | None:
+    """What an agent recorded for a session as a whole. A cost of nothing is what agents write for a
+    model whose price they do not know."""
+    if tokens is None or not tokens.any:
+        return None
+    if isinstance(cost, int | float) and cost > 0:
+        return Usage(tokens=tokens, cost=float(cost))
+    return Usage(tokens=tokens, unpriced=tokens)
+
+
+def numbers_of(usage: Usage) -> list[float]:
+    """What was used as numbers, to be noted."""
+    read, unpriced = usage.tokens, usage.unpriced
+    return [usage.cost, *(n for t in (read, unpriced) for n in (t.input, t.output, t.cached))]
+
+
+def usage_of(numbers: Sequence[Any]) -> Usage:
+    """The same back; raises `ValueError` for anything else."""
+    cost, *tokens = numbers
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Usage(tokens=read, cost=cost, unpriced=unpriced)

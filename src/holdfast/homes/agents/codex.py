@@ -1,0 +1,345 @@
+"""Codex.
+
+sessions/Y/M/D/rollout-TIME-ID.jsonl   the transcript; archived_sessions/ holds those it archived
+state_5.sqlite                         a row a thread, with the absolute path of its rollout
+thread_history_1.sqlite                turns and items, with byte offsets into the rollout
+goals_1, memories_1, queue_1, logs_2   more rows about threads
+thread-writer-locks/ID.lock            locked while somebody writes the thread
+shell_snapshots/ID.*, tui-thread-reference-capabilities/ID, history.jsonl
+packages/                              programs of the daemon, a copy a release
+
+A rollout moves whole or not at all: databases point into it by offset.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, trace
+from holdfast.homes.agents.appended import Lines
+from holdfast.homes.agents.blocks import CODEX
+from holdfast.homes.agents.json_lines import (
+    Record,
+    document_in,
+    first_records,
+    last_records,
+    moment,
+    names_in,
+    object_in,
+    objects_in,
+    opening,
+    starting_with,
+    unit_of,
+    within,
+)
+from holdfast.homes.agents.leftovers import leftover, matching, programs
+from holdfast.homes.agents.responses import item_messages, item_text
+from holdfast.homes.agents.tables import Tables, not_known
+from holdfast.model.part import FilePart, Known, Leftover, Part, Role, Signs, Transcript, Unit
+from holdfast.model.session import Message, Relation
+from holdfast.stores.files import read_file
+from holdfast.stores.sqlite.foreign import columns, named_rows, rows
+from holdfast.value import replace
+
+#: The rows that belong to a thread: by database, with its known version, table and column.
+_BELONG = {
+    "state_5": (
+        ("threads", "id"),
+        ("thread_read_receipts", "thread_id"),
+        ("thread_spawn_edges", "child_thread_id"),
+        ("thread_attachments", "thread_id"),
+        ("thread_dynamic_tools", "thread_id"),
+        ("guardian_review_feedback", "thread_id"),
+    ),
+    "thread_history_1": (
+        ("thread_history_projection_state", "thread_id"),
+        ("thread_turns", "thread_id"),
+        ("thread_items", "thread_id"),
+        ("thread_realtime_items", "thread_id"),
+    ),
+    "goals_1": (("thread_goals", "thread_id"), ("thread_goal_continuation_deferrals", "thread_id")),
+    "memories_1": (("stage1_outputs", "thread_id"),),
+    "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
+    "logs_2": (("logs", "thread_id"),),
+}
+#: How far Codex has come with a task of its own: it names the last thread, and stays.
+_MARKS = {"rollout_migration_state"}
+#: How messages begin that Codex itself put there, where the rollout does not say who wrote them.
+_CONTEXT = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions instructions>",
+    "<skills_instructions>",
+    "# AGENTS.md instructions",
+)
+_LEFTOVERS = (
+    ("shell-snapshot", "shell_snapshots/*"),
+    ("marker", "tui-thread-reference-capabilities/*"),
+    ("daemon-log", "app-server-daemon/*.log"),
+    ("temporary", ".tmp/plugins-clone-*"),
+)
+_STATE = "state_5"
+_DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
+_ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
+
+
+class Codex(TranscriptFormat):
+    facts = facts_of("codex", processes=("codex",), versions=tuple(_BELONG))
+    #: Only these records of a rollout are messages, or what they used.
+    having = (b'"response_item"', b'"token_usage_record"', b'"token_count"')
+
+    def recognise(self, root: Path) -> bool:
+        """Other homes have `sessions` and `config.toml` too; a year below it is Codex's."""
+        return (
+            any(root.glob("state_*.sqlite"))
+            or (root / "archived_sessions").is_dir()
+            or ((root / "sessions").is_dir() and (root / "installation_id").is_file())
+            or any(root.glob("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]"))
+        )
+
+    def doubt(self, root: Path) -> str | None:
+        for name in sorted(names_in(root)):
+            found = _DATABASE.fullmatch(name)
+            if found is not None and _is_strange(found[1], int(found[2]), root):
+                return f"{name} is not known"
+        try:
+            if _names_another_place(root / "config.toml"):
+                return "its databases lie elsewhere (`sqlite_home` in config.toml)"
+        except OSError as error:
+            return f"config.toml cannot be read ({error.strerror})"
+        for name, tables in _tables(root).items():
+            if name == _STATE and ("threads", "id") not in tables.rows:
+                return f"{tables.path.name} has no table of threads: Codex may be changing it"
+            if why := not_known(tables.path, {*tables.unknown} - _MARKS):
+                return why
+        return None
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        tables = _tables(root)
+        threads, parents = _threads(root)
+        rollouts = _rollouts(root)
+        snapshots = sorted(names_in(root / "shell_snapshots"))
+        for name in sorted({*threads, *rollouts}):
+            path = rollouts.get(name)
+            unit = threads.get(name)
+            if unit is None and path is not None:  # older than the database, or not in it yet
+                unit = unit_of(path, known, partial(_read, name), name=name)
+            if unit is not None:
+                parent = parents.get(name) or unit.parent
+                yield replace(
+                    unit,
+                    parts=_parts(root, name, path, tables, snapshots),
+                    parent=parent,
+                    relation=Relation.DELEGATE if parent else None,
+                    transcript=path,
+                )
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        threads = {*_threads(root)[0], *_rollouts(root)}
+        for releases in sorted(root.glob("packages/*/releases")):
+            found = sorted(releases.iterdir(), key=lambda path: path.lstat().st_mtime)
+            yield from programs(found, releases.parent.name)  # its daemon runs from the latest
+        for kind, path in matching(root, _LEFTOVERS):
+            if path.name[:36] not in threads:
+                yield from leftover(kind, path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return iter(()) if unit.transcript is None else super().messages(root, unit)
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """Whoever writes a thread holds the lock of that thread. The daemon of its windows stays
+        when they are closed, and may take up any thread again."""
+        locks = root.glob("thread-writer-locks/*-*.lock")
+        return Signs(
+            units=life.held({path.stem: path for path in locks}),
+            home=_daemon(root / "app-server-daemon"),
+        )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        for said in opening(path):
+            meta = said.get("payload")
+            if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
+                return iter([self.told(path, _read(str(meta["id"]), path))])
+        return None
+
+    def spoken(self, lines: Lines) -> Iterator[Message]:
+        """What was said in a rollout. The usage of an answer is recorded after it."""
+        waiting: list[Message] = []
+        for said in lines:
+            if not waiting:
+                lines.settle()
+            payload = said.get("payload")
+            if not isinstance(payload, dict):
+                continue
+            if said.get("type") == "response_item":
+                at = moment(said.get("timestamp"))
+                waiting += item_messages(payload, at=at, injected=_is_injected(payload))
+            elif waiting:
+                usage = payload.get("usage") or (payload.get("info") or {}).get("last_token_usage")
+                yield from waiting[:-1]
+                last = waiting[-1]
+                yield replace(last, tokens=CODEX(usage)) if last.role == "assistant" else last
+                waiting = []
+        yield from waiting
+
+
+def _daemon(folder: Path) -> str | None:
+    """Whether the daemon runs: by its lock, or by its number with the time at which it began."""
+    if why := life.locked(folder / "daemon.lock"):
+        return f"{why}: its daemon runs"
+    path = folder / "daemon.pid"
+    try:
+        said = document_in(path) if path.exists() else {}
+    except OSError as error:
+        return f"{path.name} cannot be read ({error.strerror})"
+    process, began = said.get("pid"), within(said, "processIdentity").get("startTicks")
+    if not isinstance(process, int):  # torn: the lock told already whether it is being written
+        return None
+    if life.registered(process, began=None if began is None else str(began)) is None:
+        return None
+    return f"process {process} is its daemon, which stays when its windows are closed"
+
+
+def _is_injected(payload: Record) -> bool:
+    """Whether Codex itself wrote a message. A rollout of today says so for each piece of it."""
+    noted = within(payload, "internal_chat_message_metadata_passthrough")
+    pieces = noted.get("content_item_metadata")
+    if isinstance(pieces, list) and pieces:
+        makers = (within(each, "provenance") for each in objects_in(pieces))
+        return all(each.get("type") == "harness" for each in makers)
+    return payload.get("role") == "developer" or item_text(payload).startswith(_CONTEXT)
+
+
+def _is_strange(name: str, number: int, root: Path) -> bool:
+    """Whether a database is one that we do not know. An earlier one may lie beside its successor,
+    which took over what was in it."""
+    known = next((each for each in _BELONG if each.rpartition("_")[0] == name), None)
+    if known is None:
+        return True
+    newest = int(known.rpartition("_")[2])
+    return number > newest or (number < newest and not (root / f"{known}.sqlite").exists())
+
+
+def _names_another_place(config: Path) -> bool:
+    try:
+        lines = read_file(config).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return False
+    return any(line.partition("=")[0].strip() == "sqlite_home" for line in lines)
+
+
+def _rollouts(root: Path) -> Mapping[str, Path]:
+    """The transcripts by thread. Their paths in the database are absolute, and those of another
+    home after a copy or a move: only names count."""
+    places = ("archived_sessions/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl")
+    found = (path for pattern in places for path in root.glob(pattern))
+    return {name[1]: path for path in found if (name := _ROLLOUT.fullmatch(path.name))}
+
+
+def _tables(root: Path) -> Mapping[str, Tables]:
+    there = {name: root / f"{name}.sqlite" for name in _BELONG}
+    return {
+        name: Tables.of(path, _BELONG[name], naming="thread_id")
+        for name, path in there.items()
+        if path.exists()
+    }
+
+
+def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
+    """The threads in the database, and the parents of those that another thread started."""
+    path = root / f"{_STATE}.sqlite"
+    there = columns(path) if path.exists() else set()
+    if ("threads", "id") not in there:
+        return {}, {}
+    found = named_rows(path, "SELECT * FROM threads")
+    edges = []
+    if ("thread_spawn_edges", "parent_thread_id") in there:
+        edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
+    parents = {str(child): str(parent) for child, parent in edges}
+    return {str(row["id"]): _from_row(row) for row in found}, parents
+
+
+def _from_row(row: Record) -> Unit:
+    active = row.get("recency_at_ms") or row.get("updated_at_ms")
+    started = row.get("created_at_ms")
+    return Unit(
+        id=str(row["id"]),
+        active=active / 1000 if active else float(row.get("updated_at") or 0),
+        parts=(),
+        started=started / 1000 if started else row.get("created_at"),
+        source=_source(row.get("source"))[0],
+        parent=_source(row.get("source"))[1],
+        cwd=str(row.get("cwd") or ""),
+        title=str(row.get("name") or row.get("title") or ""),
+        model=str(row.get("model") or ""),
+    )
+
+
+def _source(said: Any) -> tuple[str, str]:
+    """Where a thread came from, and the thread that started it. Codex writes a word, or an object
+    (in a row as text) for a subagent."""
+    if isinstance(said, str) and said.startswith("{"):
+        said = object_in(said) or said
+    if not isinstance(said, dict):
+        return str(said or ""), ""
+    source = next(iter(said), "")
+    parent = within(said, source, "thread_spawn").get("parent_thread_id")
+    return source, str(parent or "")
+
+
+def _read(name: str, path: Path) -> Unit:
+    meta: Record = {}
+    started = None
+    model = ""
+    for said in first_records(path):
+        payload = said.get("payload")
+        if not isinstance(payload, dict):
+            continue
+        if said.get("type") == "session_meta" and not meta:
+            meta, started = payload, moment(said.get("timestamp"))
+        elif said.get("type") == "turn_context":
+            model = str(payload.get("model") or "")
+            break
+    source, parent = _source(meta.get("source"))
+    times = (moment(said.get("timestamp")) for said in last_records(path))
+    return Unit(
+        id=name,
+        active=next((at for at in times if at), None) or path.stat().st_mtime,
+        parts=(),
+        started=started,
+        source=source,
+        parent=parent,
+        relation=Relation.DELEGATE if parent else None,
+        cwd=str(meta.get("cwd") or ""),
+        model=model,
+        transcript=path,
+    )
+
+
+def _parts(
+    root: Path,
+    name: str,
+    path: Path | None,
+    tables: Mapping[str, Tables],
+    snapshots: Sequence[str],
+) -> tuple[Part, ...]:
+    return (
+        *(
+            each.part(name, Role.TRACE if database.startswith("logs_") else Role.REFERENCE)
+            for database, each in tables.items()
+            if each.rows
+        ),
+        *(() if path is None else (FilePart(path=path),)),
+        *(
+            FilePart(path=root / "shell_snapshots" / each)
+            for each in starting_with(f"{name}.", snapshots)
+        ),
+        FilePart(path=root / "tui-thread-reference-capabilities" / name),
+        FilePart(path=root / "thread-writer-locks" / f"{name}.lock"),
+        trace(root / "history.jsonl", name, key="session_id", lines=True),
+    )

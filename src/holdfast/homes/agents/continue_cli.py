@@ -1,0 +1,180 @@
+"""Continue: its command line, and its extensions for editors, which share one home.
+
+sessions/ID.json         a session as one document, written whole each time
+sessions/sessions.json   the list of all sessions, by which it finds them
+index/*.sqlite           what an extension knows of the code, open as long as its editor is
+logs/                    what it logged
+
+Its command line leaves no sign of life. As long as a process of it runs, no entry leaves the list,
+and so no session goes: it goes on with sessions of any folder. No message has a time, so the file's
+own tells the last use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, has_any
+from holdfast.homes.agents.blocks import tokens_in, tool_call, used
+from holdfast.homes.agents.json_lines import (
+    INJECTED,
+    Record,
+    document_in,
+    files_in,
+    moment,
+    newest,
+    objects_in,
+    text_of,
+    transcript_of,
+    unit_of,
+    within,
+)
+from holdfast.model.part import FilePart, Known, LinePart, Signs, Transcript, Unit
+from holdfast.model.session import Message
+from holdfast.model.usage import Usage
+from holdfast.stores.files import read_file
+from holdfast.value import replace
+
+_LIST = "sessions.json"
+_DOCUMENT = {"sessionId", "title", "workspaceDirectory", "history"}
+_ROLES = {"user": "user", "assistant": "assistant", "tool": "tool"}
+#: What it calls a session that nobody named.
+_UNTITLED = "Untitled Session"
+
+
+class Continue(AgentFormat):
+    facts = facts_of("continue", processes=("cn",), versions=("1.5.47",))
+    left = (("log", "logs/*"),)
+
+    def recognise(self, root: Path) -> bool:
+        marks = ("config.yaml", "config.json", "permissions.yaml")
+        return (root / "sessions").is_dir() and has_any(root, *marks)
+
+    def doubt(self, root: Path) -> str | None:
+        listed = root / "sessions" / _LIST
+        if listed.is_file() and not isinstance(_list(root), list):
+            return f"{_LIST} is not the list that Holdfast knows"
+        path = newest(_files(root))
+        said = document_in(path) if path else {}
+        if path and said and not said.keys() >= _DOCUMENT:
+            return f"{path.name} is not a session as Holdfast knows it"
+        return None
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        begun = _begun(root)
+        for path in _files(root):
+            if unit := unit_of(path, known, _read):
+                line = LinePart(path=root / "sessions" / _LIST, key="sessionId", value=unit.id)
+                yield replace(unit, started=begun.get(unit.id), parts=(line, FilePart(path=path)))
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return spoken(transcript_of(unit))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """An extension runs inside a process of its editor, which has another name."""
+        return Signs(home=life.opened_by(sorted(root.glob("index/*.sqlite"))))
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        said = document_in(path)
+        if not said.keys() >= _DOCUMENT or not isinstance(said["history"], list):
+            return None
+        unit = replace(_read(path), id=str(said["sessionId"]))
+        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+
+
+def spoken(path: Path) -> Iterator[Message]:
+    for entry in objects_in(document_in(path).get("history")):
+        said = entry.get("message")
+        if isinstance(said, dict):
+            yield from _messages(said, entry.get("toolCallStates"))
+
+
+def _messages(said: Record, states: object) -> Iterator[Message]:
+    role = str(said.get("role"))
+    calls = [each for each in said.get("toolCalls") or () if isinstance(each, dict)]
+    yield Message(
+        role=_ROLES.get(role, "system"),
+        content=text_of(said.get("content")),
+        tool_calls=[_call(each) for each in calls] or None,
+        tool_call_id=said.get("toolCallId"),
+        extra={INJECTED: True} if role == "system" else {},
+    )
+    for state in objects_in(states):
+        texts = [str(each.get("content") or "") for each in objects_in(state.get("output"))]
+        if texts:
+            yield Message(
+                role="tool",
+                content="\n".join(texts),
+                tool_name=within(state, "toolCall", "function").get("name"),
+                tool_call_id=state.get("toolCallId"),
+            )
+
+
+def _call(said: Record) -> dict[str, Any]:
+    function = within(said, "function")
+    arguments = function.get("arguments")
+    with contextlib.suppress(ValueError):  # cut off in the middle: as it is
+        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return tool_call(function.get("name"), arguments, said.get("id"))
+
+
+def _read(path: Path) -> Unit:
+    said = document_in(path)
+    title = str(said.get("title") or "")
+    return Unit(
+        id=path.stem,
+        active=path.stat().st_mtime,
+        parts=(),
+        cwd=str(said.get("workspaceDirectory") or "").removeprefix("file://"),
+        title="" if title == _UNTITLED else title,
+        model=_model(said),
+        transcript=path,
+        used=_used(said.get("usage")),
+    )
+
+
+def _used(said: object) -> Usage | None:
+    """Its sum for the session; the messages name tokens too, and no cost that is right."""
+    if not isinstance(said, dict):
+        return None
+    tokens = tokens_in(
+        {**said, "cached": within(said, "promptTokensDetails").get("cachedTokens")},
+        input=("promptTokens",),
+        output=("completionTokens",),
+        cached=("cached",),
+        cached_is_input=True,
+    )
+    return used(tokens, said.get("totalCost"))
+
+
+def _model(said: Record) -> str:
+    for entry in reversed(objects_in(said.get("history"))):
+        if model := within(entry, "message", "usage").get("model"):
+            return str(model)
+    return str(said.get("chatModelTitle") or "")
+
+
+def _list(root: Path) -> object:
+    try:
+        return json.loads(read_file(root / "sessions" / _LIST))
+    except (OSError, ValueError):
+        return None
+
+
+def _begun(root: Path) -> Mapping[str, float | None]:
+    """When each session began: milliseconds, written as text."""
+    return {
+        str(each.get("sessionId")): moment(
+            int(date) if (date := str(each.get("dateCreated"))).isdecimal() else date
+        )
+        for each in objects_in(_list(root))
+    }
+
+
+def _files(root: Path) -> list[Path]:
+    return [each for each in files_in(root / "sessions", ".json") if each.name != _LIST]

@@ -1,0 +1,212 @@
+"""Goose.
+
+sessions/sessions.db     sessions and their messages; no other file belongs to a session
+sessions/*.jsonl         transcripts of earlier releases, which the database took over
+../../state/goose/logs/  a log for each start, and the last requests to a model, whole
+
+With GOOSE_PATH_ROOT the two folders are `data` and `state` below it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of
+from holdfast.homes.agents.blocks import blocks_of, tokens_in, tool_call
+from holdfast.homes.agents.json_lines import INJECTED, Record, moment, text_of
+from holdfast.homes.agents.leftovers import leftover, matching, name_below
+from holdfast.homes.agents.tables import Tables, lacks, not_known, sessions_of
+from holdfast.model.part import Known, Leftover, Rows, RowsPart, Signs, Transcript, Unit
+from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.usage import Usage
+from holdfast.stores.sqlite.foreign import columns, named_rows, reading, rows
+from holdfast.value import replace
+
+_DATABASE = Path("sessions") / "sessions.db"
+_BELONG = (("sessions", "id"), ("messages", "session_id"))
+_NEEDED = {
+    *(("sessions", each) for each in ("id", "name", "working_dir", "created_at", "updated_at")),
+    *(("messages", each) for each in ("id", "session_id", "role", "content_json")),
+    ("messages", "created_timestamp"),
+    ("schema_version", "version"),
+}
+#: The newest schema that was tried.
+_NEWEST = 13
+#: The names that Goose gives a session before it knows a better one.
+_UNNAMED = ("CLI Session", "New session", "New Chat")
+_STARTED = '"subagent_session_id"'
+_SUBAGENT = re.compile(rf'{_STARTED}:\s*"([^"]+)"')
+_LOGS = (
+    ("log", "logs/*/*/*.log"),
+    ("request", "logs/llm_request.*.jsonl"),
+)
+
+
+class Goose(AgentFormat):
+    facts = facts_of("goose", processes=("goose", "goosed"), versions=("1",))
+    left = (("old-transcript", "sessions/*.jsonl"),)
+
+    def recognise(self, root: Path) -> bool:
+        return _database(root).is_file()
+
+    def doubt(self, root: Path) -> str | None:
+        there = columns(_database(root))
+        if not there:
+            return None
+        if why := lacks(_database(root), there, _NEEDED):
+            return why
+        [[version]] = rows(_database(root), "SELECT max(version) FROM schema_version")
+        if version is not None and int(version) > _NEWEST:
+            return f"schema {version} of {_DATABASE.name} is newer than what Holdfast knows"
+        tables = Tables.of(_database(root), _BELONG, naming="session_id")
+        return not_known(tables.path, tables.unknown)
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        state = _state(root)
+        return [root] if state is None else [root, state]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        path = _database(root)
+        if not columns(path) >= _NEEDED:
+            return  # just being set up, or changed by another release
+        found = named_rows(path, "SELECT * FROM sessions ORDER BY created_at, id")
+        parents = _parents(path) if any(_is_subagent(row) for row in found) else {}
+        for row in found:
+            unit = _unit(path, row)
+            parent = parents.get(unit.id, "") if _is_subagent(row) else ""
+            yield replace(unit, parent=parent, relation=Relation.DELEGATE if parent else None)
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        yield from super().leftovers(root)
+        state = _state(root)
+        if state is not None:
+            for kind, path in matching(state, _LOGS):
+                yield from leftover(kind, path, name_below(state, path))
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        with reading(_database(root)) as db:
+            for role, content, at, metadata in db.execute(
+                "SELECT role, content_json, created_timestamp, metadata_json FROM messages"
+                " WHERE session_id = ? ORDER BY id",
+                (unit.id,),
+            ):
+                hidden = _json(metadata, {}).get("userVisible") is False
+                yield from _messages(role, _json(content, []), float(at), hidden=hidden)
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """Nothing says which session a process has loaded, and one that was resumed elsewhere works
+        in another folder than it began in. So whoever has the database open protects them all."""
+        return Signs(home=life.opened_by([_database(root)]))
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        return sessions_of(self, path, having=_NEEDED)
+
+
+def _database(root: Path) -> Path:
+    """In a home, or a database that lies alone."""
+    return root if root.is_file() else root / _DATABASE
+
+
+def _state(root: Path) -> Path | None:
+    """The folder of logs that goes with a home at one of its usual places."""
+    if root.name == "goose" and root.parent.name == "share":
+        return root.parents[1] / "state" / "goose"
+    return root.with_name("state") if root.name == "data" else None
+
+
+def _is_subagent(row: Record) -> bool:
+    return row.get("session_type") == "sub_agent"
+
+
+def _parents(path: Path) -> Mapping[str, str]:
+    """Which session each subagent worked for: only the answer to the call that started it says."""
+    calls = rows(
+        path,
+        "SELECT session_id, content_json FROM messages"
+        " WHERE role = 'user' AND instr(content_json, ?)",
+        (_STARTED,),
+    )
+    return {child: str(parent) for parent, said in calls for child in _SUBAGENT.findall(str(said))}
+
+
+def _unit(path: Path, row: Record) -> Unit:
+    name, kind = str(row["id"]), str(row.get("session_type") or "user")
+    started = moment(row["created_at"])
+    return Unit(
+        id=name,
+        active=moment(row["updated_at"]) or started or 0.0,
+        started=started,
+        source="" if kind == "user" else kind,
+        cwd=str(row["working_dir"] or ""),
+        title="" if row["name"] in _UNNAMED else str(row["name"] or ""),
+        model=str(_json(row.get("model_config_json"), {}).get("model_name") or ""),
+        used=_used(row),
+        parts=(
+            RowsPart(
+                store=path,
+                rows=(
+                    Rows(table="sessions", column="id", value=name),
+                    Rows(
+                        table="messages",
+                        column="session_id",
+                        value=name,
+                        stamp="count(*) || ':' || max(id)",
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def _used(row: Record) -> Usage | None:
+    """Goose records what a whole session used, and nothing for a message."""
+    tokens = tokens_in(
+        row, input=("accumulated_input_tokens",), output=("accumulated_output_tokens",)
+    )
+    cost = row.get("accumulated_cost")
+    if tokens is None or not tokens.total:
+        return None
+    priced = isinstance(cost, int | float)
+    return Usage(tokens=tokens, cost=float(cost or 0.0), unpriced=Tokens() if priced else tokens)
+
+
+def _messages(role: str, content: Any, at: float, *, hidden: bool) -> Iterator[Message]:
+    answers = blocks_of(content, "toolResponse")
+    for each in answers:
+        value = (each.get("toolResult") or {}).get("value")
+        said = value.get("content") if isinstance(value, dict) else value
+        error = (each.get("toolResult") or {}).get("error")
+        yield Message(
+            role="tool",
+            content=text_of(said) or str(error or ""),
+            timestamp=at,
+            tool_call_id=each.get("id"),
+        )
+    calls = []
+    for each in blocks_of(content, "toolRequest"):
+        value = (each.get("toolCall") or {}).get("value") or {}
+        calls.append(tool_call(value.get("name"), value.get("arguments"), each.get("id")))
+    text = text_of(content)
+    thoughts = "\n".join(str(each.get("thinking")) for each in blocks_of(content, "thinking"))
+    if text or calls or thoughts or not answers:
+        yield Message(
+            role=role,
+            content=text,
+            timestamp=at,
+            tool_calls=[*calls] or None,
+            reasoning=thoughts or None,
+            extra={INJECTED: True} if hidden else {},
+        )
+
+
+def _json(text: Any, otherwise: Any) -> Any:
+    try:
+        said = json.loads(text)
+    except (TypeError, ValueError):
+        return otherwise
+    return said if isinstance(said, type(otherwise)) else otherwise

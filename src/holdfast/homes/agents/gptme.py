@@ -1,0 +1,191 @@
+"""gptme.
+
+logs/NAME/conversation.jsonl   the transcript, a message a line
+logs/NAME/branches/*.jsonl     other courses of the same conversation
+logs/NAME/                     events, settings, copies of attached files, `workspace`: a link
+logs/NAME/.lock                locked while a process has the conversation open; it stays behind
+
+A conversation is its folder: it moves whole. With GPTME_LOGS_HOME, the home is the folder of the
+conversations itself, without `logs`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from holdfast.homes.agents import signs_of_life as life
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of
+from holdfast.homes.agents.blocks import tokens_in, tool_call
+from holdfast.homes.agents.json_lines import (
+    INJECTED,
+    Record,
+    fields,
+    first_records,
+    is_plain_name,
+    last_records,
+    names_in,
+    newest,
+    opening,
+    records,
+    text_of,
+    transcript_of,
+    unit_of,
+    within,
+)
+from holdfast.homes.agents.leftovers import leftover
+from holdfast.model.part import FolderPart, Known, Leftover, Role, Signs, Transcript, Unit
+from holdfast.model.session import Json, Message
+from holdfast.value import replace
+
+_TRANSCRIPT = "conversation.jsonl"
+#: A call of a tool as gptme writes it into the text of a message.
+_CALL = re.compile(r"^@(\w+)\(([^)\n]*)\): (?=\{)", re.MULTILINE)
+#: How a message begins that gptme itself wrote in the name of the user.
+_REMINDER = "<system>"
+
+
+class Gptme(AgentFormat):
+    facts = facts_of("gptme", processes=("gptme", "gptme-server"), versions=("0",))
+
+    def recognise(self, root: Path) -> bool:
+        """Many programs have a folder `logs`. One without conversations is that of gptme if it has
+        the usual place, or if it is all that we left there."""
+        if any((_logs(root) / each / _TRANSCRIPT).is_file() for each in _names(root)):
+            return True
+        here = set(names_in(root))
+        if here == {".holdfast"}:  # all conversations of a folder are in the trash, or archived
+            return (root / ".holdfast" / "index").is_dir()
+        return "logs" in here and (root.name == "gptme" or here == {"logs", ".holdfast"})
+
+    def doubt(self, root: Path) -> str | None:
+        """Nothing names the version of a transcript: the newest one has to look as we know it."""
+        latest = newest(_logs(root) / each / _TRANSCRIPT for each in _names(root))
+        if latest is None:
+            return None
+        said = next(first_records(latest), None)
+        if said is None or _is_message(said):
+            return None
+        return f"the messages of {latest.parent.name} have another form than Holdfast knows"
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        for name in _names(root):
+            folder = _logs(root) / name
+            if (folder / _TRANSCRIPT).is_file():
+                unit = unit_of(folder, known, _read, name=name)
+                if unit is not None:
+                    part = FolderPart(path=folder, role=Role.REFERENCE)
+                    yield replace(unit, parts=(part,), transcript=folder / _TRANSCRIPT)
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """A conversation that was ended before its first message leaves a folder without any."""
+        for name in _names(root):
+            folder = _logs(root) / name
+            if folder.is_dir() and not (folder / _TRANSCRIPT).exists():
+                yield from leftover("empty-conversation", folder)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        return spoken(transcript_of(unit))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """Whoever has a conversation open holds its lock. A server may open any at any time."""
+        return Signs(
+            units=life.held({each: _logs(root) / each / ".lock" for each in _names(root)}),
+            home=life.serving(("gptme", "gptme-server"), ("serve",))
+            or life.serving(("gptme-server",), ("gptme-server",)),
+        )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """A conversation that may lie anywhere; in its folder, the name of that is its name."""
+        said = opening(path)
+        if not said or not all(map(_is_message, said)) or "timestamp" not in said[0]:
+            return None
+        inside = path.name == _TRANSCRIPT and is_plain_name(path.parent.name)
+        unit = _read(path.parent) if inside else _read_file(path, f"gptme-{path.stem}")
+        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+
+
+def spoken(path: Path) -> Iterator[Message]:
+    """What was said. The result of a tool is a message of the system that names the call."""
+    for said in records(path):
+        if _is_message(said):
+            yield _message(said)
+
+
+def _message(said: Record) -> Message:
+    about = within(said, "metadata")
+    text = text_of(said.get("content"))
+    called = said.get("call_id")
+    calls: list[Json] = [*_calls(text)] if said["role"] == "assistant" else []
+    hidden = bool(said.get("hide")) or text.startswith(_REMINDER)
+    return Message(
+        role="tool" if called else str(said["role"]),
+        content=text,
+        timestamp=_moment(said),
+        tool_name=about.get("tool") if called else None,
+        tool_call_id=str(called) if called else None,
+        tool_calls=calls or None,
+        tokens=tokens_in(
+            about.get("usage"),
+            input=("input_tokens", "cache_creation_tokens"),
+            output=("output_tokens",),
+            cached=("cache_read_tokens",),
+        ),
+        cost=about.get("cost"),
+        extra={INJECTED: True} if hidden else {},
+    )
+
+
+def _calls(text: str) -> Iterator[dict[str, Json]]:
+    for found in _CALL.finditer(text):
+        with contextlib.suppress(ValueError):
+            arguments, _ = json.JSONDecoder().raw_decode(text, found.end())
+            yield tool_call(found[1], arguments, found[2])
+
+
+def _is_message(said: Record) -> bool:
+    return isinstance(said.get("role"), str) and "content" in said
+
+
+def _moment(said: Record) -> float | None:
+    """gptme writes the time of the place it runs at, without saying which."""
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        return datetime.fromisoformat(str(said.get("timestamp"))).timestamp()
+    return None
+
+
+def _logs(root: Path) -> Path:
+    """The folder of the conversations. One of them may be called `logs`."""
+    inside = root / "logs"
+    return root if (inside / _TRANSCRIPT).exists() or not inside.is_dir() else inside
+
+
+def _names(root: Path) -> list[str]:
+    return [each for each in sorted(names_in(_logs(root))) if not each.startswith(".")]
+
+
+def _read(folder: Path) -> Unit:
+    """The working directory is where the link `workspace` leads."""
+    cwd = ""
+    with contextlib.suppress(OSError):
+        cwd = str((folder / "workspace").readlink())
+    if not cwd and (folder / "workspace").is_dir():
+        cwd = str(folder / "workspace")
+    return replace(_read_file(folder / _TRANSCRIPT, folder.name), cwd=cwd)
+
+
+def _read_file(path: Path, name: str) -> Unit:
+    times = (_moment(said) for said in last_records(path))
+    found = fields((within(said, "metadata") for said in last_records(path)), "model")
+    return Unit(
+        id=name,
+        active=next((at for at in times if at), None) or path.stat().st_mtime,
+        parts=(),
+        started=next((at for at in map(_moment, first_records(path)) if at), None),
+        model=str(found.get("model") or ""),
+        transcript=path,
+    )

@@ -1,0 +1,49 @@
+"""Kilo, a fork of OpenCode: the same home under names of its own.
+
+kilo.db                        as OpenCode's database, with tables of its boards besides
+storage/session_diff/ID.json   what a session changed
+log/                           a file a start
+~/.local/state/kilo-sandbox-policy/HASH/   what a session may do
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from holdfast.homes.agents.agent_format import facts_of
+from holdfast.homes.agents.opencode import OpenCode
+from holdfast.model.part import FolderPart, Known, Transcript, Unit
+from holdfast.stores.sqlite.foreign import columns, is_sqlite
+from holdfast.value import replace
+
+#: What tells its database from OpenCode's where one lies alone.
+_OWN = ("kilo_board", "root_session_id")
+_USUAL = (".local", "share", "kilo")
+
+
+class Kilo(OpenCode):
+    facts = facts_of("kilo", processes=("kilo", ".kilo", "@kilocode"), versions=("7",))
+    database = "kilo.db"
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root, *_policies(root)]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        for unit in super().units(root, known):
+            name = sha256(unit.id.encode(errors="surrogateescape")).hexdigest()
+            more = [FolderPart(path=each / name) for each in _policies(root)]
+            yield replace(unit, parts=(*unit.parts, *more))
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        if not is_sqlite(path) or _OWN not in columns(path):
+            return None
+        return super().transcripts(path)
+
+
+def _policies(root: Path) -> list[Path]:
+    """Where it keeps what sessions may do, for a home at its usual place."""
+    if root.parts[-3:] != _USUAL:
+        return []
+    return [root.parents[1] / "state" / "kilo-sandbox-policy"]

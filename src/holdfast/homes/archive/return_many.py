@@ -1,0 +1,159 @@
+"""Many archived sessions on their way back, in few transactions and with few flushes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from holdfast.errors import BusyError
+from holdfast.homes.archive.files_back import FilesBack
+from holdfast.homes.archive.session_return import TROUBLE, Returner, ended_by, in_the_way
+from holdfast.homes.archive.session_rows import Ended, Rows
+from holdfast.model.archive import Holds
+from holdfast.model.report import Result
+from holdfast.stores.archive.beside import Beside
+from holdfast.value import dataclass
+
+#: The most that one transaction stores: no other writer waits a tenth of a second for it.
+MOST_MESSAGES = 600
+_MOST_BYTES = 2 * 1024 * 1024
+#: Contents of files that wait for the rows of their sessions; nothing is locked for them.
+_MOST_OF_FILES = 8 * 1024 * 1024
+_BACK: Ended = (Result.BROUGHT_BACK, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bundle:
+    """A bundle that was read once, and compared: exactly this comes back."""
+
+    file: str
+    beside: Beside
+    line: bytes
+    contents: Mapping[str, bytes]
+
+
+class _Batch(list[_Bundle]):
+    """Bundles whose sessions come in one transaction."""
+
+    def has_room_for(self, one: _Bundle) -> bool:
+        waiting = (len(content) for each in (*self, one) for content in each.contents.values())
+        return (
+            sum(len(each.line) for each in (*self, one)) <= _MOST_BYTES
+            and sum(waiting) <= _MOST_OF_FILES
+        )
+
+    def is_full(self) -> bool:
+        return sum(each.beside.session.message_count for each in self) >= MOST_MESSAGES
+
+
+def bring_back_many(
+    returner: Returner, files: Sequence[str], *, again: bool = True
+) -> Sequence[Ended]:
+    """The sessions of these bundles, each whole or not at all. The bundles are for the caller to
+    drop. `again` as in `Returner.bring_back`."""
+    rows = returner.rows()
+    if rows is None or len(files) == 1:
+        return [returner.bring_back(file, again=again) for file in files]
+    with FilesBack(returner.files, len(files)) as coming:
+        many = _Many(returner, rows, coming, again=again)
+        for file in files:
+            many.take(file)
+        many.finish()
+    return [many.ended[file] for file in files]
+
+
+class _Many:
+    """Collects bundles until they fill a transaction. Whatever cannot come together is left to the
+    returner, which says what is wrong with it. All come in the order in which they were asked for:
+    of two with one routing key, the first has it."""
+
+    def __init__(self, returner: Returner, rows: Rows, coming: FilesBack, *, again: bool) -> None:
+        self._returner = returner
+        self._rows = rows
+        self._coming = coming
+        self._again = again
+        self._batch = _Batch()
+        #: Sessions that are there, while their files have no names yet.
+        self._unnamed: list[str] = []
+        self.ended: dict[str, Ended] = {}
+
+    def take(self, file: str) -> None:
+        found = self._read(file)
+        if found is None:
+            self._store()
+            self._alone([file])
+            return
+        if not self._batch.has_room_for(found):
+            self._store()
+        self._batch.append(found)
+        if self._batch.is_full():
+            self._store()
+
+    def finish(self) -> None:
+        self._store()
+        self._name()
+
+    def _read(self, file: str) -> _Bundle | None:
+        """None for what cannot come with others: damaged, too long for memory, files alone."""
+        try:
+            read = self._returner.archive.read(file)
+        except TROUBLE:
+            return None
+        if read.beside.holds is not Holds.SESSION or read.line is None or read.contents is None:
+            return None
+        return _Bundle(file=file, beside=read.beside, line=read.line, contents=read.contents)
+
+    def _store(self) -> None:
+        batch, self._batch = self._batch, _Batch()
+        free = self._free(batch)
+        for is_free, some in itertools.groupby(batch, lambda each: each.file in free):
+            group = list(some)
+            if not is_free or not self._together(group):
+                self._alone([each.file for each in group])
+
+    def _free(self, batch: Sequence[_Bundle]) -> set[str]:
+        """The bundles of these whose sessions and files nothing has the places of."""
+        try:
+            there = self._rows.read([each.beside.session.id for each in batch])
+            return {
+                each.file
+                for each in batch
+                if each.beside.session.id not in there
+                and not self._returner.files.in_the_way(each.beside)
+            }
+        except TROUBLE:
+            return set()
+
+    def _together(self, group: Sequence[_Bundle]) -> bool:
+        """False when none of them came back."""
+        try:
+            if not self._rows.put_back_together([(each.beside, each.line) for each in group]):
+                return False
+        except BusyError as error:  # each of them would wait as long
+            self.ended |= {each.file: ended_by(error, each.file) for each in group}
+            return True
+        except TROUBLE:
+            return False
+        for each in group:
+            self.ended[each.file] = _BACK
+            try:
+                self._coming.put(each.file, each.beside, each.contents)
+            except TROUBLE as error:
+                self.ended[each.file] = ended_by(error, each.file)
+            else:
+                self._unnamed.append(each.file)
+        return True
+
+    def _alone(self, files: Sequence[str]) -> None:
+        self._name()  # they have to see which names are taken
+        for file in files:
+            self.ended[file] = self._returner.bring_back(file, again=self._again)
+
+    def _name(self) -> None:
+        try:
+            taken = self._coming.finish()
+        except OSError as error:
+            self.ended |= {file: ended_by(error, file) for file in self._unnamed}
+        else:
+            self.ended |= {file: (Result.FAILED, in_the_way(taken[file])) for file in taken}
+        self._unnamed.clear()

@@ -1,0 +1,227 @@
+"""The rows of sessions on their way into the archive, and from a bundle back into the store."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.homes.own_store import OwnEngine
+from holdfast.homes.sessions.mover import at_once, obstacle, runs
+from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.report import Result
+from holdfast.model.session import (
+    AWAITED_PARENT,
+    Message,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
+from holdfast.model.stored_session import MOST_MESSAGES, Coming, Found
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import SessionEngine, SessionStore
+from holdfast.services.exchange.json_lines import ByteLines, raw_lines
+from holdfast.services.exchange.line_reader import ReadSession, read_session
+from holdfast.services.exchange.session_import import ImportStore, import_sessions
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.beside import Beside
+from holdfast.stores.sessions.session_rows import key_stays
+from holdfast.value import replace
+
+#: How a session ended, and why.
+Ended = tuple[Result, str]
+
+
+class Rows(Protocol):
+    """What the archive needs from a session store."""
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        """Those of these sessions that are there."""
+
+    def messages(self, session_id: str) -> Iterator[Message]: ...
+
+    def children(self, session_id: str) -> Sequence[str]: ...
+
+    def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
+        """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
+
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        """Make the store ready for these to leave it. Returns how many messages may go in one
+        run."""
+
+    def remove_if_unchanged(
+        self, removals: Sequence[Removal], most: int = ...
+    ) -> Mapping[str, Ended]:
+        """Remove those without an obstacle, which is checked in the same transaction. `most` is
+        what `make_ready` returned."""
+
+    def is_original(self, beside: Beside) -> bool:
+        """Whether the session with this id is the one that was archived, and not another."""
+
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
+        """Store a session as it was; raises `UsageError` when its place is taken. Returns what
+        could not be restored exactly, in words, or nothing."""
+
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        """Store sessions exactly as they were, in one transaction: all of them, or none and raise.
+        False where sessions come back one by one."""
+
+
+def has_same_facts(one: Session, other: Session) -> bool:
+    """Whether two sessions are the same in all that their messages do not say. Parent and routing
+    key do not count: a parent may be elsewhere, and another may have the key."""
+    return _facts(one) == _facts(other)
+
+
+def _facts(session: Session) -> tuple[object, ...]:
+    extra = {name: value for name, value in session.extra.items() if name != AWAITED_PARENT}
+    own = (session.source, session.end_reason, extra)
+    return session.id, session.version, session.started_at, *own
+
+
+class RowsOut:
+    """How rows leave a store for the archive: the same in every store that has an engine."""
+
+    def __init__(self, store: SessionStore, engine: SessionEngine) -> None:
+        self._sessions = store
+        self._engine = engine
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        return self._sessions.messages(session_id)
+
+    def children(self, session_id: str) -> Sequence[str]:
+        wanted = SessionFilter(parent_id=session_id)
+        return [each.id for each in self._sessions.find(wanted, order_by=SessionOrder.STARTED)]
+
+    def is_original(self, beside: Beside) -> bool:
+        there = self._sessions.find(SessionFilter(ids=(beside.session.id,)))
+        if not there or there[0].started_at != beside.session.started_at:
+            return False
+        first = next(self._sessions.messages(there[0].id, limit=1), None)
+        if first is None and beside.first_message is None:
+            return self._looks_like(there[0], beside.session)
+        return (None if first is None else first.number) == beside.first_message
+
+    def _looks_like(self, there: Session, archived: Session) -> bool:
+        """Whether a session without a message may be the archived one, which had none either."""
+        return True
+
+    def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
+        found = self._look(removals)
+        judged = ((each.item.id, obstacle(each, found)) for each in removals)
+        return {name: why for name, why in judged if why is not None}
+
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        return MOST_MESSAGES
+
+    def remove_if_unchanged(
+        self, removals: Sequence[Removal], most: int = MOST_MESSAGES
+    ) -> Mapping[str, Ended]:
+        ended: dict[str, Ended] = {}
+        for run in runs(removals, self._look(removals), at_once(most)):
+            try:
+                ended |= self._remove(run)
+            except HoldfastError as error:  # the transaction did not happen
+                ended |= {each.item.id: (Result.FAILED, error.message) for each in run}
+            self._engine.rest()
+        return ended
+
+    def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
+        with self._engine.transaction():
+            found = self._look(run)
+            obstacles = {each.item.id: obstacle(each, found) for each in run}
+            going = [name for name, why in obstacles.items() if why is None]
+            self._engine.delete([found[name] for name in going])
+        return {
+            name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
+            for name, why in obstacles.items()
+        }
+
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        return False
+
+    def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
+        return self._engine.look([each.item.id for each in removals])
+
+
+class StoreRows(RowsOut):
+    """The rows of Holdfast's own store."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        engine: OwnEngine,
+        importing: Callable[[], ImportStore],
+        clock: Clock,
+    ) -> None:
+        """`importing` takes in sessions that were here before: what they used is in the ledger
+        since then."""
+        super().__init__(store, engine)
+        self._own = engine
+        self._store = store
+        self._importing = importing
+        self._clock = clock
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
+
+    def make_ready(self, items: Sequence[PlanItem]) -> int:
+        return self._engine.prepare(items)
+
+    def _looks_like(self, there: Session, archived: Session) -> bool:
+        return has_same_facts(there, archived)
+
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
+        wanted = beside.session
+        with self._store.transaction():
+            report = import_sessions(self._importing(), line, replace=False, now=self._clock())
+            if report.refused:
+                raise UsageError(report.refused[0].text)
+            if wanted.id not in self.read([wanted.id]):
+                raise DamageError("its line holds another session")
+            self._own.adopt(wanted.id, beside.children, wanted.last_active_at)
+            back = self._store.get(wanted.id)
+            if not _is_version(back, report.messages, wanted.version):
+                raise DamageError("its line does not match its record")
+            if wanted.routing_key is None:
+                return ""
+            routed = self._store.routed(wanted.routing_key)
+            return "" if routed is None or routed.id == wanted.id else key_stays(routed.id)
+
+    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+        read = {beside.session.id: _read(beside, line) for beside, line in several}
+        coming = [
+            Coming(
+                session=read[beside.session.id].session,
+                messages=read[beside.session.id].messages or (),
+                children=beside.children,
+                last_active_at=beside.session.last_active_at,
+            )
+            for beside, _ in several
+        ]
+
+        def check() -> None:
+            there = self.read(list(read))
+            for beside, _ in several:
+                name, wanted = beside.session.id, beside.session.version
+                if not _is_version(there[name], read[name].message_count, wanted):
+                    raise DamageError("its line does not match its record")
+
+        done = self._own.bring(coming, self._clock(), check)
+        self._own.rest()
+        return done
+
+
+def _read(beside: Beside, line: bytes) -> ReadSession:
+    for raw in raw_lines(bundle.OneLine(io.BytesIO(line))):
+        read = read_session(raw.text(), keep=True)
+        if read.session.id == beside.session.id:
+            return read
+    raise DamageError("its line holds another session")
+
+
+def _is_version(back: Session, messages: int, wanted: str) -> bool:
+    """Bundles of older versions count the messages that were taken back, too."""
+    return wanted in (back.version, replace(back, message_count=messages).version)

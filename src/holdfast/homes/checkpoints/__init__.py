@@ -1,0 +1,1 @@
+"""The checkpoint store of a home: opened, measured, bounded and moved."""

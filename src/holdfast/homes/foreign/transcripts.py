@@ -1,0 +1,131 @@
+"""Sessions of any agent, to be imported: a whole home, or one file that an agent wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import UnknownSessionError
+from holdfast.homes.agents.json_lines import unread, whole_records
+from holdfast.homes.foreign.session_figures import booked
+from holdfast.homes.registry import kind_of, kinds
+from holdfast.model.part import Transcript, Unit
+from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
+from holdfast.ports.sessions import SessionStore
+from holdfast.services.exchange.told_lines import Told
+from holdfast.stores.files import open_file
+from holdfast.stores.sqlite.foreign import is_sqlite
+from holdfast.stores.sqlite.mirror import IDLE
+from holdfast.value import dataclass, replace
+
+#: How a line of ours begins. Such a file is asked nothing else.
+_OURS = b'{"id":'
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Sessions to be imported, and the name of the agent that wrote them."""
+
+    agent: str
+    told: Iterator[Told]
+
+
+def source_in(path: Path, ids: Collection[str]) -> Source | None:
+    """The sessions in a file of any agent, those with these ids or all; None when no agent that
+    Holdfast knows wrote it."""
+    with open_file(path) as file:
+        head = file.read(_HEAD_BYTES)
+    if head.startswith(_OURS) and b'"started_at":' in head:
+        return None
+    for kind in kinds():
+        found = kind.transcripts(path)
+        if found is not None:
+            chosen = _chosen(found, ids, path)
+            return Source(agent=kind.agent, told=(_told(each, kind.name) for each in chosen))
+    return None
+
+
+def from_store(
+    store: SessionStore, ids: Collection[str], *, agent: str | None = None
+) -> Iterator[Told]:
+    """The sessions of a home, or those with these ids and those that worked for them; the older
+    ones first. Raises `UnknownSessionError` before anything is read. `agent` is the short name of
+    the other agent that the home is of."""
+    named = [store.resolve(each) for each in ids]
+    wanted = SessionFilter(ids=(*named, *store.delegates_of(named)) if named else None)
+    return _stored(store, wanted, agent)
+
+
+def _stored(store: SessionStore, wanted: SessionFilter, agent: str | None) -> Iterator[Told]:
+    for each in reversed(store.find(wanted, order_by=SessionOrder.STARTED)):
+        try:
+            session = store.get(each.id)
+        except UnknownSessionError:
+            continue  # it was removed before its turn
+        named = session if agent is None else of_agent(session, agent)
+        yield Told(session=named, messages=store.messages(each.id))
+
+
+def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> list[Transcript]:
+    """Those with these ids, and those that worked for them. Messages are not read yet."""
+    missing = set(ids)
+    taken: dict[str, Transcript] = {}
+    for each in found:
+        named = {name for name in ids if each.unit.id.startswith(name)}
+        if not ids or named or each.unit.parent in taken:
+            taken[each.unit.id] = each
+        missing -= named
+    if missing:
+        raise UnknownSessionError(f"There is no session {min(missing)!r} in {path}.")
+    return list(taken.values())
+
+
+def _told(each: Transcript, agent: str) -> Told:
+    session = of_agent(_session(each.unit), agent)
+    return Told(session=session, messages=each.messages, notes=_notes(each.path))
+
+
+def agent_of(root: Path) -> str | None:
+    """The short name of the agent whose home this is, if its sessions have no sources in our
+    sense."""
+    kind = kind_of(root)
+    return None if kind is None or kind.has_sources else kind.name
+
+
+def of_agent(session: Session, agent: str) -> Session:
+    """A session of another agent as it is copied: its source is that agent. Where it came from
+    inside the agent (a command line, an editor, a subagent) is kept as a field of its own."""
+    return replace(session, source=agent, extra={**session.extra, AGENT_SOURCE: session.source})
+
+
+def _notes(path: Path) -> tuple[str, ...]:
+    with suppress(OSError):  # whoever reads the messages will say so
+        return () if is_sqlite(path) or not _is_lines(path) else unread(path)
+    return ()
+
+
+def _is_lines(path: Path) -> bool:
+    """Whether a file has a JSON object a line, and not one document over many lines, or prose."""
+    with open_file(path) as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(b"{") and not any(whole_records(path))
+
+
+def _session(unit: Unit) -> Session:
+    """A copy is nobody's to go on with: it ended when it was last used."""
+    return Session(
+        id=unit.id,
+        source=unit.source or "cli",
+        started_at=unit.active if unit.started is None else unit.started,
+        last_active_at=unit.active,
+        parent_id=unit.parent or None,
+        relation=(unit.relation or Relation.BRANCH) if unit.parent else None,
+        title=unit.title or None,
+        cwd=unit.cwd or None,
+        model=unit.model or None,
+        ended_at=unit.active,
+        end_reason=IDLE,
+        guarded=booked(unit),
+    )

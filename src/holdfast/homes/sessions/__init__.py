@@ -1,0 +1,1 @@
+"""The sessions of a home that has a database of them and a `sessions/` folder."""

@@ -1,0 +1,313 @@
+"""Loose session files in a home's `sessions/` folder: removing them and bringing them back.
+
+Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free
+space, and closes the race that a check before an unlink leaves open: once the file is under its
+new name nobody can open it by the old one, so the second check, made there, is final. Others are
+kept waiting from the first check to the second, so whoever opens the file meanwhile is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import itertools
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.homes.sessions.folder import FOLDER, Life, SessionFileName, of_another_user, recent
+from holdfast.model.operation import Removal
+from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
+from holdfast.ports.runs import Clock
+from holdfast.spine.keeper import OneStepMover
+from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
+from holdfast.stores.files import (
+    LINK,
+    allocated_bytes,
+    link_new,
+    lstat_at,
+    make_private_dir,
+    open_dir,
+    same_content,
+    storage_errors,
+    version_of,
+)
+from holdfast.stores.open_files import hold_alone, open_elsewhere
+from holdfast.stores.sessions.survey import Owner
+from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
+
+_FOREIGN_NAME = "not the name of a session file"
+_OTHER_DISK = "on another file system than the trash"
+#: How many undo copies are removed for good at a time: a file system that tells its disk of each
+#: block that is free (`discard`) waits for the answer, one file after the other.
+_HANDS = 6
+#: With more files than this, the names in the trash are read once.
+_FEW = 64
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
+    A descriptor is None when its folder does not exist. `begun` are the names in the trash when
+    this batch began, or None if nobody read them."""
+
+    removal: Removal
+    parsed: SessionFileName
+    sessions_or_none: int | None
+    name: str
+    trash_or_none: int | None
+    copy: str
+    begun: Collection[str] | None
+
+    @property
+    def sessions(self) -> int:
+        if self.sessions_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
+        return self.sessions_or_none
+
+    @property
+    def trash(self) -> int:
+        if self.trash_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its trash folder is gone")
+        return self.trash_or_none
+
+    def original(self) -> os.stat_result | None:
+        return None if self.sessions_or_none is None else lstat_at(self.name, self.sessions)
+
+    def to_trash(self) -> None:
+        os.rename(self.name, self.copy, src_dir_fd=self.sessions, dst_dir_fd=self.trash)
+
+    def undo_copy(self) -> os.stat_result | None:
+        return None if self.trash_or_none is None else lstat_at(self.copy, self.trash)
+
+    def earlier_copy(self) -> os.stat_result | None:
+        """The undo copy of a run that was killed: nobody but us puts copies there."""
+        is_new = self.begun is not None and self.copy not in self.begun
+        return None if is_new else self.undo_copy()
+
+
+class SessionFileMover(OneStepMover):
+    """Moves transcripts and request dumps."""
+
+    def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
+        self._folder = root / FOLDER
+        self._trash = trash
+        self._clock = clock
+        self._life = life
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        # By the names of the files: what a saved plan says of their sessions may be anything.
+        names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
+        owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
+        return self._each(batch, lambda places: self._look(owners, places), _unseen, looking=True)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._each(batch, self._drop, failed, create_trash=True)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        with storage_errors(f"create {self._folder}"):
+            make_private_dir(self._folder)
+        return self._each(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._each(batch, _discard, failed, hands=_HANDS)
+
+    def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
+        original, copy = places.original(), places.earlier_copy()
+        judged = places.removal.item.version
+        if copy is not None:
+            twice = original is not None and os.path.samestat(copy, original)
+            changed = not same_content(version_of(copy), judged)
+            return Presence(
+                here=original is not None,
+                copied=True,
+                partly=not twice,  # in the trash it is checked once more, by `drop`
+                damage=copy_changed(self._trash.path(places.removal)) if changed else "",
+                bytes=allocated_bytes(copy),
+            )
+        if original is None:
+            return Presence(here=False, bytes=places.removal.item.bytes)
+        obstacle = _changed(places, original)
+        if obstacle is not None:
+            changed = not same_content(version_of(original), judged)
+            return Presence(here=True, changed=changed, obstacle=obstacle)
+        obstacle = self._protected(places, original, owners.get(places.parsed.session))
+        return Presence(here=True, obstacle=obstacle or "")
+
+    def _protected(
+        self, places: _Places, status: os.stat_result, owner: Owner | None
+    ) -> str | None:
+        """Why a file must stay as things are now with its session. Whether somebody has it open,
+        `drop` asks."""
+        item = places.removal.item
+        if item.goes_with or item.owned:
+            if item.goes_with and owner is not None:
+                return "its session is in the store"
+            if owner is not None and not owner.ended:
+                return "its session is open"
+            return of_another_user(status)
+        if owner is not None:
+            return "its session is in the store now"
+        return recent(status, self._life.idle, self._clock()) or of_another_user(status)
+
+    def _drop(self, places: _Places) -> Moved:
+        if places.earlier_copy() is not None:  # a killed run had come this far
+            return self._confirm(places, lambda: open_elsewhere(places.copy, places.trash))
+        try:
+            if places.removal.item.version.startswith(LINK):  # nobody has a link open
+                places.to_trash()
+                return self._confirm(places, lambda: None)
+            alone = hold_alone(places.name, places.sessions)
+            if isinstance(alone, str):
+                return stayed(alone)
+            try:
+                places.to_trash()
+                return self._confirm(places, alone.opened)
+            finally:
+                alone.let_go()
+        except FileNotFoundError:
+            return stayed(ALREADY_GONE)
+
+    def _confirm(self, places: _Places, opened: Callable[[], str | None]) -> Moved:
+        """The second, final look: what lies in the trash must be what the plan judged."""
+        moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
+        obstacle = _changed(places, moved) or opened()
+        if obstacle is None:
+            return Moved(copied=True, bytes=allocated_bytes(moved))
+        if _link_back(places):
+            _discard(places)
+            return stayed(obstacle)
+        # A new file has taken the name already. The old one stays in the trash, to be found.
+        where = self._trash.path(places.removal)
+        return failed(f"{obstacle}, then replaced; the old file is {where}")
+
+    def _put_back(self, places: _Places) -> Moved:
+        """Only the name comes back here. All names are durable before the first copy goes."""
+        copy = places.undo_copy()
+        if copy is None:
+            return damaged(COPY_MISSING)
+        return Moved(copied=True) if _link_back(places) else failed(PLACE_TAKEN)
+
+    def _each(
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        *,
+        looking: bool = False,
+        create_trash: bool = False,
+        hands: int = 1,
+    ) -> Sequence[_Answer]:
+        """Run a step for each item; one that fails does not affect the others."""
+        answers: list[_Answer] = []
+        for operation, removals in itertools.groupby(batch, key=lambda each: each.operation):
+            group = list(removals)
+            done: list[_Answer] = []
+            try:
+                with self._opened(operation, looking, create_trash) as folders:
+                    many = (looking or create_trash) and len(group) > _FEW
+                    begun = _names_in(folders[1]) if many else None
+                    run = functools.partial(self._run, step, refuse, *folders, begun)
+                    done = _by_hands(run, group, hands)
+            except OSError as error:
+                why = f"{self._folder}: {error.strerror}"
+                done += [refuse(why) for _ in group[len(done) :]]
+            answers += done
+        return answers
+
+    def _run(
+        self,
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        sessions: int | None,
+        trash: int | None,
+        begun: Collection[str] | None,
+        removal: Removal,
+    ) -> _Answer:
+        folder, _, name = removal.item.id.rpartition("/")
+        parsed = self._life.parse(name)
+        # A saved plan is a file that anyone may have written: only such names are ours.
+        if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
+            return refuse(_FOREIGN_NAME)
+        copy = removal.copy_name
+        try:
+            return step(_Places(removal, parsed, sessions, name, trash, copy, begun))
+        except OSError as error:
+            return refuse(
+                _OTHER_DISK if error.errno == errno.EXDEV else str(error.strerror or error)
+            )
+
+    @contextlib.contextmanager
+    def _opened(
+        self, operation: str, looking: bool, create_trash: bool
+    ) -> Iterator[tuple[int | None, int | None]]:
+        with contextlib.ExitStack() as stack:
+            sessions = None
+            with contextlib.suppress(FileNotFoundError):
+                sessions = stack.enter_context(open_dir(self._folder))
+            trash = stack.enter_context(self._trash.opened(operation, create=create_trash))
+            yield sessions, trash
+            if looking:
+                return
+            # New names first, lost names second: a power cut may leave two, never none.
+            for fd in (trash, sessions):
+                if fd is not None:
+                    os.fsync(fd)
+        self._trash.drop_if_empty(operation)
+
+
+def _names_in(folder: int | None) -> Collection[str]:
+    return () if folder is None else frozenset(os.listdir(folder))  # noqa: PTH208 - a descriptor
+
+
+def _by_hands(
+    run: Callable[[Removal], _Answer], batch: Sequence[Removal], hands: int
+) -> list[_Answer]:
+    """What `run` says of each of a batch, of which every hand works off a part."""
+    if hands == 1:
+        return [run(each) for each in batch]
+    size = -(-len(batch) // hands)
+    parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+    with ThreadPoolExecutor(max_workers=hands) as pool:
+        done = pool.map(lambda part: [run(each) for each in part], parts)
+        return [answer for part in done for answer in part]
+
+
+def _unseen(why: str) -> Presence:
+    return refused(why) if why == _FOREIGN_NAME else unseen(why)
+
+
+def _changed(places: _Places, status: os.stat_result) -> str | None:
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return "no longer a file"
+    return CHANGED if version_of(status) != places.removal.item.version else None
+
+
+def _discard(places: _Places) -> Moved:
+    copy = places.undo_copy()
+    if copy is None:
+        return Moved()
+    os.unlink(places.copy, dir_fd=places.trash)
+    return Moved(copied=True, bytes=allocated_bytes(copy))
+
+
+def _link_back(places: _Places) -> bool:
+    """Give the undo copy its old name, never replacing anything; False when the place is taken."""
+    try:
+        linked = link_new(places.copy, places.name, folder=places.trash, new_folder=places.sessions)
+    except FileExistsError:
+        copy, original = places.undo_copy(), places.original()
+        # The same file under both names: a killed run had come this far.
+        return copy is not None and original is not None and os.path.samestat(copy, original)
+    if linked:
+        return True
+    if places.original() is not None:
+        return False
+    os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
+    return True

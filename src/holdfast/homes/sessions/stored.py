@@ -1,0 +1,111 @@
+"""What homes with a database of sessions share: the database, and a folder `sessions/` with
+transcripts and request dumps."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.homes.home import Contents
+from holdfast.homes.home_bytes import Survey
+from holdfast.homes.sessions import folder as session_folder
+from holdfast.homes.sessions.folder import Life, SessionFileName
+from holdfast.model.arguments import check_id
+from holdfast.value import replace
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.archive.session_rows import Rows
+    from holdfast.homes.doers import Changes
+    from holdfast.homes.home import Ground
+    from holdfast.model.item import Item, Problem
+    from holdfast.model.session import SessionFilter
+    from holdfast.ports.runs import Progress
+    from holdfast.ports.sessions import SessionEngine
+    from holdfast.stores.sessions.survey import Owner
+
+
+class StoredContents(Contents):
+    """The contents of such a home. A kind says what is its own: how its database is opened, read
+    and changed, and how its files are named."""
+
+    #: The name of the file that its database is; None for one that is elsewhere.
+    database: str | None
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self.life = Life(idle=ground.options.idle, owners=self._owners, parse=self.parse)
+
+    # --- What a kind says -------------------------------------------------------------------------
+
+    @abstractmethod
+    def engine(self) -> SessionEngine | None: ...
+
+    @abstractmethod
+    def rows(self) -> Rows | None: ...
+
+    @abstractmethod
+    def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
+        """The stored sessions that are wanted."""
+
+    def space(self) -> Sequence[Item]:
+        """What the database could give back to the disk of this machine."""
+        return ()
+
+    @abstractmethod
+    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        """The sessions in the database among those that names of files call so."""
+
+    def trash_bytes(self) -> int:
+        """What the database itself holds of the trash."""
+        return 0
+
+    def doubts(self) -> Sequence[Problem]:
+        """Why nothing here may be changed, reported before any attempt."""
+        return ()
+
+    def inside(self) -> Sequence[Path]:
+        """Homes that lie in this one."""
+        return ()
+
+    def parse(self, name: str) -> SessionFileName | None:
+        """What the name of a file says of it."""
+        return session_folder.parse(name)
+
+    def stems(self, session_id: str) -> Collection[str]:
+        """What the names of files call a session."""
+        return (session_id,)
+
+    @property
+    def check_id(self) -> Callable[[str], str]:
+        return check_id
+
+    # --- What all of them do ----------------------------------------------------------------------
+
+    def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
+        root = self.ground.root
+        files = session_folder.scan(root, now, self.life, progress)
+        folder = root / session_folder.FOLDER
+        is_scanned = folder.is_dir() and not folder.is_symlink()
+        return replace(
+            files,
+            items=(*self.sessions(wanted, now), *files.items),
+            space=tuple(self.space()),
+            problems=(*files.problems, *self.doubts()),
+            counted=(*([folder] if is_scanned else []), *self.inside()),
+            database=None if self.database is None else root / self.database,
+            stored_trash=self.trash_bytes(),
+        )
+
+    def stored(self, ids: Sequence[str]) -> Collection[str]:
+        rows = self.rows()
+        return () if rows is None else rows.read(ids).keys()
+
+    def changes(self) -> Changes:
+        from holdfast.homes.doers import stored_changes
+
+        return stored_changes(self)
+
+    def _owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        return self.owners(names) if names and self.store() is not None else {}

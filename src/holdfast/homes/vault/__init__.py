@@ -1,0 +1,1 @@
+"""The vault of a home: second names of sessions that another agent may delete."""

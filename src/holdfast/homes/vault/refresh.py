@@ -1,0 +1,491 @@
+"""Keeps the vault of a home in step with its agent: new sessions get second names, changed ones new
+ones, those that the agent deleted are sealed, and compressed when they have been gone for a while.
+
+Nothing of the agent is changed, and no session leaves the vault here but one that is in the home.
+Write-order rule: a folder gets its `vault.json` last, all new folders are flushed together, and the
+older ones go after that; a bundle is proved and named before the files go that it was made of.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
+from holdfast.homes.agents.json_lines import UNREADABLE
+from holdfast.homes.archive.bundles import Packer
+from holdfast.homes.archive.packed_folder import packed, unpack
+from holdfast.homes.foreign.notes import Seen
+from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.vault.makes_up import is_document
+from holdfast.homes.vault.names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
+from holdfast.homes.vault.stage import (
+    kept_parts,
+    leads_out,
+    make_folder,
+    name_again,
+    place_in,
+    stage,
+    transcript_in,
+    trees_of,
+    write_plainly,
+)
+from holdfast.homes.vault.vault import BY_THE_VAULT, Vault, sweep_of
+from holdfast.model.archive import ArchivedSession
+from holdfast.model.arguments import file_stem
+from holdfast.model.item import SESSION, Item, Problem
+from holdfast.model.operation import Removal
+from holdfast.model.part import Counts, Slot
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.session import Message, Session
+from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
+from holdfast.parts.trees import remove_tree
+from holdfast.parts.unit_record import RECORD, UnitRecord
+from holdfast.ports.runs import Progress
+from holdfast.spine.keeper import in_a_word
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.codec import Codec
+from holdfast.stores.files import storage_errors
+from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.homes.foreign.home import FormatContents
+
+
+#: What the id of a session begins with that another one of its id has replaced.
+_SET_ASIDE = r"^earlier-\d+-"
+
+
+class HomeVault:
+    """The port `Vault` for a home that has a format."""
+
+    def __init__(self, contents: FormatContents) -> None:
+        self._vault = contents.vault
+        self._format = contents.form
+        self._ground = contents.ground
+        self._movers = contents.movers
+        self._sessions = contents.sessions
+        self._now = contents.now
+        self._look = contents.look
+
+    # --- What it holds ----------------------------------------------------------------------------
+
+    def items(self) -> Sequence[Item]:
+        pinned = self._sessions.pinned()
+        items = self._vault.items(self._vault.whole(self._now()))
+        return [replace(each, pinned=each.session in pinned) for each in items]
+
+    def figures(self) -> VaultFigures:
+        place = str(self._vault.folder)
+        enabled = self._ground.options.vault.enabled
+        if not self._vault.exists:
+            return VaultFigures(enabled=enabled, place=place)
+        alone = self._vault.alone(self._vault.whole(self._now()))
+        return VaultFigures(
+            enabled=enabled,
+            place=place,
+            sessions=len(self._vault.names.stems()),
+            alone=len(alone),
+            alone_bytes=sum(map(self._vault.bytes_of, alone)),
+            bytes=bytes_below(self._vault.folder, (), []),
+        )
+
+    def sweep(self) -> Sweep | None:
+        return sweep_of(self._format, self._ground.root)
+
+    @property
+    def is_swept_by_file_time(self) -> bool:
+        sweep = self.sweep()
+        return sweep is not None and sweep.by_file_time
+
+    def unused_since(self, before: float) -> int:
+        by_file_time = self.is_swept_by_file_time
+        here = (each for each in self._now() if not each.inside and not each.outside)
+        return sum((_written(each) if by_file_time else each.unit.active) < before for each in here)
+
+    def problems(self) -> Sequence[Problem]:
+        return self._vault.names.problems() if self._vault.exists else ()
+
+    def damage(self, progress: Progress) -> Sequence[Problem]:
+        """Bundles are compared with their checksums, and so are the files of sessions that were
+        found alone. What the agent has too is the agent's to change."""
+        found: list[Problem] = []
+        alone = self._vault.alone(self._vault.whole(self._now()))
+        for number, entry in enumerate(alone):
+            progress.step("reading the vault", number, len(alone))
+            if entry.bundle:
+                why = self._vault.cold.why_not(entry.bundle, entry.bundle_sha256)
+                if why is not None:
+                    place = self._vault.cold.shown(entry.bundle)
+                    found.append(Problem(path=place, reason=why.replace("archived", "kept")))
+                continue
+            try:
+                check_sums(entry)
+            except (DamageError, OSError) as error:
+                found.append(Problem(path=entry.session.id, reason=in_a_word(error)))
+        return found
+
+    # --- Keeping it in step -----------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        return self._ground.options.vault.enabled
+
+    def take_in_again(self, ids: Collection[str]) -> Collection[str]:
+        """Take in sessions that have just come back. Returns those that could be taken in."""
+        whole = self._look()
+        self._sessions.show(whole)
+        self._take_in(whole, Counter(), None, only=ids)
+        entries = {each: self._vault.names.find(each) for each in ids}
+        return {each for each, entry in entries.items() if entry and entry.alone_since is None}
+
+    def refresh(self, progress: Progress | None = None) -> VaultRefresh:
+        """Only while this process alone may change the home."""
+        vault, options = self._vault, self._ground.options.vault
+        if self._format.facts.read_only or (not options.enabled and not vault.exists):
+            return VaultRefresh()
+        if vault.folder.is_symlink():
+            raise StorageError(
+                f"{vault.folder} is a link; Holdfast does not follow it out of the home.",
+                hint="Remove the link.",
+            )
+        with storage_errors(f"write to {vault.folder}"):
+            vault.clear()
+            seen = self._now()
+            ids = self._vault.whole(seen)
+            if not options.enabled:
+                return self._let_go(ids)
+            done: Counter[str] = Counter()
+            problems: list[Problem] = []
+            if any(self._is_stale(each) for each in seen):
+                whole = self._look()
+                self._sessions.show(whole)
+                problems += self._take_in(whole, done, progress)
+            self._tidy()
+            self._heal()
+            problems += self._age(ids, done)
+        return VaultRefresh(problems=tuple(problems), **done)
+
+    def _let_go(self, ids: Collection[str]) -> VaultRefresh:
+        """It was turned off: what the agent has needs no second name. What it has not stays."""
+        here = self._vault.names.stems().intersection(map(file_stem, ids))
+        entries = {stem: self._vault.names.at(stem) for stem in here}
+        # What was found alone and is there again may be another one of that id.
+        going = [s for s, each in entries.items() if each is None or each.alone_since is None]
+        for stem in going:
+            self._vault.drop(stem)
+        return VaultRefresh(let_go=len(going))
+
+    def _take_in(
+        self,
+        whole: Sequence[Seen],
+        done: Counter[str],
+        progress: Progress | None,
+        *,
+        only: Collection[str] = (),
+    ) -> list[Problem]:
+        """Take in what changed of what a look saw, with the parts of each; or some of it `only`."""
+        inside = _by_parent(whole)
+        problems: list[Problem] = []
+        kept: list[Entry] = []
+        chosen = [each for each in whole if not only or each.unit.id in only]
+        for number, each in enumerate(chosen):
+            if progress is not None:
+                progress.step("keeping second names", number, len(chosen))
+                if progress.stop_requested():
+                    break
+            if not each.unit.parts or not self._is_stale(each):
+                continue
+            try:
+                entry = self._keep(each, inside, done)
+                done["copied" if entry.bundle or _is_copy(entry) else "named"] += 1
+                kept.append(entry)
+            except BusyError:
+                raise
+            except UNREADABLE as error:
+                reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
+                problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
+        if kept:
+            # Once for all: to flush each by itself takes minutes where an agent has thousands. What
+            # a power cut takes before this, the agent still has, and the next look takes in again.
+            os.sync()
+        for entry in kept:
+            self._drop_older(entry)
+        return problems
+
+    def _is_stale(self, seen: Seen) -> bool:
+        """Whether the vault does not have a session as it is. One that cannot be read now stays in
+        the vault as it was; one inside another is kept with that; what lies outside is not ours."""
+        if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
+            return False
+        entry = self._vault.names.find(seen.unit.id)
+        if entry is None:
+            return not _is_empty(seen)
+        return entry.version != seen.version or entry.alone_since is not None
+
+    def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
+        """Take a session in as it is, with those that lie `inside`, by their parents. What the
+        vault had of it before is for the caller to drop."""
+        names, stem = self._vault.names, file_stem(seen.unit.id)
+        before = names.at(stem)
+        earlier = self._earlier(seen, done)
+        folder = names.next_folder(stem)
+        unit = replace(seen.unit, parts=tuple(kept_parts(seen.unit, self._ground.root)))
+        try:
+            record = stage(unit, folder, earlier, self._movers)
+            transcript = transcript_in(record, unit, folder)
+            if transcript:
+                entry = self._entry(seen, folder, self._sessions.described(seen))
+                inner = self._inner(seen.unit.id, inside, before, record, folder)
+                entry = replace(entry, transcript=transcript, inner=tuple(inner))
+                write_plainly(folder / ABOUT, entry.to_bytes())
+                return entry
+            session, said = self._sessions.taken_out(unit.id)
+            made = self._pack(session, said, folder)
+            stub = self._entry(seen, names.next_folder(stem), session)
+            entry = _in_bundle(stub, made)
+            entry.write()
+        except BaseException:
+            remove_tree(folder)
+            raise
+        return entry
+
+    def _inner(
+        self,
+        session_id: str,
+        inside: Mapping[str, Sequence[Seen]],
+        before: Entry | None,
+        record: UnitRecord,
+        folder: Path,
+    ) -> Iterator[Inner]:
+        """Sessions in the files of another one, and those that the agent deleted of them since."""
+        found: dict[str, tuple[Session, str]] = {}
+        for each in () if before is None else before.inner:
+            found[each.session.id] = each.session, each.place
+        waiting = [*inside.get(session_id, ())]
+        while waiting:
+            seen = waiting.pop()
+            waiting += inside.get(seen.unit.id, ())
+            if seen.unit.transcript is not None:
+                session = self._sessions.described(seen)
+                found[seen.unit.id] = session, str(seen.unit.transcript)
+        for session, place in found.values():
+            where = place_in(record, Path(place), folder)
+            if where and (folder / where).is_file() and not leads_out(folder, Path(where)):
+                yield Inner(session=session, transcript=where, place=place)
+
+    def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:
+        """What the vault has of a session that changed. Where its transcript is another one now, so
+        that what the vault has would be lost with its folder, that becomes a session of its own."""
+        entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
+        if entry is None or path is None or not entry.transcript:
+            return () if entry is None else trees_of(entry)
+        if entry.bundle:
+            folder = unpacked(self._vault, entry)
+            entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
+        says = partial(seen.messages, self._format, self._ground.root)
+        if self._vault.is_made_up_for(entry, path, says):
+            return trees_of(entry)
+        self._set_aside(entry, seen.unit.id)
+        done["set_aside"] += 1
+        return ()
+
+    def _set_aside(self, entry: Entry, session_id: str) -> None:
+        names, kept = self._vault.names, entry.folder / entry.transcript
+        number = 1
+        # Before the id, so that the start of an id still means one session.
+        while (other := names.find(called := f"earlier-{number}-{session_id}")) is not None:
+            path = other.folder / other.transcript
+            if not other.bundle and path.exists() and path.samefile(kept):
+                return  # a killed run did it
+            number += 1
+        folder = names.folder(file_stem(called), entry.number)
+        remove_tree(folder.parent)
+        make_folder(folder)
+        for each in sorted(entry.folder.iterdir()):
+            if each.name != ABOUT:
+                name_again(each, folder / each.name, alone=each.name not in OURS)
+        session = replace(entry.session, id=called)
+        aside = replace(entry, folder=folder, session=session, inner=())
+        if entry.alone_since is None:
+            self._seal(aside, self._ground.clock())
+        else:
+            aside.write()
+
+    def _entry(self, seen: Seen, folder: Path, session: Session) -> Entry:
+        at = self._ground.clock()
+        return Entry(folder=folder, session=session, version=seen.version, seen_at=at)
+
+    def _drop_older(self, entry: Entry) -> None:
+        bundles = []
+        for folder in self._vault.names.folders(entry.stem):
+            if folder != entry.folder:
+                with suppress(HoldfastError, OSError):
+                    bundles.append(Entry.read(folder).bundle)
+                # What is half removed must not pass for whole, nor for an unpacked bundle.
+                (folder / ABOUT).unlink(missing_ok=True)
+                (folder / RECORD).unlink(missing_ok=True)
+                remove_tree(folder)
+        older = [each for each in bundles if each and each != entry.bundle]
+        if older:
+            self._vault.cold.drop_in_time(older, BY_THE_VAULT)
+
+    # --- What the agent deleted -------------------------------------------------------------------
+
+    def _age(self, ids: Collection[str], done: Counter[str]) -> list[Problem]:
+        problems: list[Problem] = []
+        now, cold_after = self._ground.clock(), self._ground.options.vault.cold_after
+        for entry in self._vault.alone(ids):
+            try:
+                if entry.alone_since is None:
+                    entry = self._seal(entry, now)  # noqa: PLW2901 - the same, as it is now
+                    done["found_alone"] += 1
+                since = now if entry.alone_since is None else entry.alone_since
+                if not entry.bundle and entry.session.counted and now - since >= cold_after:
+                    self._compress(entry)
+                    done["compressed"] += 1
+            except BusyError:
+                raise
+            except (HoldfastError, OSError) as error:
+                problems.append(Problem(path=entry.session.id, reason=in_a_word(error)))
+        return problems
+
+    def _seal(self, entry: Entry, now: float) -> Entry:
+        """From now on nobody writes to it: count what is in it, and note its checksums."""
+        session = entry.session
+        if not entry.bundle:
+            session = self._counted(entry)
+        sealed = replace(
+            entry, session=session, alone_since=now, sums={} if entry.bundle else sums_of(entry)
+        )
+        sealed.write()
+        return sealed
+
+    def _counted(self, entry: Entry) -> Session:
+        try:
+            counts = Counts.of(self._vault.said(entry))
+        except UNREADABLE:
+            return replace(entry.session, counted=False)
+        return counts.of_session(entry.session)
+
+    def _compress(self, entry: Entry) -> None:
+        check_sums(entry)
+        made = self._pack(entry.session, self._vault.said(entry), entry.folder)
+        stub = replace(entry, folder=self._vault.names.next_folder(entry.stem))
+        cold = _in_bundle(stub, made)
+        cold.write()
+        self._drop_older(cold)
+
+    def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
+        cold = self._vault.cold
+        cold.make()
+        codec = Codec(self._ground.options.vault.cold.codec)
+        number = int(folder.name.rpartition("-")[2])
+        removal = Removal(operation=BY_THE_VAULT, number=number, item=_as_item(session))
+        packer = Packer(cold, codec, self._ground.clock)
+        made = packer.session(removal, session, said, files=packed(folder))
+        cold.catalogue.add([made])
+        return made
+
+    def _tidy(self) -> None:
+        """Remove what a killed run left beside whole folders."""
+        for stem in self._vault.names.stems():
+            if len(self._vault.names.folders(stem)) > 1:
+                entry = self._vault.names.at(stem)
+                if entry is not None:
+                    self._drop_older(entry)
+
+    def _heal(self) -> None:
+        """Bundles that a killed run left without their note in the vault, or twice."""
+        if self._ground.options.vault.cold.url or not (self._vault.folder / "cold").is_dir():
+            return
+        self._vault.cold.clear_unfinished()
+        for each in self._vault.cold.look().entries:
+            entry = self._vault.names.find(each.session.id)
+            if entry is None:
+                self._vault.note(each)
+            elif entry.bundle != each.file:
+                self._vault.cold.drop_in_time([each.file], BY_THE_VAULT)
+
+
+def _by_parent(seen: Iterable[Seen]) -> Mapping[str, Sequence[Seen]]:
+    """Sessions that lie in the files of others, by the ids of those."""
+    inside: dict[str, list[Seen]] = defaultdict(list)
+    for each in seen:
+        if each.inside:
+            inside[each.unit.parent].append(each)
+    return inside
+
+
+def _is_empty(seen: Seen) -> bool:
+    """Whether nothing was ever written to its transcript: there is nothing to lose."""
+    path = seen.unit.transcript
+    return path is not None and seen.stamps.get(str(path), "").startswith("8:0:")
+
+
+def _written(seen: Seen) -> float:
+    """The time of the transcript of a session, or of all its files where it has none."""
+    path = seen.unit.transcript
+    with suppress(OSError):
+        if path is not None:
+            return path.stat().st_mtime
+    return seen.changed or seen.unit.active
+
+
+def own_id(session_id: str) -> str:
+    """The id that its agent gave to a session, which may have been set aside since."""
+    return re.sub(_SET_ASIDE, "", session_id)
+
+
+def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
+    """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
+    cold = vault.cold
+    beside = cold.beside(entry.bundle)
+    folder = (parent or entry.folder.parent) / f"units-{beside.number}"
+    if folder == entry.folder:
+        raise DamageError(f"{entry.bundle} does not say where it was packed")
+    if not (folder / RECORD).exists():
+        remove_tree(folder)
+        with cold.at_hand(entry.bundle):
+            cold.verify(entry.bundle)
+            with (
+                cold.opened(entry.bundle) as (raw, codec),
+                bundle.members(raw, codec) as members,
+            ):
+                unpack(folder, members)
+    return folder
+
+
+def _is_copy(entry: Entry) -> bool:
+    """Whether a second name was impossible. A document is copied anyway."""
+    path = entry.folder / entry.transcript
+    return not is_document(path) and path.lstat().st_nlink == 1
+
+
+def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:
+    return replace(
+        entry,
+        bundle=made.file,
+        bundle_sha256=made.sha256,
+        bundle_bytes=made.archive_bytes,
+    )
+
+
+def _as_item(session: Session) -> PlanItem:
+    return PlanItem(
+        kind=SESSION,
+        id=session.id,
+        source=session.source,
+        session=session.id,
+        bytes=session.bytes,
+        last_active_at=session.last_active_at,
+        version="",
+        action=Action.ARCHIVE,
+        reason="kept in the vault",
+    )

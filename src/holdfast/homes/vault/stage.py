@@ -1,0 +1,288 @@
+"""Takes a session into a folder of the vault: the parts that bring it back, by second names or as
+copies, with the record that an undo needs. What the vault had of them before, and the agent has no
+more, or only less of, goes along."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.homes.agents.json_lines import UNREADABLE
+from holdfast.homes.vault.makes_up import goes_on, is_document, part_makes_up, says_nothing
+from holdfast.homes.vault.names import Entry
+from holdfast.model.part import FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
+from holdfast.parts.trees import below, clone, is_folder, remove_tree, tree_stamp
+from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
+from holdfast.parts.units import Movers, by_container
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    give_to,
+    link_new,
+    make_private_dir,
+    write_all,
+)
+from holdfast.value import replace
+
+#: What an agent has while it works, and what would mislead it if it came back.
+_PASSING = (".lock", ".tmp", ".pid")
+_VANISHED = "it vanished while it was taken in"
+_IS_A_LINK = "its transcript is a link"
+
+
+def stage(unit: Unit, folder: Path, earlier: Sequence[Slot], movers: Movers) -> UnitRecord:
+    """Second names and copies of all parts, with their record: what a restore puts back from.
+    What the vault has from `earlier` and the agent deleted since, or replaced by less, goes along.
+    A link in a folder is taken in as that link, where the vault has nothing better: what it leads
+    to is not the session's. A part that is a link itself is left out."""
+    number = int(folder.name.rpartition("-")[2])
+    record = UnitRecord.of(number, unit, folder)
+    make_folder(folder)
+    stamps: dict[int, str] = {}
+    others, less = [], []
+    for slot in record.slots:
+        if not isinstance(slot.part, FilePart | FolderPart):
+            others.append(slot)
+        elif os.path.lexists(slot.part.path) and not slot.part.path.is_symlink():
+            name_again(slot.part.path, slot.copy)
+            but = _below(unit.transcript, slot)
+            if but is not None and leads_out(slot.copy, but.relative_to(slot.copy)):
+                raise StorageError(_IS_A_LINK)
+            for each in earlier:
+                if each.part.place == slot.part.place and os.path.lexists(each.copy):
+                    less += [] if carry_over(each.copy, slot.copy, but=but) else [each]
+            stamps[slot.index] = tree_stamp(slot.copy)
+    for mover, group in by_container(movers, others):
+        sights = mover.look(group)
+        if any(sight.here is None for sight in sights):
+            raise StorageError(f"{group[0].part.place} cannot be read")
+        here = [slot for slot, sight in zip(group, sights, strict=True) if sight.here]
+        stamps |= {slot.index: s.stamp for slot, s in zip(group, sights, strict=True) if s.here}
+        if here:
+            mover.copy(here)
+    slots = [
+        replace(slot, stamp=stamps[slot.index]) for slot in record.slots if slot.index in stamps
+    ]
+    slots += _carried(_vanished(earlier, slots), folder, first=len(record.slots))
+    slots += _carried(_beside(less, slots), folder, first=len(record.slots) + len(slots))
+    kept = replace(record, slots=tuple(slots))
+    record_of_it = BatchRecord(folder=folder, records={number: kept}, state=State.DROPPED)
+    write_plainly(folder / RECORD, record_of_it.to_bytes())
+    return kept
+
+
+def trees_of(entry: Entry) -> Sequence[Slot]:
+    """The files and folders that the vault holds of a session by names."""
+    slots: tuple[Slot, ...] = ()
+    with suppress(*UNREADABLE):  # nothing can be told of a damaged one
+        record = None if entry.bundle else BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+    return [slot for slot in slots if isinstance(slot.part, FilePart | FolderPart)]
+
+
+def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
+    """Parts that a session had and has no more."""
+    here = [slot.part.place for slot in slots]
+    for each in earlier:
+        is_file = os.path.lexists(each.copy) and not each.copy.is_symlink()
+        covered = any(each.part.place.is_relative_to(place) for place in here)
+        if is_file and not covered and not is_passing(each.part.place):
+            yield each
+
+
+def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
+    """Parts that were more than what has their place now, with a place beside that."""
+    held = {slot.part.place: slot.copy for slot in slots}
+    for each in less:
+        place = place_beside(each.part.place, each.copy, held.get)
+        if place is not None and isinstance(each.part, FilePart | FolderPart):
+            yield replace(each, part=replace(each.part, path=place))
+
+
+def _carried(gone: Iterable[Slot], folder: Path, first: int) -> Iterator[Slot]:
+    """Second names of what the vault has of parts, in the next folder of their session."""
+    number = int(folder.name.rpartition("-")[2])
+    for index, each in enumerate(gone, first):
+        slot = replace(each, number=number, index=index, folder=folder)
+        name_again(each.copy, slot.copy)
+        yield replace(slot, stamp=tree_stamp(slot.copy))
+
+
+def _below(path: Path | None, slot: Slot) -> Path | None:
+    """Where a file of a part lies in the vault. The transcript is judged by what is said in it."""
+    if path is None or not path.is_relative_to(slot.part.place):
+        return None
+    return slot.copy / path.relative_to(slot.part.place)
+
+
+def transcript_in(record: UnitRecord, unit: Unit, folder: Path) -> str:
+    """Where the transcript of a session is in its folder, "" if it has none of its own."""
+    path = unit.transcript
+    found = "" if path is None else place_in(record, path, folder)
+    if path is None or found:
+        return found
+    if any(path.is_relative_to(part.place) for part in unit.parts):
+        raise StorageError(_IS_A_LINK if path.is_symlink() else _VANISHED)
+    return ""
+
+
+def place_in(record: UnitRecord, path: Path, folder: Path) -> str:
+    """Where a file of a session is in its folder, "" if it is not there."""
+    for slot in record.slots:
+        is_tree = isinstance(slot.part, FilePart | FolderPart)
+        if is_tree and path.is_relative_to(slot.part.place):
+            return str((slot.copy / path.relative_to(slot.part.place)).relative_to(folder))
+    return ""
+
+
+def leads_out(folder: Path, place: Path) -> bool:
+    """Whether a place in a folder is a link, or behind one: then the folder has not got what is
+    seen there."""
+    return any((folder / each).is_symlink() for each in (place, *place.parents))
+
+
+def make_folder(folder: Path) -> None:
+    """The private folder of a session in the vault, without the flush of each."""
+    make_private_dir(folder.parent.parent)
+    for each in (folder.parent, folder):
+        with suppress(FileExistsError):
+            each.mkdir(mode=PRIVATE_DIR)
+            if os.geteuid() == 0:  # below somebody's folder it is theirs
+                above = each.parent.stat()
+                give_to(each, above.st_uid, above.st_gid)
+
+
+def write_plainly(path: Path, data: bytes) -> None:
+    """A private file in a folder that nobody reads yet. Not flushed."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
+def kept_parts(unit: Unit, root: Path) -> Iterator[Part]:
+    """Parts that bring a session back: no traces, which agents leave when they delete one; no
+    references of a repository, whose objects the vault does not have; nothing outside the home but
+    what makes the agent list the session."""
+    for part in unit.parts:
+        if part.role is Role.TRACE or isinstance(part, RefPart):
+            continue
+        is_tree = isinstance(part, FilePart | FolderPart)
+        if is_tree and part.role is not Role.REFERENCE and not part.place.is_relative_to(root):
+            continue
+        yield part
+
+
+# --- Second names ---------------------------------------------------------------------------------
+
+
+def name_again(source: Path, target: Path, *, alone: bool = False) -> None:
+    """Give everything below `source` a second name below `target`, which does not exist yet. What
+    cannot have one, or should not, is copied and compared; a link is copied as the link that it is.
+    With `alone`, so is a file that has another name: somebody may write to it."""
+    status = source.lstat()
+    if stat.S_ISDIR(status.st_mode):
+        make_private_dir(target)
+        with os.scandir(source) as entries:
+            inner = sorted(each.name for each in entries)
+        for each in inner:
+            name_again(source / each, target / each, alone=alone)
+        shutil.copystat(source, target, follow_symlinks=False)
+        return
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        raise StorageError(f"{source} is neither a file nor a folder; it cannot be kept.")
+    is_appended = not stat.S_ISLNK(status.st_mode) and not is_document(source)
+    is_shared = alone and status.st_nlink > 1
+    if is_shared or not is_appended or not _linked(source, target):
+        clone(source, target)
+
+
+def is_passing(path: Path) -> bool:
+    return path.name.endswith(_PASSING)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """False where a second name is impossible: on another file system, on one without hard links,
+    for a file with too many of them, or for one of another user that the system protects."""
+    try:
+        return link_new(source, target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EACCES):
+            return False
+        raise
+
+
+# --- What the vault had before --------------------------------------------------------------------
+
+
+def carry_over(earlier: Path, target: Path, *, but: Path | None = None) -> bool:
+    """Give what is below `earlier`, and missing below `target`, a second name there; where it is
+    less there, one beside it. `but` is left alone. False when `earlier` itself is more than
+    `target`: then it needs a place beside that."""
+    if target == but or earlier.is_symlink():
+        return True
+    if target.is_symlink():
+        return _put_for_link(earlier, target)
+    if is_folder(earlier) != is_folder(target):
+        return is_folder(earlier) and all(map(is_folder, below(earlier)))
+    if not is_folder(earlier):
+        return _replaced(earlier, target)
+    _carry_inside(earlier, target, but)
+    return True
+
+
+def _carry_inside(earlier: Path, target: Path, but: Path | None) -> None:
+    with os.scandir(earlier) as entries:
+        inner = sorted(each.name for each in entries)
+    less = []
+    for name in inner:
+        mine, theirs = earlier / name, target / name
+        if not os.path.lexists(theirs):
+            if not is_passing(mine):
+                name_again(mine, theirs)
+        elif not carry_over(mine, theirs, but=but):
+            less.append(mine)
+    for mine in less:
+        beside = place_beside(target / mine.name, mine, lambda path: path)
+        if beside is not None:
+            name_again(mine, beside)
+
+
+def _put_for_link(earlier: Path, target: Path) -> bool:
+    """Nothing reads the link: what it leads to is not the session's, and makes up for nothing."""
+    if not is_passing(earlier):
+        target.unlink()
+        name_again(earlier, target)
+    return True
+
+
+def _replaced(earlier: Path, target: Path) -> bool:
+    if part_makes_up(earlier, target):
+        return True
+    if not says_nothing(target):
+        return False
+    remove_tree(target)
+    name_again(earlier, target)
+    return True
+
+
+def place_beside(place: Path, kept: Path, held: Callable[[Path], Path | None]) -> Path | None:
+    """The first free name beside a place, for what the vault `kept` of it; None where one of these
+    names has that already. `held` says where something lies that has a name."""
+    for number in count(1):
+        beside = place.with_name(f"earlier-{number}-{place.name}")
+        there = held(beside)
+        if there is None or not os.path.lexists(there):
+            return beside
+        are_files = not (there.is_symlink() or is_folder(there) or is_folder(kept))
+        if are_files and goes_on(kept, there):
+            return None
+    return None

@@ -1,0 +1,301 @@
+"""The vault of a home: sessions that another agent may delete by itself, kept by second names.
+
+A second name protects from deletion, and costs nothing while the agent has the file too. It does
+not protect from a change in place: where an agent truncates or edits a file, every name of it shows
+that. So only what is appended to, or never changed, gets one; a document that can only be written
+again as a whole is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.homes.foreign.notes import Seen, Vaulted
+from holdfast.homes.options import VAULT
+from holdfast.homes.vault.names import COLD, Entry, Names
+from holdfast.model.arguments import file_stem
+from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
+from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
+from holdfast.model.session import Message, Session
+from holdfast.parts.trees import is_folder, remove_tree, tree_stamp
+from holdfast.parts.unit_record import BatchRecord, UnitRecord
+from holdfast.stores.files import Inode, allocated_below, sync_dir
+from holdfast.stores.sqlite.mirror import IDLE
+from holdfast.value import replace
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without it
+    from holdfast.homes.home import Ground
+    from holdfast.homes.vault.makes_up import Said
+    from holdfast.model.archive import ArchivedSession
+    from holdfast.model.vault import Sweep
+    from holdfast.ports.formats import Format
+    from holdfast.stores.archive.archive import SessionArchive
+
+#: What the catalogue of the vault calls whoever put a bundle there: no operation of the log did.
+BY_THE_VAULT = "vault"
+
+
+class Vault:
+    """What is in the vault of one home: to list and to read it, and to let sessions go from it."""
+
+    def __init__(self, ground: Ground, form: Format) -> None:
+        self._ground = ground
+        self._format = form
+        self._cold: SessionArchive | None = None
+        self.folder = ground.state / VAULT
+        self._going = self.folder / "going"
+        self.names = Names(ground.state)
+
+    @property
+    def exists(self) -> bool:
+        return self.folder.is_dir() and not self.folder.is_symlink()
+
+    @property
+    def cold(self) -> SessionArchive:
+        """Where bundles lie: in a folder of the vault, or in an object store."""
+        if self._cold is None:
+            from holdfast.homes.archive.home_archive import folder_archive  # noqa: PLC0415 - no list needs it
+
+            options = self._ground.options.vault.cold
+            if options.url:
+                from holdfast.homes.archive.object_store import object_archive  # noqa: PLC0415 - an extra
+
+                self._cold = object_archive(self.folder, options)
+            else:
+                self._cold = folder_archive(self.folder / COLD)
+        return self._cold
+
+    def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
+        """Sessions that the home does not have any more. `ids` are those that it has."""
+        if not self.exists:
+            return ()
+        gone = self.names.stems().difference(map(file_stem, ids))
+        return [entry for stem in sorted(gone) if (entry := self.names.at(stem)) is not None]
+
+    def seen(self, here: Iterable[Seen]) -> Sequence[Seen]:
+        """The same as a look at the home would see them, given what that saw."""
+        known = {each.unit.id for each in here}
+        alone = self.alone(self.whole(here))
+        inner = [each for entry in alone for each in self._seen_inside(entry)]
+        return [*map(self._seen, alone), *(each for each in inner if each.unit.id not in known)]
+
+    def whole(self, here: Iterable[Seen]) -> set[str]:
+        """Of the sessions that a look saw, those that their agent really has. One that has lost its
+        transcript, as a row of a database without its file, is only in the vault."""
+        if not self.exists:
+            return {each.unit.id for each in here}
+        stems = self.names.stems()
+        return {each.unit.id for each in here if not self._is_lost(each, stems)}
+
+    def is_lost(self, seen: Seen) -> bool:
+        return self._is_lost(seen, self.names.stems())
+
+    def _is_lost(self, seen: Seen, stems: Collection[str]) -> bool:
+        path, stem = seen.unit.transcript, file_stem(seen.unit.id)
+        if seen.inside or stem not in stems:
+            return False
+        stamp = "" if path is None else seen.stamps.get(str(path)) or tree_stamp(path)
+        if _says_something(stamp):
+            return False
+        entry = self.names.at(stem)
+        if entry is None or not entry.transcript:
+            return False
+        # An empty file, a folder or a link in its place is no transcript, unless it was one before.
+        if not stamp or entry.bundle:
+            return True
+        return _says_something(tree_stamp(entry.folder / entry.transcript))
+
+    def _seen(self, entry: Entry) -> Seen:
+        session = entry.session
+        linked = entry.transcript and not entry.bundle
+        path = entry.folder / entry.transcript if linked else None
+        told = partial(self._told, entry) if entry.bundle else None
+        return self._held(session, path, entry.version, self.bytes_of(entry), told)
+
+    def _seen_inside(self, entry: Entry) -> Iterator[Seen]:
+        for each in entry.inner:
+            path = entry.folder / each.transcript
+            version = digest([entry.version, each.session.id])
+            seen = self._held(each.session, path, version, 0, None)
+            if entry.bundle:
+                told = partial(self._told_inside, entry, each.transcript, seen.unit)
+                seen = self._held(each.session, None, version, 0, told)
+            yield seen
+
+    def _told_inside(self, entry: Entry, transcript: str, unit: Unit) -> Iterator[Message]:
+        """A bundle has the messages of its session at hand, and those of others in its files."""
+        import tempfile  # noqa: PLC0415 - as above
+
+        from holdfast.homes.vault.refresh import unpacked  # noqa: PLC0415 - as above
+
+        with tempfile.TemporaryDirectory(prefix="holdfast-vault-") as scratch:
+            path = unpacked(self, entry, Path(scratch)) / transcript
+            yield from self._format.messages(self._ground.root, replace(unit, transcript=path))
+
+    def _held(
+        self,
+        session: Session,
+        path: Path | None,
+        version: str,
+        size: int,
+        told: Callable[[], Iterator[Message]] | None,
+    ) -> Seen:
+        # Its agent cannot write to it any more.
+        ended = session.last_active_at if session.ended_at is None else session.ended_at
+        reason = session.end_reason or IDLE
+        held = replace(session, vaulted=True, ended_at=ended, end_reason=reason, bytes=size)
+        return Seen(
+            unit=Unit(
+                id=session.id,
+                active=session.last_active_at,
+                parts=(),
+                started=session.started_at,
+                parent=session.parent_id or "",
+                relation=session.relation,
+                source=session.source,
+                cwd=session.cwd or "",
+                title=session.title or "",
+                model=session.model or "",
+                transcript=path,
+            ),
+            version=version,
+            bytes=size,
+            changed=session.last_active_at,
+            vaulted=Vaulted(session=held, told=told),
+        )
+
+    def said(self, entry: Entry) -> Iterator[Message]:
+        """What was said in a session that the vault holds."""
+        return self._seen(entry).messages(self._format, self._ground.root)
+
+    def _told(self, entry: Entry) -> Iterator[Message]:
+        from holdfast.homes.archive.reader import bundle_messages  # noqa: PLC0415 - as above
+
+        return bundle_messages(self.cold, entry.bundle, entry.session)
+
+    def bytes_of(self, entry: Entry) -> int:
+        """What the disk gets back when a session leaves the vault."""
+        return entry.bundle_bytes if entry.bundle else allocated_below(entry.folder)
+
+    def items(self, ids: Iterable[str]) -> Sequence[Item]:
+        """Sessions that only the vault has, as items of a plan; their age is the time since their
+        agent deleted them."""
+        return [self._item(entry) for entry in self.alone(ids)]
+
+    def _item(self, entry: Entry) -> Item:
+        session = entry.session
+        return Item(
+            kind=VAULTED_BUNDLE if entry.bundle else VAULTED,
+            id=entry.bundle or session.id,
+            source=session.source,
+            session=session.id,
+            bytes=self.bytes_of(entry),
+            last_active_at=entry.seen_at if entry.alone_since is None else entry.alone_since,
+            version=entry.bundle_sha256 or self._version(session.id),
+        )
+
+    def part_of(self, session_id: str) -> FolderPart:
+        """All that the vault has of a session by names, as something that can be moved."""
+        return FolderPart(path=self.names.root / file_stem(session_id), role=Role.REFERENCE)
+
+    def _version(self, session_id: str) -> str:
+        part = self.part_of(session_id)
+        return version_of_parts((part,), (tree_stamp(part.path),))
+
+    def note(self, bundle: ArchivedSession) -> None:
+        """Note a bundle that nothing in the vault names: a killed run left it, or its session comes
+        back from the trash."""
+        session = bundle.session
+        # The folder that it was made of had a lower number, and comes back under that.
+        number = self.cold.beside(bundle.file).number + 1
+        Entry(
+            folder=self.names.folder(file_stem(session.id), number),
+            session=session,
+            version=bundle.sha256,
+            seen_at=bundle.archived_at,
+            bundle=bundle.file,
+            bundle_sha256=bundle.sha256,
+            bundle_bytes=bundle.archive_bytes,
+        ).write()
+
+    def doubled(self) -> frozenset[Inode]:
+        return self.names.doubled() if self.exists else frozenset()
+
+    def forget(self, left: Sequence[UnitRecord]) -> None:
+        """Let sessions go that Holdfast itself took out of the home: their space has to come back,
+        and the trash or the archive has them. Never raises: a name that stays behind is listed as
+        vaulted, where somebody sees it."""
+        if not self.exists:
+            return
+        for each in left:
+            with contextlib.suppress(HoldfastError, OSError):
+                if not self._has_more_than(each):
+                    self.drop(file_stem(each.unit.id))
+
+    def _has_more_than(self, left: UnitRecord) -> bool:
+        """Whether the vault has a transcript that did not leave with a session of its id."""
+        entry = self.names.find(left.unit.id)
+        if entry is None or not entry.transcript:
+            return False
+        if entry.bundle:
+            return True  # it was found alone, and what left is another one of that id
+        top, *below = Path(entry.transcript).parts
+        record = BatchRecord.read(entry.folder)
+        slots = () if record is None else record.records[entry.number].slots
+        place = next((slot.part.place for slot in slots if slot.copy.name == top), None)
+        copies = (slot.copy for slot in left.slots if slot.part.place == place)
+        found = [each for copy in copies if os.path.lexists(each := copy.joinpath(*below))]
+        return not any(self.is_made_up_for(entry, each, self._reader(left, each)) for each in found)
+
+    def _reader(self, left: UnitRecord, transcript: Path) -> Said:
+        unit = replace(left.unit, transcript=transcript)
+        return lambda: self._format.messages(self._ground.root, unit)
+
+    def is_made_up_for(self, entry: Entry, path: Path, says: Said) -> bool:
+        """Whether a transcript makes up for the one that the vault holds. What was held alone must
+        be in it to the last byte."""
+        from holdfast.homes.vault.makes_up import goes_on, transcript_makes_up  # noqa: PLC0415 - as above
+
+        kept = entry.folder / entry.transcript
+        if entry.alone_since is not None:
+            return goes_on(kept, path)
+        return transcript_makes_up(kept, path, lambda: self.said(entry), says)
+
+    def drop(self, stem: str) -> None:
+        """Remove all that the vault has of a session. It goes out of sight at once: half removed,
+        it would pass for whole, or for damaged."""
+        self.clear()
+        with contextlib.suppress(FileNotFoundError):
+            (self.names.root / stem).rename(self._going)
+            sync_dir(self.names.root)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what goes, or what a killed run did not remove to the end. It names its bundles
+        until they are gone: one that nothing names is taken for a session of the vault."""
+        bundles = []
+        for each in self._going.iterdir() if is_folder(self._going) else ():
+            with contextlib.suppress(HoldfastError, OSError):
+                bundles.append(Entry.read(each).bundle)
+        if any(bundles):
+            self.cold.drop_in_time(filter(None, bundles), BY_THE_VAULT)
+        remove_tree(self._going)
+
+
+def _says_something(stamp: str) -> bool:
+    """Whether a stamp is that of a file, and not of an empty one."""
+    return stamp.startswith("8:") and not stamp.startswith("8:0:")
+
+
+def sweep_of(form: Format, root: Path) -> Sweep | None:
+    """What an agent deletes by itself, as its own settings say; None for one that deletes no
+    session, as far as is known."""
+    find = getattr(form, "sweep", None)
+    found: Sweep | None = None if find is None else find(root)
+    return found
