@@ -216,8 +216,7 @@ def _tell(invocation: Invocation, report: Report) -> None:
     flag = _flag(invocation)
     show_report(report, home_flag=flag)
     if report.changed:
-        say("To take it back:")
-        suggest(f"holdfast {flag}undo {report.operation}")
+        suggest("", "To undo it:", f"holdfast {flag}undo {report.operation}")
 
 
 def _flag(invocation: Invocation) -> str:

@@ -119,8 +119,8 @@ def _tell(invocation: Invocation, report: Report) -> None:
         if each.reason:
             say(name(f"{each.reason[0].upper()}{each.reason[1:]}."))
     if report.count(Result.ROLLED_BACK):
-        say("To undo this:")
-        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+        undo = f"holdfast {invocation.home_flag}undo {report.operation}"
+        suggest("", "To undo this:", undo)
 
 
 def _ask(planned: RedoPlan) -> DeclinedError | None:
