@@ -24,7 +24,7 @@ from holdfast.api.agent_home import (
     latest_folders,
     own_folder,
 )
-from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
+from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.homes.foreign.one_look import one_look
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.home import Home
     from holdfast.api.locate import Located
     from holdfast.api.overview import MachineOverview
+    from holdfast.api.schedulers.schedule import Schedule
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.config.guardian import GuardianSettings
     from holdfast.model.alarm import Alarm
@@ -377,6 +378,34 @@ class Machine:
 
         with one_look():
             return self.look(lambda place: what(Home(place)))
+
+    # --- Schedulers of the system -----------------------------------------------------------------
+
+    def plan_schedule(
+        self, scheduler: str, *, home: StrPath | None = None, program: Sequence[str] | None = None
+    ) -> Schedule:
+        """What to write so that the system runs maintenance: "systemd" and "launchd" keep the watch
+        over all homes running, and "cron" runs maintenance of all homes once a day. With `home`,
+        a folder or the name of an agent, each of them maintains that home once a day.
+
+        Nothing is written before `install`; `uninstall` takes it away again. `program` are the
+        words that start Holdfast, by default with the Python that runs now.
+        """
+        from holdfast.api.schedulers import schedule_of  # noqa: PLC0415 - no list needs it
+
+        root = None
+        if home is not None:
+            place = Place(find_home(home, self._environ), environ=self._overrides).checked()
+            place.check_settings()  # with one that is wrong, maintenance would never run
+            root = place.home.root
+            place.close()
+        return schedule_of(
+            scheduler,
+            home=root,
+            user_home=self._user_home,
+            environ=self._environ,
+            program=program,
+        )
 
     # --- Sessions ---------------------------------------------------------------------------------
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.schedulers import SCHEDULERS
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import Last, all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.job import SCHEDULERS, install, uninstall
 from holdfast.cli.main import FAILED, INTERRUPTED
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
 from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
+from holdfast.cli.show_schedule import install, uninstall
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import LookedAfter, MaintenanceResult, Skipped, Step, StepResult
