@@ -495,5 +495,5 @@ def test_quiet_leaves_no_sentence_without_its_end(world_once: Machine, words: st
     for number, line in enumerate(lines):
         if line.rstrip().endswith(":"):
             below = lines[number + 1 : number + 2]
-            assert below != [] and below != [""], line
+            assert below not in ([], [""]), line
             assert not line.startswith("To "), line

@@ -100,7 +100,7 @@ def connect(
     )
     if changed and not invocation.json:
         flag = _flag(invocation)
-        note(f"Agents that run now have to be started again. To try it: holdfast {flag}doctor")
+        note(f"Restart agents that are running now. To test the hooks: holdfast {flag}doctor")
     return code
 
 
@@ -126,10 +126,10 @@ def disconnect(
 
 def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
     if agent is None:
-        raise UsageError(f"Say which agent: {_NAMES}.", hint="Or look with --status.")
+        raise UsageError(f"Name an agent: {_NAMES}.", hint="--status shows which are connected.")
     named = _OTHER_NAMES.get(agent, agent)
     if named not in AGENTS:
-        raise UsageError(f"Holdfast has no hooks for {agent!r}; it has them for {_NAMES}.")
+        raise UsageError(f"Holdfast cannot connect to {agent!r}, only to {_NAMES}.")
     place = invocation.place(invocation.home_path)
     fails_closed = place.settings.loop_rules().blocks_on_failure
     return replace(setup_of(invocation, named, scope), fails_closed=fails_closed)
@@ -188,7 +188,7 @@ def _change(
         for each in rewrites:
             _show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)
         if not rewrites:
-            say("Nothing to do: the files are already like that.")
+            say(f"Nothing to do: {setup.agent} is already {change.word}.")
     if dry_run or not rewrites:
         _document(invocation, plan, None)
         if rewrites and not invocation.json:

@@ -133,7 +133,7 @@ def off(invocation: Invocation, *, dry_run: bool) -> int:
 
 def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
     home = invocation.one_home()
-    if home.vault is None and invocation.several_homes:
+    if home.vault is None and invocation.together is not None:  # --all-homes
         note(f"note: {home.path} has no vault: nobody but Holdfast deletes its sessions.")
         return 0
     done: VaultRefresh | None = None
