@@ -233,7 +233,8 @@ class LogView:
     roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
     as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
     no redo has taken away again, with the space that its operation gave back: what a redo does.
-    `elsewhere` is what undo could bring back in another home of those that share the log.
+    `elsewhere` is what undo could bring back in another home of those that share the log. `pending`
+    is what killed runs announced and nobody has settled yet.
     """
 
     operations: tuple[Operation, ...]
@@ -245,3 +246,4 @@ class LogView:
     undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]
     elsewhere: tuple[TrashEntry, ...] = ()
+    pending: tuple[Removal, ...] = ()

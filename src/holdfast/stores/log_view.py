@@ -79,6 +79,13 @@ def view_of(
         undone=tuple(each for each in _to_redo(records) if not is_far(each)),
         problems=tuple(problems),
         elsewhere=tuple(far),
+        pending=tuple(
+            removal
+            for record in records
+            if record.finished_at is None
+            for removal in record.pending
+            if not is_far(removal)
+        ),
     )
 
 
