@@ -129,7 +129,7 @@ def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
     assert found == {("gemini", "project")}
     with pytest.raises(UsageError, match="scope must be"):
         machine.plan_connect("gemini", scope="everywhere")
-    with pytest.raises(UsageError, match="no hooks for 'aider'"):
+    with pytest.raises(UsageError, match="cannot connect to 'aider'"):
         machine.plan_connect("aider")
 
 
@@ -150,10 +150,10 @@ def test_a_closed_home_says_so(tmp_path: Path) -> None:
     tries = [
         lambda: home.sessions,
         home.status,
-        lambda: home.log.read(),
-        lambda: home.trash.list(),
-        lambda: home.archive.find(),
-        lambda: home.checkpoints.list(),
+        home.log.read,
+        home.trash.list,
+        home.archive.find,
+        home.checkpoints.list,
         lambda: home.checkpoints.take(tmp_path),
         lambda: home.plan_delete(name),
         home.undo_latest,

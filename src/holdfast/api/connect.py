@@ -59,8 +59,11 @@ class Connection:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConnectPlan:
     """What connecting or disconnecting would write into which files. Nothing is made before
-    `apply`, not even the home. `links` has where a file that is a link leads to."""
+    `apply`, not even the home. `word` is "connected" or "disconnected". `links` has where a file
+    that is a link leads to."""
 
+    agent: str
+    word: str
     place: Place
     plan: Plan
     rewrites: Sequence[Rewrite]
@@ -79,7 +82,7 @@ def setup_of(place: Place, agent: str, scope: str, where: Setup) -> Setup:
     """How an agent is, or would be, connected to the home at `place`. `where` has the rest."""
     named = _OTHER_NAMES.get(agent, agent)
     if named not in EVENTS:
-        raise UsageError(f"Holdfast has no hooks for {agent!r}; it has them for {_NAMES}.")
+        raise UsageError(f"Holdfast cannot connect to {agent!r}, only to {_NAMES}.")
     if scope not in SCOPES:
         raise UsageError(f'scope must be "user" or "project", not {scope!r}.')
     fails_closed = place.settings.loop_rules().blocks_on_failure
@@ -124,6 +127,8 @@ def _plan(place: Place, setup: Setup, rewrites: Sequence[Rewrite], name: str) ->
     command = place.command(name)
     links = {each.path: leads_to(setup, Path(each.path)) for each in changes}
     return ConnectPlan(
+        agent=setup.agent,
+        word=f"{name}ed",
         place=place,
         plan=Plan(home=str(setup.home), command=command, made_at=now, items=tuple(items)),
         rewrites=changes,

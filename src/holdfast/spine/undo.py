@@ -183,13 +183,13 @@ def _latest(log: LogView) -> Operation:
     if undone:
         last = undone[-1]
         raise NothingToUndoError(
-            "There is nothing left to undo: everything that can be undone has been. The last was "
+            "There is nothing left to undo: everything that could be undone has been. The last was "
             f"operation {last.id} ({last.command}), undone by operation {last.undone_by[-1]}.",
             hint="`holdfast log` lists what was done.",
         )
     if not log.operations:
         raise NothingToUndoError(
-            "There is nothing to undo: nothing was removed or changed here that could be undone.",
+            "There is nothing to undo: the log of this home is empty.",
             hint="An import cannot be undone. To remove what it stored: holdfast sessions delete "
             "ID…",
         )
@@ -222,7 +222,7 @@ def _check(operation: Operation, log: LogView) -> None:
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
-            hint=f"To do operation {operation.undoes} again: holdfast redo {operation.undoes}",
+            hint=f"To redo operation {operation.undoes}: holdfast redo {operation.undoes}",
         )
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(

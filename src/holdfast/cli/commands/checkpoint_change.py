@@ -123,8 +123,9 @@ def _tell_restore(
         say("These files were left as they are. Run the restore again to see what it would do now.")
     if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
-        say(f"Checkpoint {safety} holds the state from before the restore. To undo the restore:")
-        suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
+        told = f"Checkpoint {safety} holds the state from before the restore."
+        undo = f"holdfast {invocation.home_flag}undo {done.operation}"
+        suggest(told, "To undo the restore:", undo)
 
 
 def _document_restore(
@@ -289,9 +290,11 @@ def _show_import(
     parts = [f"{format_count(counts['imported'], 'checkpoint')} {verb} from {home}"]
     parts += [f"{counts['known']:,} already known"] if counts["known"] else []
     parts += [f"{counts['skipped']:,} skipped"] if counts["skipped"] else []
-    shown = bool(counts["imported"]) and not dry_run
-    say(name("; ".join(parts) + (". To see them:" if shown else ".")))
-    if shown:
-        suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    told = name("; ".join(parts) + ".")
+    if counts["imported"] and not dry_run:
+        listing = f"holdfast {invocation.home_flag}checkpoints list --all-projects"
+        suggest(told, "To see them:", listing)
+    else:
+        say(told)
     if dry_run:
         nothing_changed()

@@ -76,7 +76,7 @@ def connect(
     if status:
         return _status(invocation)
     if to is None:
-        raise UsageError(f"Say which agent: {_NAMES}.", hint="Or look with --status.")
+        raise UsageError(f"Name an agent: {_NAMES}.", hint="--status shows which are connected.")
     planned = invocation.machine.plan_connect(to, scope=scope, **_where(invocation))
     question = f"Connect {to}?"
     code, changed = _change(
@@ -84,7 +84,7 @@ def connect(
     )
     if changed and not invocation.json:
         flag = _flag(invocation)
-        note(f"Agents that run now have to be started again. To try it: holdfast {flag}doctor")
+        note(f"Restart agents that are running now. To test the hooks: holdfast {flag}doctor")
     return code
 
 
@@ -125,7 +125,7 @@ def _change(
         for each in rewrites:
             _show_rewrite(each, planned.links.get(each.path, ""), all_lines=all_items)
         if not rewrites:
-            say("Nothing to do: the files are already like that.")
+            say(f"Nothing to do: {planned.agent} is already {planned.word}.")
     if dry_run or not rewrites:
         _document(invocation, planned.plan, None)
         if rewrites and not invocation.json:
@@ -153,8 +153,7 @@ def _tell(invocation: Invocation, report: Report) -> None:
     flag = _flag(invocation)
     show_report(report, home_flag=flag)
     if report.changed:
-        say("To take it back:")
-        suggest(f"holdfast {flag}undo {report.operation}")
+        suggest("", "To undo it:", f"holdfast {flag}undo {report.operation}")
 
 
 def _flag(invocation: Invocation) -> str:

@@ -153,7 +153,9 @@ def _say_what_is_missing(known: MachineMetrics) -> None:
     missing = sum(each.homes - each.looked_at for each in known.agents)
     if missing:
         homes = "1 home" if missing == 1 else f"{missing:,} homes"
-        note(f"There are no figures of {homes} yet; maintenance records them: holdfast maintain")
+        several = sum(each.homes for each in known.agents) > 1
+        command = f"holdfast maintain{' --all-homes' if several else ''}"
+        note(f"There are no figures of {homes} yet; maintenance records them: {command}")
 
 
 def _check_installed() -> None:

@@ -1,4 +1,4 @@
-"""`holdfast redo`: do again what an undo took back."""
+"""`holdfast redo`: repeat what was undone."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
             home.log.read()  # one that cannot be read says so
-            raise NothingToUndoError("That run has nothing to redo here; nothing is changed.")
+            raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = home.plan_redo(operation)
     if not invocation.json:
-        say(name(f"Doing operation {planned.operation.id} again: {planned.command}"))
+        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)
@@ -119,8 +119,8 @@ def _tell(invocation: Invocation, report: Report) -> None:
         if each.reason:
             say(name(f"{each.reason[0].upper()}{each.reason[1:]}."))
     if report.count(Result.ROLLED_BACK):
-        say("To undo this:")
-        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+        undo = f"holdfast {invocation.home_flag}undo {report.operation}"
+        suggest("", "To undo this:", undo)
 
 
 def _ask(planned: RedoPlan) -> DeclinedError | None:

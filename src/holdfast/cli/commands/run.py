@@ -81,7 +81,7 @@ def run(
 
     limits = _limits(budgets, max_time, on_failure)
     if not command:
-        raise UsageError("Say which command to run.", hint="Example: holdfast run -- claude")
+        raise UsageError("Name the command to run.", hint="Example: holdfast run -- claude")
     place = invocation.checked_place(invocation.home_path)
     checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
     with _passing_signals() as passing:
@@ -169,11 +169,11 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     how = (
         f"was stopped by {ending.signal} after {ran}: {ending.stopped}"
         if ending.stopped
-        else (f"ended with {ending.code} after {ran}")
+        else (f"ended with exit code {ending.code} after {ran}")
     )
     note(f"holdfast: {one_line(command[0])} {how}.")
     if ending.left:
-        note("warning: something that it started still runs, and no limit holds for it any more.")
+        note("warning: something that it started is still running, and no limit applies to it now.")
     if spent.tokens or spent.known:
         note(f"  Used {spent.in_words}.")
     if report.left_open:

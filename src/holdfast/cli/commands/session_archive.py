@@ -122,8 +122,8 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
     if not archived or invocation.json:
         return
     sessions = format_count(len(archived), "session")
-    say(f"Archived {sessions}: {size_words(archived)}. Restore one with:")
-    suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")
+    restore = f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}"
+    suggest(f"Archived {sessions}: {size_words(archived)}.", "Restore one with:", restore)
 
 
 @command(

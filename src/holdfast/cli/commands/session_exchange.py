@@ -259,11 +259,11 @@ def _tell_known(
     if report.replaced and dry_run:
         say(f"{report.replaced:,} of them would replace a session with the same id.")
     elif report.replaced:
-        say(
+        told = (
             f"{report.replaced:,} of them replaced a session with the same id; the old ones are in "
-            f"the archive (operation {operation}):"
+            f"the archive (operation {operation})."
         )
-        suggest(f"holdfast {home_flag}sessions list --archived")
+        suggest(told, "To see them:", f"holdfast {home_flag}sessions list --archived")
     if report.skipped:
         one, several = ("is", "are") if dry_run else ("was", "were")
         there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")

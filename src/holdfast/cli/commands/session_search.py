@@ -160,12 +160,12 @@ def _show_nothing(
     if close:
         say(name(f"Similar words that occur: {', '.join(close)}."))
     if not part:
-        say("To look for a part of a word:")
-        suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")
+        partly = f"{command}--part {dashes}{shlex.quote(words[0])}"
+        suggest("", "To look for a part of a word:", partly)
     if any(each.archive_unread for each in results):
-        say("The archive was not searched. To search there:")
         parts = "--part " if part else ""
-        suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
+        archive = f"{command}--archived {parts}{dashes}{shlex.join(words)}"
+        suggest("The archive was not searched.", "To search there:", archive)
 
 
 def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:

@@ -129,9 +129,8 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
     flag = invocation.home_flag
     items = format_count(sum(len(each.entries) for each in groups), "item")
     say(f"{items}, {total}. The first prune after that time removes them for good.")
-    say("To undo an operation, or to free the space now:")
-    suggest(f"holdfast {flag}undo OPERATION")
-    suggest(f"holdfast {flag}trash empty")
+    commands = (f"holdfast {flag}undo OPERATION", f"holdfast {flag}trash empty")
+    suggest("", "To undo an operation, or to free the space now:", *commands)
 
 
 def _planned(
