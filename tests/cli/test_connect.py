@@ -14,8 +14,9 @@ import pytest
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
-from holdfast.hooks import client, json_edit, selftest
-from holdfast.hooks.codex_trust import trust_hash
+from holdfast.connect import json_edit
+from holdfast.connect.codex_trust import trust_hash
+from holdfast.hooks import client, selftest
 from holdfast.hooks.trial import Trial
 from holdfast.model.loop import DayUse
 from holdfast.model.session import Tokens

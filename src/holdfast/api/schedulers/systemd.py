@@ -35,7 +35,7 @@ SuccessExitStatus={busy}
 """
 _SERVICE = (
     """\
-# Written by `holdfast maintain --install systemd`.
+# Written by Holdfast (maintain --install systemd).
 [Unit]
 Description=Holdfast: maintenance of {home}
 
@@ -47,7 +47,7 @@ ExecStart={command}
 )
 _STANDING = (
     """\
-# Written by `holdfast maintain --install systemd`.
+# Written by Holdfast (maintain --install systemd).
 [Unit]
 Description=Holdfast: looks after {home}
 
@@ -64,7 +64,7 @@ WantedBy=default.target
 """
 )
 _TIMER = """\
-# Written by `holdfast maintain --install systemd`.
+# Written by Holdfast (maintain --install systemd).
 [Unit]
 Description=Holdfast: daily maintenance of {home}
 

@@ -11,7 +11,7 @@ from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
 from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Group
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, here, quoted
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
@@ -19,7 +19,10 @@ from holdfast.model.arguments import expanded
 from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.api.configure import Setting, SettingChange
+    from holdfast.api.connect import Connection
 
 
 @click.group(
@@ -124,19 +127,15 @@ def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
     """Agents that have the old value in their settings, for when Holdfast cannot be started."""
     if planned.key != "hooks.on_failure":
         return
-    from holdfast.cli.commands.connect import setup_of
-    from holdfast.hooks.agents import AGENTS
-    from holdfast.hooks.connect import PROJECT, USER, wired
-
-    names = []
-    for agent in AGENTS:
-        for scope in (USER, PROJECT):
-            setup = setup_of(invocation, agent, scope)
-            with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
-                seen = wired(setup)
-                ours = seen.home == setup.home
-                if ours and seen.fails_closed != (planned.value == "block"):
-                    names.append(f"{agent}{' --scope project' if scope == PROJECT else ''}")
+    home, project = invocation.home_path.absolute(), here() or invocation.user_home
+    found: Sequence[Connection] = ()
+    with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
+        found = invocation.machine.connections(home=home, project=project)
+    names = [
+        f"{each.agent}{' --scope project' if each.scope == 'project' else ''}"
+        for each in found
+        if each.home == home and each.fails_closed != (planned.value == "block")
+    ]
     for each in dict.fromkeys(names):
         note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")
 

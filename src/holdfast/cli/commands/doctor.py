@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
@@ -89,10 +89,10 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
 def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
     """Each hook of another agent that keeps its checkpoints here, tried for real."""
-    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
 
-    setup = replace(setup_of(invocation, ""), home=home.path)
+    project = here() or invocation.user_home
+    setup = invocation.machine.hook_setup(project=project, home=home.path)
     with progress("trying the hooks"):
         found = examine_hooks(setup, invocation.now)
     return found, [*findings_of(found), *examine_helper(found, setup.home)]
