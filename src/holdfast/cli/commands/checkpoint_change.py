@@ -16,9 +16,9 @@ from holdfast.cli.checkpoint_options import (
     ids_argument,
     paths_argument,
 )
-from holdfast.cli.edit_options import edit_options, map_option, read_maps
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
+from holdfast.cli.options import edit_options, map_option, read_maps
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined

@@ -9,13 +9,12 @@ import click
 
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.arguments import expanded
 from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -182,10 +181,12 @@ def edit(invocation: Invocation) -> None:
 @config.command("check", example="holdfast config check")
 def check(invocation: Invocation) -> None:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
+    from holdfast.api.configure import doubtful_homes
+
     path = invocation.config_file()
     settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()
-    doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
+    doubts = doubtful_homes(settings)
     for each in doubts:
         note(f"warning: homes: {one_line(each)}")
     if invocation.json:
@@ -194,17 +195,6 @@ def check(invocation: Invocation) -> None:
         say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
-
-
-def _doubt_about_home(place: str) -> str:
-    """What is wrong with a place that `homes` lists; "" when a home is there. It is a warning: the
-    place may be on a disk that is away."""
-    from holdfast.api.place import is_home
-
-    path = expanded(place)
-    if not path.exists():
-        return f"{place} does not exist."
-    return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
 @config.command("path", example="$EDITOR $(holdfast config path)")

@@ -11,11 +11,11 @@ import click
 
 from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, nothing_changed, print_json, say, say_rest, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter

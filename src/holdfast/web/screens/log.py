@@ -17,7 +17,7 @@ from holdfast.model.plan_words import amount, did, kind_name, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:
