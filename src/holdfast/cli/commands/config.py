@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.configure import doubtful_homes, plan_set, setting, settings_of
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
+from holdfast.cli.config_editor import edited
 from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.options import edit_options
@@ -37,8 +39,6 @@ def config() -> None:
 @click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
 def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
     """Show every setting in effect, and where it comes from: all, or those of some sections."""
-    from holdfast.api.configure import settings_of
-
     entries = settings_of(invocation.checked_place(invocation.home_path), sections)
     if invocation.json:
         settings = [_json(each) for each in entries]
@@ -62,8 +62,6 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     If you name several, each is printed with its key. A text is printed without quotes, a list with
     one item on a line, and nothing for a setting that is not set.
     """
-    from holdfast.api.configure import setting
-
     place = invocation.checked_place(invocation.home_path)
     found = [setting(place, each) for each in keys]
     if invocation.json:
@@ -92,10 +90,8 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
 
     The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
     Everything else in the file stays as it is, comments too. A list takes several values; []
-    empties it. The file is created if there is none.
+    empties it. The file is created if it does not exist.
     """
-    from holdfast.api.configure import plan_set
-
     planned = plan_set(invocation.place(invocation.home_path), key, values)
     _check_home(invocation)
     if not dry_run:
@@ -162,8 +158,6 @@ def edit(invocation: Invocation) -> None:
     right; if not, the errors are shown and you can go on. Without a config.toml you begin with the
     text that `config init` writes.
     """
-    from holdfast.cli.config_editor import edited
-
     _check_home(invocation)
     place = invocation.place(invocation.home_path)
     change = edited(place, json=invocation.json)
@@ -181,8 +175,6 @@ def edit(invocation: Invocation) -> None:
 @config.command("check", example="holdfast config check")
 def check(invocation: Invocation) -> None:
     """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
-    from holdfast.api.configure import doubtful_homes
-
     path = invocation.config_file()
     settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()

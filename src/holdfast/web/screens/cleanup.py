@@ -47,7 +47,7 @@ _SUMMED = ("count", "bytes", "to_trash", "for_good", "for_good_count")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """The controls beside a plan."""
+    """The controls next to a plan."""
 
     controls: Sequence[Control]
     rows: Sequence[Row]

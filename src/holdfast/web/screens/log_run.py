@@ -1,4 +1,4 @@
-"""One run over several homes: undone, or done again, as a whole."""
+"""One run over several homes: undone or redone as a whole."""
 
 from __future__ import annotations
 
