@@ -70,7 +70,8 @@ def undo(
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)
         target, removals = preview(home, operation_id)
-        far = elsewhere(home.log.read(), target)
+        view = home.log.read()
+        far, files = elsewhere(view, target), archived_files(view, target)
         for batch in batches(removals):
             doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
@@ -85,7 +86,9 @@ def undo(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return target, replace(report, outcomes=(*report.outcomes, *far))
+    back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+    files_back = sum(each.goes_with in back for each in files)
+    return target, replace(report, outcomes=(*report.outcomes, *far), files_back=files_back)
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
@@ -103,6 +106,11 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
+
+
+def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
+    """The files that come back with the archived sessions of an operation."""
+    return [each.item for each in log.archived_files if each.operation == target.id]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:

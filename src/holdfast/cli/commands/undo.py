@@ -183,6 +183,7 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
         _preview_json(each.item, planned.foreseen.get(each.key), planned.edited.get(each.key))
         for each in planned.removals
     ]
+    documents += [_preview_json(each, None, None) for each in planned.files]
     return {
         "undone": planned.operation.id,
         "applied": False,
@@ -199,7 +200,7 @@ def _show_effects(
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     others = [each for each in planned.removals if each.key not in planned.foreseen]
-    items = [each.item for each in others]
+    items = [*(each.item for each in others), *planned.files]
     edits = all(item.action in EDITS for item in items)
     if items and edits and listed:
         show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)
