@@ -53,7 +53,8 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
-    from holdfast.ports.runs import Clock, Progress
+    from holdfast.policy.selection import rank
+from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
 
@@ -402,8 +403,6 @@ class Machine:
         def page(place: Place) -> SessionPage:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
             return listed(wanted, order_by=order_by, limit=most, offset=skipped)
-
-        from holdfast.homes.archive.reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
             looked = self.look(page, homes=homes)
