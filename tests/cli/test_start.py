@@ -227,9 +227,7 @@ def test_a_list_on_a_pipe_loads_no_more_than_it_needs(machine: Machine, project:
     assert not _loaded(machine, project, "sessions", "list") & _NOT_FOR_A_LIST
 
 
-def test_a_list_of_another_agent_loads_nothing_of_archives(
-    machine: Machine, project: Path
-) -> None:
+def test_a_list_of_another_agent_loads_nothing_of_archives(machine: Machine, project: Path) -> None:
     root = machine.root / "claude"
     make_claude(root)
     loaded = _loaded(machine, project, "--home", str(root), "sessions", "list")
