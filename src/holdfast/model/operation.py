@@ -235,7 +235,8 @@ class LogView:
     roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
     as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
     no redo has taken away again, with the space that its operation gave back: what a redo does.
-    `elsewhere` is what undo could bring back in another home of those that share the log.
+    `elsewhere` is what undo could bring back in another home of those that share the log. `pending`
+    is what killed runs announced and nobody has settled yet.
     `archived_files` are files in the bundles of `archived` sessions: they come back with those.
     """
 
@@ -249,3 +250,4 @@ class LogView:
     problems: tuple[Problem, ...]
     elsewhere: tuple[TrashEntry, ...] = ()
     archived_files: tuple[Removal, ...] = ()
+    pending: tuple[Removal, ...] = ()

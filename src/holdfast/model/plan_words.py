@@ -153,7 +153,7 @@ def freed_words(reports: Iterable[Report], now: str = "") -> str:
 
 
 def did(operation: Operation) -> str:
-    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
+    """`412 removed, 12 of them for good, 3 skipped; undone; redone by 14`."""
     archived, files = operation.archived, operation.archived_files
     removed = operation.removed - archived - files - operation.emptied
     final = operation.removed_for_good
@@ -185,5 +185,5 @@ def did(operation: Operation) -> str:
     state = operation.state.value
     if partial:
         state = f"{operation.undone:,} brought back; {final:,} removed for good"
-    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
+    again = f"; redone by {operation.redone_by[-1]}" if operation.redone_by else ""
     return said + again if state == "done" else f"{said}; {state}{again}"

@@ -88,6 +88,13 @@ def view_of(
         problems=tuple(problems),
         elsewhere=tuple(far),
         archived_files=tuple(_archived_files(records, archived)),
+        pending=tuple(
+            removal
+            for record in records
+            if record.finished_at is None
+            for removal in record.pending
+            if not is_far(removal)
+        ),
     )
 
 
