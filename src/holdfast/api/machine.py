@@ -32,6 +32,7 @@ from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.policy.selection import rank
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
 
@@ -522,8 +523,6 @@ class Machine:
         def page(place: Place) -> SessionPage:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
             return listed(wanted, order_by=order_by, limit=most, offset=skipped)
-
-        from holdfast.homes.archive.reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
             looked = self.look(page, homes=homes)
