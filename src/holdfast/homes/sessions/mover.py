@@ -261,7 +261,10 @@ class SessionMover:
         with store.transaction(empties=empties):
             found = store.look(_ids(going))
             obstacles = {each.item.id: obstacle(each, found) for each in going}
-            store.delete([found[name] for name, why in obstacles.items() if not why])
+            store.delete(
+                [found[name] for name, why in obstacles.items() if not why],
+                for_good=not any(each.item.undoable for each in going),
+            )
         return obstacles
 
     # --- For good ---------------------------------------------------------------------------------
