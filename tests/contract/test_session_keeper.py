@@ -164,10 +164,10 @@ def test_what_went_before_an_error_comes_back_and_the_rest_stays(
     real = SqliteEngine.delete
     done: list[Found] = []
 
-    def delete(engine: SqliteEngine, going: Sequence[Found]) -> None:
+    def delete(engine: SqliteEngine, going: Sequence[Found], *, for_good: bool) -> None:
         if done:
             raise error
-        real(engine, going)
+        real(engine, going, for_good=for_good)
         done.extend(going)
 
     monkeypatch.setattr(SqliteEngine, "delete", delete)

@@ -281,7 +281,10 @@ class SessionMover:
             for name, there in now.items():
                 if there.number != found[name].number:  # another one, of which there is no copy
                     obstacles[name] = CHANGED
-            store.delete([now[name] for name, why in obstacles.items() if not why])
+            store.delete(
+                [now[name] for name, why in obstacles.items() if not why],
+                for_good=not any(each.item.undoable for each in going),
+            )
         return obstacles
 
     # --- For good ---------------------------------------------------------------------------------
