@@ -14,8 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
-from holdfast.stores.checkpoints.new_folders import NewFolder, new_folders
-from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
+from holdfast.stores.checkpoints.restore_plan import Modes, NewFolder, Steps, above, new_folders
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.flush_disk import can_flush_disk, is_quick
