@@ -52,7 +52,7 @@ def test_it_says_what_was_done_and_how_to_let_it_prune(used: Machine) -> None:
     result = used.ok("maintain")
     assert used.names() == before
     assert "auto_prune is off" in result.words
-    assert "[sessions] auto_prune = true" in result.words
+    assert "holdfast config set sessions.auto_prune true" in result.words
     assert "holdfast sessions prune --dry-run" in result.words
     assert "due again at" in result.words
 

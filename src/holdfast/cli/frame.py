@@ -272,9 +272,9 @@ class Group(_Framed, click.Group):
         result = super().invoke(ctx)
         if ctx.invoked_subcommand is not None:
             return result
-        if self.default is not None:
-            _, usual, _ = self.resolve_command(ctx, [self.default])
-            return ctx.invoke(usual) if usual else None
+        if self.default is not None and (usual := self.get_command(ctx, self.default)):
+            with usual.make_context(self.default, [], parent=ctx) as below:
+                return usual.invoke(below)
         from holdfast.cli.commands.help import show
 
         return show(ctx)

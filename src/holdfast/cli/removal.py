@@ -276,8 +276,8 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
         say()
-        say("Nothing was changed. The plan is saved; to apply it:")
-        suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
+        applying = f"holdfast {invocation.home_flag}apply {quoted(path)}"
+        suggest("Nothing was changed. The plan is saved.", "To apply it:", applying)
 
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:

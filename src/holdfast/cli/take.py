@@ -170,8 +170,9 @@ def _tell(
             known = short(taking.id or "")
             say(one_line(f"Nothing changed in {workdir} since checkpoint {known}."))
         elif taking.id is not None:
-            say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
-            suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
+            restore = f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}"
+            took = one_line(f"Took checkpoint {short(taking.id)} of {workdir}.")
+            suggest(took, "Go back to it with:", restore)
         else:
             files = format_count(taking.files_changed, "file")
             say(one_line(f"Would take a checkpoint of {workdir}: {files} changed."))

@@ -67,7 +67,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             hint=f"To try it once more: holdfast redo {tried[-1]}",
         )
     raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing was undone, or it was done again since.",
+        "There is nothing to redo in this home: nothing was undone, or it was redone since.",
         hint="`holdfast log` lists what was done.",
     )
 
@@ -108,7 +108,7 @@ def _check(log: LogView, operation: Operation) -> None:
     number = operation.id
     if operation.redone_by:
         by = operation.redone_by[-1]
-        raise CannotUndoError(f"Operation {number} was already done again, by operation {by}.")
+        raise CannotUndoError(f"Operation {number} was already redone, by operation {by}.")
     if operation.undone_by:
         since = "was changed" if operation.changed else "has left"
         raise CannotUndoError(

@@ -79,6 +79,7 @@ def undo(
         target = _by_id(view, chosen)
         _check(target, view)
         removals, far = _to_bring_back(view, target), elsewhere(view, target)
+        files = archived_files(view, target)
         for batch in batches(removals):
             doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
@@ -93,7 +94,9 @@ def undo(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return target, replace(report, outcomes=(*report.outcomes, *far))
+    back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+    files_back = sum(each.goes_with in back for each in files)
+    return target, replace(report, outcomes=(*report.outcomes, *far), files_back=files_back)
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
@@ -141,6 +144,11 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
+
+
+def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
+    """The files that come back with the archived sessions of an operation."""
+    return [each.item for each in log.archived_files if each.operation == target.id]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
@@ -225,13 +233,13 @@ def _latest(log: LogView) -> Operation:
     if undone:
         last = undone[-1]
         raise NothingToUndoError(
-            "There is nothing left to undo: everything that can be undone has been. The last was "
+            "There is nothing left to undo: everything that could be undone has been. The last was "
             f"operation {last.id} ({last.command}), undone by operation {last.undone_by[-1]}.",
             hint="`holdfast log` lists what was done.",
         )
     if not log.operations:
         raise NothingToUndoError(
-            "There is nothing to undo: nothing was removed or changed here that could be undone.",
+            "There is nothing to undo: the log of this home is empty.",
             hint="An import cannot be undone. To remove what it stored: holdfast sessions delete "
             "ID…",
         )
@@ -264,7 +272,7 @@ def _check(operation: Operation, log: LogView) -> None:
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
-            hint=f"To do operation {operation.undoes} again: holdfast redo {operation.undoes}",
+            hint=f"To redo operation {operation.undoes}: holdfast redo {operation.undoes}",
         )
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(

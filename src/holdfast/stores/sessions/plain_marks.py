@@ -23,20 +23,25 @@ def plain_marks(query: Query) -> Mark | None:
     if len(words) < len(parts) or (isinstance(query, Every) and query.without):
         return None
     needed = all if isinstance(query, Every) else any
-    # What stands before a word is looked at last: so the search goes by the word.
-    either = "|".join(
-        f"{each}(?<!{_LETTER}{each})" + (f"{_LETTER}*" if word.prefix else "")
+    # What stands before a word is looked at last, and each word has a pattern of its own. So the
+    # search jumps from word to word; one pattern for all would stop at every character.
+    patterns = [
+        re.compile(
+            f"{each}(?<!{_LETTER}{each})"
+            + (f"{_LETTER}*" if word.prefix else "")
+            + f"(?!{_LETTER})"
+        )
         for word in words
         for each in [word.text.lower()]
-    )
-    pattern = re.compile(f"(?:{either})(?!{_LETTER})")
+    ]
 
     def mark(text: str) -> str | None:
-        found = list(pattern.finditer(text.lower()))
-        seen = {each[0] for each in found}
-        if not needed(_is_among(word, seen) for word in words):
+        lower = text.lower()
+        places = [[found.span() for found in pattern.finditer(lower)] for pattern in patterns]
+        if not needed(places):
             return None
-        return marked(text, (each.span() for each in found))
+        # Two may find the same word: one of them is a beginning of the other.
+        return marked(text, sorted({place for each in places for place in each}))
 
     return mark
 
@@ -44,8 +49,3 @@ def plain_marks(query: Query) -> Mark | None:
 def is_plain(term: Term) -> bool:
     """Whether a term is one word for the index, without a look at its rules."""
     return term.text.isascii() and term.text.isalnum()
-
-
-def _is_among(word: Term, seen: set[str]) -> bool:
-    text = word.text.lower()
-    return any(each.startswith(text) for each in seen) if word.prefix else text in seen
