@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.checkpoints import restore_run, working_tree
+from holdfast.stores.checkpoints import restore_plan, restore_run, working_tree
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.restore_run import UNCAPTURED
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -15,7 +15,7 @@ from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.model.checkpoint import Taking
 from holdfast.model.loop import LoopEvent, Moment, Touches
-from holdfast.stores.checkpoints import standing_watch, take
+from holdfast.stores.checkpoints import standing_watch, take, walk
 from holdfast.stores.checkpoints.look import Looked, Seeing, find_all
 from holdfast.stores.checkpoints.watched_takes import WatchedTakes
 from holdfast.value import replace

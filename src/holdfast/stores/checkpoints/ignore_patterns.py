@@ -217,9 +217,9 @@ def _byte(glob: bytes, at: int) -> int:
 
 # --- What the configuration asks for --------------------------------------------------------------
 #
-# A pattern with a `!` in `checkpoints.exclude` wins over every `.gitignore`. A folder that it brings
-# back is captured with all that is in it, but for what the default rules leave out. Keys and
-# passwords have to be asked for by name: a pattern such as `!*` does not bring them back.
+# A pattern with a `!` in `checkpoints.exclude` wins over every `.gitignore`. It captures a folder
+# with all that is in it, but for what the default rules leave out. Keys and passwords have to be
+# asked for by name: a pattern such as `!*` does not bring them back.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
