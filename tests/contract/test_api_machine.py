@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -147,7 +147,7 @@ def test_a_closed_home_says_so(tmp_path: Path) -> None:
     name = sessions.create(source="cli").id
     home.close()
     home.close()
-    tries = [
+    tries: list[Callable[[], object]] = [
         lambda: home.sessions,
         home.status,
         home.log.read,

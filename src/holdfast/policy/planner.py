@@ -39,6 +39,7 @@ from holdfast.policy.caps import (
     cap_count,
     unreached,
 )
+from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import Decision, Delegates, kept_because
 from holdfast.policy.draft import (
     FILES_STAY,
@@ -58,9 +59,8 @@ from holdfast.policy.holds import (
     kept_with_parents,
     spare_living,
 )
+from holdfast.policy.keep_rules import Group, by_group, decide
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
-from holdfast.policy.shared_bytes import SharedBytes
-from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
 NAMED = "named"
