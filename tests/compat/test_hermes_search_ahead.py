@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from holdfast.errors import StorageError
+from holdfast.errors import HoldfastError, NothingToUndoError, StorageError
 from holdfast.homes.hermes.state_db import moves, search_ahead, search_fill, search_parts
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.search_ahead import WorkAhead
@@ -53,6 +56,34 @@ def count_of(db: sqlite3.Connection, word: str) -> set[int]:
 
 def left_over(root: Path) -> list[Path]:
     return [*root.rglob("*.tmp")]
+
+
+def _no_connection() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    return error
+
+
+def _refusing(patch: pytest.MonkeyPatch, what: str, place: int, *, lasting: bool) -> list[bool]:
+    """Let the connection, or the removal of a file, at this place fail, and all that follow if it
+    lasts. Returns what is asked for, as it is."""
+    calls: list[bool] = []
+    owner, name, error = {
+        "connection": (HermesDatabase, "_connect", _no_connection()),
+        "file": (Path, "unlink", OSError(5, "Input/output error")),
+    }[what]
+    real = getattr(owner, name)
+
+    def refuse(self: Any, *words: Any, **named: Any) -> Any:
+        if what == "file" and ".holdfast" not in str(self):
+            return real(self, *words, **named)
+        calls.append(len(calls) == place or (lasting and len(calls) > place))
+        if calls[-1]:
+            raise error
+        return real(self, *words, **named)
+
+    patch.setattr(owner, name, refuse)
+    return calls
 
 
 def test_everything_is_as_it_was(root: Path, moved_in: list[bool]) -> None:
@@ -271,12 +302,66 @@ def test_a_new_connection_that_cannot_be_had_is_said(
     """With too few file descriptors, for one. The store goes on when there are enough again."""
     store = HermesDatabase(root / "state.db")
     store.connection()
-    refused = sqlite3.OperationalError("unable to open database file")
-    refused.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
     with monkeypatch.context() as patch:
-        patch.setattr(HermesDatabase, "_connect", mock.Mock(side_effect=refused))
-        with pytest.raises(StorageError, match="Cannot open or write"):
-            store.reconnect()
+        patch.setattr(HermesDatabase, "_connect", mock.Mock(side_effect=_no_connection()))
+        store.reconnect()  # what was done is done, whatever comes next
+        with pytest.raises(StorageError, match="Cannot open or write"), store.write():
+            pass
     with store.write() as db:
         db.execute(SAY, (RECENT, "said later"))
     store.close()
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
+@pytest.mark.parametrize("fails", ["connection", pytest.param("file", marks=pytest.mark.deep)])
+def test_whatever_fails_an_undo_says_exactly_what_came_back(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, *, lasting: bool
+) -> None:
+    """A connection that cannot be had, or a file that cannot be removed, at every place."""
+    whole = seen(root)
+    monkeypatch.setattr(moves, "_MOST_INDEXED", 1)
+    monkeypatch.setattr(moves, "_MOST_UNINDEXED", 1)
+    monkeypatch.setattr(moves.HermesEngine, "most_copied", 1)
+    pruned(root)
+    gone, partly = session_ids(root), False
+    for place in itertools.count():
+        home = tmp_path / f"copy-{place}" / "home"
+        shutil.copytree(root, home, symlinks=True)
+        with monkeypatch.context() as patch:
+            calls = _refusing(patch, fails, place, lasting=lasting)
+            try:
+                outcomes = undone(home).outcomes
+            except HoldfastError:  # the log cannot say it now either, or nothing was begun
+                outcomes = ()
+        if len(calls) <= place:
+            break
+        back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
+        assert (session_ids(home) - gone, place) == (back & OLD, place)
+        partly |= set() < back & OLD < OLD
+        if not back >= OLD:
+            assert not undone(home).failed
+        assert seen(home) == whole
+    assert place > 2
+    assert partly or fails == "connection"  # which is asked for again
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
+def test_whatever_connection_fails_a_removal_keeps_the_copies_of_what_went(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, lasting: bool
+) -> None:
+    whole = seen(root)
+    went = set()
+    for place in itertools.count():
+        home = tmp_path / f"copy-{place}" / "home"
+        shutil.copytree(root, home, symlinks=True)
+        with monkeypatch.context() as patch:
+            calls = _refusing(patch, "connection", place, lasting=lasting)
+            with contextlib.suppress(HoldfastError):
+                pruned(home)
+        if len(calls) <= place:
+            break
+        went |= OLD - session_ids(home)
+        with contextlib.suppress(NothingToUndoError):
+            assert not undone(home).failed
+        assert seen(home) == whole
+    assert went

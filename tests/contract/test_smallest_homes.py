@@ -1,4 +1,4 @@
-"""A home is found by what its agent left there after one session, and by what Holdfast left of it."""
+"""A home is found by what its agent left after one session, and by what Holdfast left of that."""
 
 from __future__ import annotations
 

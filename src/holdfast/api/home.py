@@ -42,7 +42,7 @@ from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.operation import MAINTAIN, Operation, Removal
-from holdfast.model.plan import fingerprint
+from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -69,7 +69,8 @@ from holdfast.value import dataclass, replace
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `command` is what was done, of a redo what it did
-    again. `foreseen` says what it would do to the files of projects, by the key of each removal.
+    again. `files` come back with sessions out of the archive, and are no removals of their own.
+    `foreseen` says what it would do to the files of projects, by the key of each removal.
     `edited` is what names, pins and ends it would find, by the same key. `since` is what a person
     did after that operation, the latest first. `unexpected` means that nobody named it, and that a
     timer may have run it."""
@@ -82,6 +83,7 @@ class UndoPlan:
     edited: Mapping[str, Edited]
     since: Sequence[Operation] = ()
     unexpected: bool = False
+    files: Sequence[PlanItem] = ()
 
     @property
     def needs_asking(self) -> bool:
@@ -311,6 +313,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
             edited=look_at_edits(self._place.home, log, target, removals),
             since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
+            files=undoing.archived_files(log, target),
         )
 
     def undo(

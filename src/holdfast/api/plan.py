@@ -18,7 +18,7 @@ from holdfast.model.figures import LEAST_ROOM, NEEDED, DiskRoom
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, archived, archived_words
+from holdfast.model.report import Outcome, Report, archived, archived_words, back_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.lifecycle import NOT_ENDED
@@ -220,7 +220,7 @@ class HomeReport:
             (self.removed - alone - files, "removed"),
             (self.report.ended, "ended"),
             (self.report.changed, "changed"),
-            (self.brought_back, "brought back"),
+            (self.brought_back, back_words(self.report.files_back)),
             (self.skipped, "skipped"),
             (self.failed, "failed"),
         )

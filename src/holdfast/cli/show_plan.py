@@ -22,7 +22,7 @@ from holdfast.model.plan_words import (
     shown_name,
     why_kept,
 )
-from holdfast.model.report import Outcome, Report, Result, archived, archived_words
+from holdfast.model.report import Outcome, Report, Result, archived, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -230,13 +230,14 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
 def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
+    back = report.brought_back - changed_back - len(projects)
     parts = [
         (alone, archived_words(alone, files), "bold"),
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.changed, "changed", "bold"),
         (changed_back, "changed back", "bold green"),
-        (report.brought_back - changed_back - len(projects), "brought back", "bold green"),
+        (back, back_words(report.files_back), "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
         (report.skipped, "skipped", "yellow"),

@@ -54,9 +54,11 @@ class Answerer:
             raise ValueError(error.message) from error
         if taking.id is None:
             raise ValueError(taking.reason)
-        if taking.not_captured:
-            document = fields_to_json(taking, without=("not_captured",))
+        cut = taking.cut_restore
+        if taking.not_captured or cut is not None:
+            document = fields_to_json(taking, without=("not_captured", "cut_restore"))
             document["left"] = [(each.path, each.reason) for each in taking.not_captured]
+            document["cut_restore"] = None if cut is None else fields_to_json(cut)
             return Reply(out=json.dumps(document))
         return Reply(out=f"{taking.outcome.value} {taking.id} {taking.excluded}")
 

@@ -23,7 +23,7 @@ from holdfast.model.item import (
 )
 from holdfast.model.operation import MAINTAIN, UNASKED, Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, archived_words
+from holdfast.model.report import Outcome, Report, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count
 
 #: What a log takes that is worth a word, in bytes.
@@ -174,7 +174,10 @@ def did(operation: Operation) -> str:
         (operation.ended, "ended" if by_hand else "ended as abandoned"),
         (operation.changed, "changed"),
         (operation.changed_back, "changed back"),
-        (0 if operation.paths else operation.brought_back - operation.changed_back, "brought back"),
+        (
+            0 if operation.paths else operation.brought_back - operation.changed_back,
+            back_words(operation.files_back),
+        ),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
     )

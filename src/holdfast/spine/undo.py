@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from holdfast.errors import (
     NothingToUndoError,
     UsageError,
 )
+from holdfast.model.checkpoint import RestoreState
 from holdfast.model.operation import (
     MAINTAIN,
     UNASKED,
@@ -27,7 +29,7 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
-from holdfast.spine.settle import settle
+from holdfast.spine.settle import Settled, settle
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -66,11 +68,17 @@ def undo(
     What cannot be restored (its place is taken, its copy damaged) stays where it is, is named in
     the report, and can be tried again.
     """
-    choose(home.log.read(), operation_id)  # refuse before anything is locked or written
+    # Refuse before anything is locked or written. Settling may make another one the latest.
+    chosen = choose(home.log.read(), operation_id).id
     with home.log.writing("undo") as writer:
-        settle(writer, home, clock=clock)
-        target, removals = preview(home, operation_id)
-        far = elsewhere(home.log.read(), target)
+        settled = settle(writer, home, clock=clock)
+        finished = _finished(home.log.read(), chosen, settled)
+        if finished is not None:
+            return finished
+        view = home.log.read()
+        target = choose(view, chosen)
+        removals, far = _to_bring_back(view, target), elsewhere(view, target)
+        files = archived_files(view, target)
         for batch in batches(removals):
             doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
@@ -85,17 +93,49 @@ def undo(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return target, replace(report, outcomes=(*report.outcomes, *far))
+    back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+    files_back = sum(each.goes_with in back for each in files)
+    return target, replace(report, outcomes=(*report.outcomes, *far), files_back=files_back)
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
     """The operation that `undo` would take, and what it would bring back: the last first, so
-    that each item returns to the same state that it was removed from."""
+    that each item returns to the same state that it was removed from. A restore that was killed is
+    among them: it is finished first, and then undone."""
     view = home.log.read()
     target = choose(view, operation_id)
+    return target, [*_begun_restores(home, view, target), *_to_bring_back(view, target)]
+
+
+def _to_bring_back(view: LogView, target: Operation) -> Sequence[Removal]:
     entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.changed]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
-    return target, sorted(mine, key=lambda removal: -removal.number)
+    return sorted(mine, key=lambda removal: -removal.number)
+
+
+def _begun_restores(home: Home, view: LogView, target: Operation) -> Iterator[Removal]:
+    mine = [each for each in view.pending if each.operation == target.id]
+    rolling = [each for each in mine if each.item.action is Action.ROLL_BACK]
+    store = home.checkpoint_store() if rolling else None
+    if store is None:
+        return
+    for removal in rolling:
+        item = removal.item
+        with contextlib.suppress(HoldfastError):  # settling says what is wrong with it
+            state = store.restore_state(item.target, item.version, paths=item.paths or None)
+            if state is not RestoreState.NOT_BEGUN:
+                yield removal
+
+
+def _finished(view: LogView, chosen: str, settled: Settled) -> tuple[Operation, Report] | None:
+    """The report of a killed undo of this operation, if settling has just finished it: that is what
+    was asked for."""
+    mine = [each.id for each in view.operations if each.undoes == chosen and each.id in settled]
+    target = next((each for each in view.operations if each.id == chosen), None)
+    if not mine or target is None or _to_bring_back(view, target):
+        return None
+    outcomes = tuple(settled[mine[-1]])
+    return target, Report(operation=mine[-1], outcomes=outcomes, settled=tuple(settled))
 
 
 def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
@@ -103,6 +143,11 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
+
+
+def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
+    """The files that come back with the archived sessions of an operation."""
+    return [each.item for each in log.archived_files if each.operation == target.id]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:

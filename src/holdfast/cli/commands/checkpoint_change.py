@@ -21,7 +21,7 @@ from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, print_declined
+from holdfast.cli.removal import asked, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import checkpoint_json, show_foreseen, show_not_captured
 from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DeclinedError, HoldfastError
@@ -67,6 +67,8 @@ def restore(
     """
     checkpoints, places = invocation.checkpoints(), read_maps(maps)
     with progress("comparing the project with the checkpoint"):
+        if not dry_run:
+            tell_finished(checkpoints.settle())
         target = chosen(checkpoints, checkpoint)
         planned = checkpoints.plan_restore(target, paths, hash_all=hash_all, maps=places)
     target, foreseen = planned.checkpoint, planned.preview

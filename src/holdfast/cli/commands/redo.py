@@ -21,6 +21,7 @@ from holdfast.cli.removal import (
     print_declined,
     removal_options,
     remove,
+    tell_finished,
 )
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen
 from holdfast.errors import NothingToUndoError, UsageError
@@ -108,6 +109,8 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     _document(invocation, planned, report)
     if not invocation.json:
         _tell(invocation, report)
+    if report.operation in report.settled:
+        tell_finished([report.operation])
     return exit_code(report)
 
 

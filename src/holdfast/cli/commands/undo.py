@@ -14,7 +14,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import name, nothing_changed, print_json, say
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, exit_code, print_declined
+from holdfast.cli.removal import asked, exit_code, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
@@ -155,6 +155,8 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
         tell_edits(items)
+    if report.operation in report.settled:
+        tell_finished([report.operation])
     # A restore could be undone only in part: some of its files changed since.
     in_part = any(map(_is_partial, report.outcomes))
     return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
@@ -180,6 +182,7 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
         _preview_json(each.item, planned.foreseen.get(each.key), planned.edited.get(each.key))
         for each in planned.removals
     ]
+    documents += [_preview_json(each, None, None) for each in planned.files]
     return {
         "undone": planned.operation.id,
         "applied": False,
@@ -196,7 +199,7 @@ def _show_effects(
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     others = [each for each in planned.removals if each.key not in planned.foreseen]
-    items = [each.item for each in others]
+    items = [*(each.item for each in others), *planned.files]
     edits = all(item.action in EDITS for item in items)
     if items and edits and listed:
         show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)

@@ -98,10 +98,10 @@ def is_home(
 ) -> bool:
     """Whether a folder is the home of an agent whose folders have names that others use as well.
 
-    It has one of the `marks` that the agent leaves there, or a session that looks like this agent's:
-    after its first session an agent may have left nothing else. Where Holdfast has moved all the
-    sessions away, the `emptied` folders around them are all that is left; without the home, nobody
-    could bring the sessions back.
+    It has one of the `marks` that the agent leaves there, or a session that looks like one of this
+    agent: after its first session an agent may have left nothing else. Where Holdfast has moved all
+    the sessions away, the `emptied` folders around them are all that is left; if that were no home,
+    nobody could bring the sessions back.
     """
     return (
         any((root / mark).exists() for mark in marks)

@@ -19,7 +19,7 @@ from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.flush_disk import can_flush_disk, is_quick
-from holdfast.stores.git.trees import path_bytes
+from holdfast.stores.git.trees import path_bytes, path_text
 
 CHANGED = "changed since the safety checkpoint"
 CHANGED_SINCE_PREVIEW = "changed since the preview"
@@ -103,6 +103,11 @@ class RestoreRun:
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
+        for folder in self._tree.opened_up():
+            path = path_text(folder)
+            if path not in steps.modes or path in self._kept:
+                with self._keeping(path):
+                    self._tree.close_up(folder)
         return self._told()
 
     def untouched(self) -> frozenset[str]:

@@ -262,6 +262,7 @@ def again_of(home: Home, entry: Entry, verb: str) -> Again:
 def undo_of(planned: UndoPlan, entry: Entry) -> Again:
     target = planned.operation
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
+    items += planned.files
     facts = []
     if planned.since:
         ran, latest = in_words([each.id for each in planned.since]), planned.since[0].command

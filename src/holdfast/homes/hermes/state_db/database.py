@@ -14,12 +14,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.errors import DamageError, SchemaError
+from holdfast.errors import DamageError, SchemaError, StorageError
 from holdfast.homes.hermes.state_db import schema as schemas
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import relation_of
 from holdfast.stores import processes
-from holdfast.stores.sqlite.database import BUSY_SECONDS, Database, sqlite_errors
+from holdfast.stores.sqlite.database import BUSY_SECONDS, Database
 from holdfast.stores.sqlite.write_queue import Gate
 
 
@@ -92,7 +92,8 @@ class HermesDatabase(Database):
         as long as nobody else commits, so one that has changed its pages cannot use it any more."""
         old = self.connection()
         self._local.process = None
-        with sqlite_errors(self.path):  # too few file descriptors, say; the next use tries again
+        # Too few file descriptors, say. What was done is done, and the next use tries again.
+        with contextlib.suppress(StorageError):
             self.connection()  # before the other is closed: the last one takes the log with it
         with self._guard:
             self._all.remove((os.getpid(), old))

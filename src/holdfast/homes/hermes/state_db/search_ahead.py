@@ -88,7 +88,7 @@ class WorkAhead:
     def done_with(self, bundle: Path) -> None:
         """Remove what was made of a bundle."""
         for path in (_rows(bundle), *(_index(bundle, table) for table in self._tables)):
-            path.unlink(missing_ok=True)
+            search_parts.dropped(path)
 
     def close(self) -> None:
         with self._changed:
@@ -191,7 +191,7 @@ def unpacked(path: Path, bundle: Path, ids: Sequence[str]) -> frozenset[int]:
                 _insert_unpacked(db, json.dumps([*sessions]))
                 db.execute("COMMIT")
     except (OSError, HoldfastError, sqlite3.Error):
-        path.unlink(missing_ok=True)  # if it is damaged, the undo will find out
+        search_parts.dropped(path)  # if it is damaged, the undo will find out
         return frozenset()
     return sessions
 

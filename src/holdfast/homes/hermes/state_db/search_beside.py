@@ -84,7 +84,7 @@ class IndexBeside:
 def clear(folder: Path) -> None:
     """Remove what a killed run left."""
     for path in folder.glob(_NAMES):
-        path.unlink(missing_ok=True)
+        search_parts.dropped(path)
 
 
 def _age(db: sqlite3.Connection) -> tuple[int, int]:
