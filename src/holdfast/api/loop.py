@@ -77,6 +77,15 @@ _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
 
 
+def prepare() -> None:
+    """Load what the first take would load: for a process that answers many hooks."""
+    import subprocess  # noqa: PLC0415 - a hook that is started for one answer may need neither
+
+    import holdfast.stores.checkpoints.writer  # noqa: PLC0415
+
+    _ = holdfast.stores.checkpoints.writer, subprocess
+
+
 class Loop:
     """The loop of every agent that keeps its checkpoints and budgets in one home. What its
     configuration says is read once: whoever answers many hooks makes another one when the file
