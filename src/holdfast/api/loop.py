@@ -38,7 +38,6 @@ from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
-from holdfast.policy.checkpoint_gaps import gaps
 from holdfast.policy.loop_guard import (
     MISSED,
     UNDECIDED,
@@ -55,7 +54,7 @@ from holdfast.policy.loop_guard import (
     with_told,
     with_use,
 )
-from holdfast.policy.loop_rules import LoopRules
+from holdfast.policy.loop_rules import LoopRules, gaps
 from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook

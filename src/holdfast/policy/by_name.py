@@ -17,7 +17,7 @@ from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
-from holdfast.policy.holds import hold_parents, in_use_because, spare_living
+from holdfast.policy.keep_rules import hold_parents, in_use_because, spare_living
 
 
 def plan_all(

@@ -49,9 +49,12 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
-from holdfast.policy.holds import (
+from holdfast.policy.keep_rules import (
     PINNED,
+    Group,
     apart,
+    by_group,
+    decide,
     decide_trash,
     hold,
     hold_parents,
@@ -59,7 +62,6 @@ from holdfast.policy.holds import (
     kept_with_parents,
     spare_living,
 )
-from holdfast.policy.keep_rules import Group, by_group, decide
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 
 _NEWEST_CHECKPOINT = "newest of its project"
