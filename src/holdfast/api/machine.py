@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.budget import MachineBudget
     from holdfast.api.connect import Connection, ConnectPlan
     from holdfast.api.home import Home
+    from holdfast.api.joint import JointRun
     from holdfast.api.overview import MachineOverview
     from holdfast.api.schedulers.schedule import Schedule
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
+    from holdfast.model.vault import Sweep, VaultFigures
     from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
@@ -318,6 +320,24 @@ class Machine:
         looked = self._ask(lambda home: home.alarms())
         found = [alarm for _, alarms in looked.seen for alarm in alarms]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
+
+    def to_undo(self) -> JointRun:
+        """What one run did in several homes, to undo it in each: the latest run, or else the latest
+        operation of each home. What agents did on their own is not in it."""
+        from holdfast.api.joint import to_undo  # noqa: PLC0415 - no list needs it
+
+        return to_undo(self)
+
+    def to_redo(self) -> JointRun:
+        """The same for redo: what the latest undo over several homes took back."""
+        from holdfast.api.joint import to_redo  # noqa: PLC0415 - no list needs it
+
+        return to_redo(self)
+
+    def vaults(self) -> Looked[tuple[VaultFigures | None, Sweep | None]]:
+        """What the vault of each home holds, None for a home that cannot have one; and what its
+        agent deletes by itself, if it does."""
+        return self._ask(lambda home: (home.vault, home.sweep))
 
     # --- Seeing -----------------------------------------------------------------------------------
 

@@ -229,7 +229,7 @@ def show_threats(seen: Sequence[Seen]) -> None:
     agents = " and ".join(home.label for home, _ in found)
     where = f"--home {quoted(found[0][0].name)}" if len(found) == 1 else "--all-homes"
     told = f"{agents} will soon delete {sessions} that nobody uses."
-    suggest(told, "To keep them all the same:", f"holdfast vault on {where}")
+    suggest(told, "To keep them anyway:", f"holdfast vault on {where}")
 
 
 def show_threat(status: HomeStatus, home_flag: str) -> None:

@@ -77,13 +77,13 @@ def show_plan(
         if all_items:
             say()
             show_items(plan.kept, plan.made_at, all_items=True)
-    _show_beside(plan)
+    _show_others(plan)
     for shortfall in plan.shortfalls:
         say()
         say(shortfall_words(shortfall), "yellow")
 
 
-def _show_beside(plan: Plan) -> None:
+def _show_others(plan: Plan) -> None:
     """What a run does besides removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
     unused = sum(item.bytes for item in space)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.home import Home
+from holdfast.api.place import find_home, has_checkpoints_to_import
 from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
@@ -16,9 +18,9 @@ from holdfast.cli.checkpoint_options import (
     ids_argument,
     paths_argument,
 )
-from holdfast.cli.edit_options import edit_options, map_option, read_maps
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
+from holdfast.cli.options import edit_options, map_option, read_maps
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined, tell_finished
@@ -227,9 +229,6 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     $HERMES_HOME, or else of ~/.hermes. Nothing changes there. You can repeat the import: it skips
     checkpoints that were imported before. It reads older layouts too.
     """
-    from holdfast.api.home import Home
-    from holdfast.api.place import find_home, has_checkpoints_to_import
-
     named = None if source is None else resolved(source)
     home, workdir = find_home("hermes", os.environ), named
     if named is not None and has_checkpoints_to_import(named):

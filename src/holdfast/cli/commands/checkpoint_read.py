@@ -18,6 +18,7 @@ from holdfast.cli.checkpoint_options import (
 )
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
+from holdfast.cli.options import Keys, in_order, sort_option
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
@@ -30,7 +31,6 @@ from holdfast.cli.show_checkpoints import (
     show_paths,
     show_projects,
 )
-from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count

@@ -10,9 +10,9 @@ import click
 
 from holdfast.api.remotes import prompting
 from holdfast.cli.checkpoint_options import session_option
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import (
     name,
     nothing_changed,

@@ -64,11 +64,11 @@ def connect(
 ) -> int:
     """Put Holdfast into the loop of an agent: claude-code, codex, gemini or opencode.
 
-    From then on there is a checkpoint before each tool that may change files, and the budgets of
-    [guard] hold: over one of them, no further tool runs. Holdfast adds its entries to the settings
-    of the agent and leaves everything else in them as it is. `holdfast undo` takes that back,
-    `holdfast disconnect` takes the entries out again at any time, and `holdfast doctor` tries the
-    installed hooks.
+    From then on Holdfast takes a checkpoint before each tool that may change files, and the budgets
+    of [guard] apply: over a budget, no further tool runs. Holdfast adds its entries to the settings
+    of the agent and leaves everything else in them as it is. `holdfast undo` undoes that,
+    `holdfast disconnect` removes the entries at any time, and `holdfast doctor` tests the installed
+    hooks.
 
     Checkpoints and budgets are kept in the home that this command works on: by default, Holdfast's
     own.
@@ -96,8 +96,8 @@ def disconnect(
 ) -> int:
     """Take Holdfast out of the loop of an agent.
 
-    Its entries leave the agent's settings; a file that nobody changed since becomes exactly what it
-    was before. Checkpoints and notes stay.
+    Removes Holdfast's entries from the agent's settings; a file that nobody has changed since
+    becomes exactly what it was before. Checkpoints and notes stay.
     """
     planned = invocation.machine.plan_disconnect(to, scope=scope, **_where(invocation))
     question = f"Disconnect {to}?"

@@ -37,8 +37,8 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
 
     The command reads every page and every message of the session store, its totals, its search
     index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
-    .env, and says what is wrong in them. It tries the hook of each agent that is connected to the
-    home: the command that the agent starts, on a project and a home that are thrown away. It says
+    .env, and says what is wrong in them. It tests the hook of each agent that is connected to
+    the home: it runs the command that the agent starts, on a temporary project and home. It says
     what the hook blocked, and whether a tool would be blocked now. It only reads, so you need not
     close programs that use the home. The exit code is 5 when it finds damage, and 1 when a hook
     does not work.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from holdfast.cli.frame import command
 from holdfast.cli.homes import each_or_one
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import Keys, in_order, limit_option, sort_option
 from holdfast.cli.output import name, note, print_json, say, say_rest, table, when
-from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.plan_words import did
 from holdfast.model.text import format_bytes

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.commands.undo import Verb, choose_run
 from holdfast.cli.completing import operations
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
@@ -29,10 +29,8 @@ from holdfast.model.report import Result
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
-    from holdfast.api.home import Home
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
     from holdfast.errors import DeclinedError
@@ -41,22 +39,16 @@ if TYPE_CHECKING:
 
 _REDO = Verb(
     do="redo",
-    run="The latest undo over several homes",
+    run="Redoing what the latest undo over several homes took back",
     did="undone",
-    apart="No single undo took back the latest operations of these homes.",
+    apart="The latest undos in these homes come from different runs.",
 )
 
 
 def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int | None:
     """Which operation of each home `redo --all-homes` takes: what one `undo --all-homes` undid."""
-
-    def steps(home: Home) -> Sequence[Step]:
-        return [
-            Step(operation=target.id, command=target.command, run=undo.run, at=undo.started_at)
-            for undo, target in home.to_redo()
-        ]
-
-    return choose_run(invocation, steps, _REDO, dry_run=how.dry_run, yes=how.yes)
+    found = invocation.machine.to_redo()
+    return choose_run(invocation, found, _REDO, dry_run=how.dry_run, yes=how.yes)
 
 
 @command(example="holdfast redo --dry-run\nholdfast redo 12 --yes")

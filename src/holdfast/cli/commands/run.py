@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.run import RunLimits, Runner
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
@@ -77,9 +79,6 @@ def run(
     of the command; when it was stopped, never 0. The summary goes to stderr. With --json the
     document has stdout to itself, and what the command prints goes to stderr.
     """
-    from holdfast.api.checkpoints import Checkpoints
-    from holdfast.api.run import Runner
-
     limits = _limits(budgets, max_time, on_failure)
     if not command:
         raise UsageError("Name the command to run.", hint="Example: holdfast run -- claude")
@@ -104,8 +103,6 @@ def run(
 
 
 def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> RunLimits:
-    from holdfast.api.run import RunLimits
-
     cost: float | None = None
     tokens: int | None = None
     given: dict[str, str] = {}

@@ -12,6 +12,7 @@ from holdfast.cli import plain
 from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import limit_option, offset_option
 from holdfast.cli.output import (
     joined,
     name,
@@ -26,7 +27,6 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
-from holdfast.cli.sorting import limit_option, offset_option
 from holdfast.model.session import Search
 from holdfast.model.text import format_count, one_line
 

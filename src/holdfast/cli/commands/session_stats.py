@@ -156,7 +156,7 @@ def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> 
 
 
 def _show_empty(seen: HomeStats, home_flag: str) -> None:
-    """No tables of zeros; what removed sessions used is there all the same."""
+    """No tables of zeros; what removed sessions used is still shown."""
     show_usage(seen.costs, home_flag)
     if seen.checkpoints.count:
         known = "There are no sessions here yet."

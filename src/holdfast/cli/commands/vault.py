@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Group
 from holdfast.cli.homes import all_homes_option, failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.model.text import format_bytes
@@ -43,15 +43,13 @@ def status(invocation: Invocation) -> int:
     Only sessions that their agent deleted, and copies of what cannot have a second name, take
     space.
     """
-    from holdfast.api.home import Home
-
     machine = invocation.several()
     unread: Sequence[UnreadHome] = ()
     if machine is None:
         home = invocation.open_home()
         found = [(home.kind, home.path, home.vault, home.sweep)]
     else:
-        looked = machine.look(lambda place: (Home(place).vault, Home(place).sweep))
+        looked = machine.vaults()
         found = [(each.label, each.path, *told) for each, told in looked.seen]
         unread = looked.unread
     rows = [(label, str(path), held, swept) for label, path, held, swept in found if held]
