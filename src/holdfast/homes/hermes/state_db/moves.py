@@ -114,7 +114,7 @@ class HermesEngine(DatabaseEngine):
         self._to_go = ()
         self.search.finish()
 
-    def delete(self, going: Sequence[Found]) -> None:
+    def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
         """Take sessions out with everything that belongs to them; their children stay, without a
         parent."""
         schema = self.database.schema

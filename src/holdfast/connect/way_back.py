@@ -10,8 +10,8 @@ import re
 import tomllib
 from collections.abc import Sequence
 
+from holdfast.connect import json_edit
 from holdfast.errors import UsageError
-from holdfast.hooks import json_edit
 from holdfast.model.rewrite import Rewrite, identity, rewrite
 from holdfast.model.session import Json
 

@@ -12,11 +12,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
-from holdfast.hooks import json_edit
-from holdfast.hooks.agents import AGENTS
-from holdfast.hooks.codex_trust import passed_over
-from holdfast.hooks.connect import (
+from holdfast.connect import EVENTS, json_edit
+from holdfast.connect.codex_trust import passed_over
+from holdfast.connect.settings_entries import (
     PROJECT,
     USER,
     Setup,
@@ -27,6 +25,7 @@ from holdfast.hooks.connect import (
     snake,
     text_of,
 )
+from holdfast.errors import HoldfastError
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file
 from holdfast.value import replace
@@ -183,7 +182,7 @@ def distrusted(setup: Setup) -> str:
     path, config = settings_file(setup), codex_config(setup)
     try:
         said, trust = text_of(path), text_of(config) or ""
-        entries = {event: entries_of(said, event) for event in AGENTS["codex"].events}
+        entries = {event: entries_of(said, event) for event in EVENTS["codex"]}
     except (HoldfastError, ValueError):
         return ""  # whoever reads the hooks says what is wrong with a file
     for event, each in entries.items():

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from holdfast.hooks.ours import handlers, is_our_handler
+from holdfast.connect.our_entries import handlers, is_our_handler
 from holdfast.model.session import Json
 
 _HEAD = re.compile(

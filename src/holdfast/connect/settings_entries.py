@@ -18,12 +18,11 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.connect import EVENTS, json_edit
+from holdfast.connect.codex_trust import retrusted, trust_hash
+from holdfast.connect.our_entries import is_our_handler, is_ours, our_command
+from holdfast.connect.way_back import made_by_us, way_back
 from holdfast.errors import UsageError
-from holdfast.hooks import json_edit
-from holdfast.hooks.agents import AGENTS
-from holdfast.hooks.codex_trust import retrusted, trust_hash
-from holdfast.hooks.ours import is_our_handler, is_ours, our_command
-from holdfast.hooks.way_back import made_by_us, way_back
 from holdfast.model.rewrite import Rewrite, rewrite
 from holdfast.model.session import Json
 from holdfast.stores.files import read_file, storage_errors
@@ -31,6 +30,8 @@ from holdfast.value import dataclass, replace
 
 USER, PROJECT = "user", "project"
 _HERE = Path(__file__).parent
+#: The programs that agents start.
+_CLIENTS = _HERE.parent / "hooks"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 #: An agent ends a hook after this time, in seconds; the first checkpoint of a large project takes
 #: longest.
@@ -64,8 +65,8 @@ class Setup:
         closed = "closed" if self.fails_closed else "open"
         perl = shutil.which("perl", path=self.environ.get("PATH"))
         if perl is not None:  # it starts much faster, and asks the helper just as well
-            return [perl, str(_HERE / "client.pl"), self.agent, closed, str(self.home), python]
-        client = str(_HERE / "client.py")
+            return [perl, str(_CLIENTS / "client.pl"), self.agent, closed, str(self.home), python]
+        client = str(_CLIENTS / "client.py")
         return [python, "-I", "-S", client, self.agent, closed, str(self.home)]
 
 
@@ -107,7 +108,7 @@ def plan_connect(setup: Setup) -> Sequence[Rewrite]:
 def plan_disconnect(setup: Setup, done: Sequence[Rewrite] = ()) -> Sequence[Rewrite]:
     """What disconnecting would write. `done` is what connecting wrote, the last one last: a file
     that nobody changed since becomes exactly what it was before."""
-    made = made_by_us(str(settings_file(setup)), AGENTS[setup.agent].events, done)
+    made = made_by_us(str(settings_file(setup)), EVENTS[setup.agent], done)
     planned = _planned(setup, connecting=False, known=_our_hashes(setup, done), made=made)
     return [way_back(each, done, _bytes(Path(each.path))) or each for each in planned]
 
@@ -122,7 +123,7 @@ def wired(setup: Setup) -> Wired:
         if text is not None and setup.agent == "opencode":
             match = re.search(r"^const COMMAND = (\[.*\])$", text, re.MULTILINE)
             if match is not None:
-                found = dict.fromkeys(AGENTS[setup.agent].events, json.loads(match[1]))
+                found = dict.fromkeys(EVENTS[setup.agent], json.loads(match[1]))
         elif text is not None:
             found = _commands(setup.agent, json_edit.value_of(text, json_edit.parse(text)))
     except (UsageError, ValueError) as error:
@@ -133,7 +134,7 @@ def wired(setup: Setup) -> Wired:
 def settings_file(setup: Setup) -> Path:
     """The file that holds our entries."""
     if setup.agent not in _FILES:
-        known = ", ".join(AGENTS)
+        known = ", ".join(EVENTS)
         raise UsageError(f"Holdfast cannot be connected to {setup.agent!r}; it knows {known}.")
     variable, usual, of_user, of_project = _FILES[setup.agent]
     if setup.scope == USER:
@@ -189,7 +190,7 @@ def _planned(
 def _with(setup: Setup, text: str) -> str:
     """An entry that is there already stays as it is written, so that doing it again changes
     nothing; another one of ours is replaced."""
-    for event in AGENTS[setup.agent].events:
+    for event in EVENTS[setup.agent]:
         entry = _entry(setup, event)
         there = [each for each in entries_of(text, event) if our_command(each) is not None]
         without = _without_ours(text, event)  # refuses what is not clear, in any case
@@ -199,7 +200,7 @@ def _with(setup: Setup, text: str) -> str:
 
 
 def _without(agent: str, text: str, made: Collection[tuple[str, ...]]) -> str:
-    for event in AGENTS[agent].events:
+    for event in EVENTS[agent]:
         text = _without_ours(text, event, made)
     return text
 
@@ -226,7 +227,7 @@ def _entry(setup: Setup, event: str) -> Json:
 
 def _commands(agent: str, said: Json) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
-    for event in AGENTS[agent].events:
+    for event in EVENTS[agent]:
         for entry in _listed(said, event):
             command = our_command(entry)
             if command is not None:
@@ -261,7 +262,7 @@ def _trusted(
     source = os.path.realpath(settings_file(setup))
     before = text_of(config) or ""
     text = before
-    for event in AGENTS["codex"].events:
+    for event in EVENTS["codex"]:
         name = snake(event)
         was, now = entries_of(old, event), entries_of(new, event)
         text = retrusted(text, f"{source}:{name}", name, was, now, known)
@@ -285,7 +286,7 @@ def _our_hashes(setup: Setup, done: Sequence[Rewrite]) -> frozenset[str]:
     ]
     now = [
         trust_hash(snake(event), _entry(replace(setup, fails_closed=closed), event))
-        for event in AGENTS["codex"].events
+        for event in EVENTS["codex"]
         for closed in (False, True)
     ]
     return frozenset((*now, *(found for each in added for found in _HASH.findall(each))))
