@@ -18,7 +18,7 @@ from contextvars import ContextVar
 #: suggested command line needs to work on the same home, or "".
 COMMAND_FLAG: ContextVar[str | None] = ContextVar("holdfast_command_flag", default=None)
 
-#: What a command is called in Python. `{}` stands for an id that the hint names.
+#: What a command is called in Python. `{}` stands for the id or the agent that the hint names.
 _METHODS = {
     "checkpoints clear-legacy": "home.checkpoints.clear_legacy()",
     "checkpoints import": "home.import_checkpoints()",
@@ -36,9 +36,12 @@ _METHODS = {
     "config init": "holdfast.open(path, create=True)",
     "config path": "home.config_file",
     "config show": "home.settings",
+    "connect": "machine.plan_connect({})",
     "demo": "holdfast.open(path, create=True)",
+    "disconnect": "machine.plan_disconnect({})",
     "doctor --repair": "home.repair()",
     "doctor": "home.doctor()",
+    "fleet status": "holdfast.api.store.fleet_status(path)",
     "log": "home.log.read()",
     "maintain --force": "home.maintain(force=True)",
     "redo": "home.redo({})",
@@ -49,8 +52,12 @@ _METHODS = {
     "sessions list": "home.sessions.find()",
     "sessions prune --now": "home.prune(use_trash=False)",
     "sessions restore": "home.restore_sessions({})",
+    "status": "holdfast.machine().status()",
+    "store init --print-sql": "holdfast.api.store.store_sql(path)",
+    "store init": "holdfast.api.store.init_store(path)",
     "trash list": "home.trash.list()",
     "undo": "home.undo({})",
+    "vault": "holdfast.machine().homes",
 }
 #: Flags of the command that a hint speaks of, and what a caller passes.
 _FLAGS = (
@@ -66,6 +73,7 @@ _FLAGS = (
     (r"or use --part\b", "or pass `substring=True`"),
     (r"or pass --own-remote\b", "or pass `own_remote=True`"),
     (r"with --machine\b", "with `machine`"),
+    (r" with --scope project\b", " with `scope='project'`"),
     (r"here: --map\b", "here, with `maps`:"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
@@ -124,7 +132,8 @@ def _names() -> str:
 
 def _method(found: re.Match[str]) -> str:
     name, named = found.groups()
-    given = "ids" if named == "ID…" else "id" if named is None else repr(named)
+    any_ = "agent" if name.endswith("connect") else "id"
+    given = "ids" if named == "ID…" else any_ if named is None else repr(named)
     return f"`{_METHODS[name].format(given)}`"
 
 
@@ -191,6 +200,12 @@ class NotAHomeError(UsageError):
     """The path is not the home of an agent that Holdfast knows."""
 
     kind = "not_a_home"
+
+
+class ClosedError(UsageError):
+    """The home, or the machine, was closed by its `close`. Open it again."""
+
+    kind = "closed"
 
 
 class StalePlanError(HoldfastError):

@@ -471,3 +471,29 @@ def test_on_a_full_disk_nothing_goes_to_the_trash_of_any_home(
     assert words.count("the disk is full, and what goes to the trash stays on it") == 2
     assert used.names() == names
     assert not list(used.user.rglob("operations"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *_READING,
+        "checkpoints",
+        "checkpoints list",
+        "vault",
+        "sessions search nowhere",
+        "--home holdfast status",
+        "--home hermes status",
+        "--home holdfast sessions stats",
+        "--home holdfast sessions stats --cost",
+        "--home codex maintain --dry-run",
+        "--home holdfast checkpoints remote list",
+    ],
+)
+def test_quiet_leaves_no_sentence_without_its_end(world_once: Machine, words: str) -> None:
+    """A colon at the end of a line promises something below it."""
+    lines = world_once.run("-q", *words.split()).out.splitlines()
+    for number, line in enumerate(lines):
+        if line.rstrip().endswith(":"):
+            below = lines[number + 1 : number + 2]
+            assert below not in ([], [""]), line
+            assert not line.startswith("To "), line

@@ -117,9 +117,21 @@ def test_a_list_says_where_the_session_is_whose_files_were_archived(kept: Machin
 def test_undo_brings_an_archived_session_back(kept: Machine) -> None:
     before = kept.json("sessions", "list")["sessions"]
     kept.ok("sessions", "archive", OLD, OLDER, "--yes")
-    kept.ok("undo")
+    going = kept.json("undo", "--dry-run")["items"]
+    assert sorted(each["kind"] for each in going) == ["session", "session", *["transcript"] * 2]
+    done = kept.ok("undo").words
+    assert "This brings back 4 items" in done
+    assert "2 brought back with 2 files" in done
+    assert "2 brought back with 2 files" in kept.ok("log").words
     assert kept.json("sessions", "list")["sessions"] == before
     assert listed(kept, "--archived") == []
+
+
+def test_an_undo_counts_only_the_files_of_sessions_that_come_back(kept: Machine) -> None:
+    kept.ok("sessions", "archive", OLD, OLDER, "--yes")
+    kept.ok("sessions", "restore", OLD)
+    assert "Undoing operation 1 would bring back 2 items" in kept.ok("undo", "-n", "1").words
+    assert "1 brought back with 1 file " in kept.ok("undo", "--yes", "1").words
 
 
 def test_redo_archives_the_files_as_well(kept: Machine) -> None:

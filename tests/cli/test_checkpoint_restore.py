@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes.checkpoints.open_store import checkpoint_store
+from holdfast.model.checkpoint import Capturing
+from holdfast.stores.checkpoints import restore_record
 from tests.cli.checkpoint_bench import (
     ODD_TEXT,
     change,
@@ -21,6 +24,38 @@ from tests.cli.checkpoint_bench import (
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
+
+# --- After a kill -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut(machine: Machine, project: Path, first: str) -> str:
+    """A restore that was killed before its first change; the id of its target."""
+    change(project)
+    store = checkpoint_store(machine.home, Capturing())
+    target = store.get(first)
+    safety = store.secure(target.id, now=target.time + 1)
+    record = restore_record.Restoration(
+        target=target.id, safety=safety, paths=None, started_at=target.time
+    )
+    restore_record.begin(store.layout.private(target.project), record)
+    return target.id
+
+
+def test_a_take_says_that_it_finished_a_restore(machine: Machine, project: Path, cut: str) -> None:
+    result = ok(machine, "take", str(project))
+    assert "was interrupted; it is finished now" in " ".join(result.err.split())
+    assert cut[:12] in result.err
+    assert "interrupted" not in ok(machine, "take", str(project)).err
+
+
+def test_a_take_in_json_names_the_restore_that_it_finished(
+    machine: Machine, project: Path, cut: str
+) -> None:
+    document = ok(machine, "take", str(project), "--json").document
+    assert document["cut_restore"] == {"target": cut, "problem": ""}
+    assert "cut_restore" not in ok(machine, "take", str(project), "--json").document
+
 
 # --- diff -------------------------------------------------------------------------------------
 

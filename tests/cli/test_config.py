@@ -116,7 +116,7 @@ def test_check_names_what_is_no_home(machine: Machine) -> None:
     folder.mkdir()
     machine.configure(f'homes = ["{machine.home}", "{folder}", "{machine.root}/gone"]\n')
     said = machine.ok("config", "check")
-    assert f"{folder} is no home of an agent that Holdfast knows." in said.err
+    assert f"{folder} is not the home of an agent that Holdfast knows." in said.err
     assert f"{machine.root}/gone does not exist." in said.err
     assert len(said.err.splitlines()) == 2
     assert "is fine" not in said.out

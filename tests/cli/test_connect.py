@@ -14,8 +14,9 @@ import pytest
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
-from holdfast.hooks import client, json_edit, selftest
-from holdfast.hooks.codex_trust import trust_hash
+from holdfast.connect import json_edit
+from holdfast.connect.codex_trust import trust_hash
+from holdfast.hooks import client, selftest
 from holdfast.hooks.trial import Trial
 from holdfast.model.loop import DayUse
 from holdfast.model.session import Tokens
@@ -492,7 +493,7 @@ def test_what_to_try_next_names_the_home_where_there_are_several(
     shown = inside.ok("connect", "claude-code", "--yes")
     said = " ".join((shown.out + shown.err).split())
     assert "holdfast --home holdfast undo" in said
-    assert "To try it: holdfast --home holdfast doctor" in said
+    assert "To test the hooks: holdfast --home holdfast doctor" in said
 
 
 @pytest.mark.parametrize("made", [False, True], ids=["nothing there", "their settings"])
@@ -661,8 +662,8 @@ def test_a_plan_shows_every_line_and_makes_nothing(
 
 
 def test_nothing_to_do_asks_for_no_restart(machine: Machine, inside: Inside) -> None:
-    assert "started again" in inside.ok("connect", "gemini", "--yes").err
-    assert "started again" not in inside.ok("connect", "gemini", "--yes").err
+    assert "Restart agents" in inside.ok("connect", "gemini", "--yes").err
+    assert "Restart agents" not in inside.ok("connect", "gemini", "--yes").err
 
 
 def test_a_link_is_shown_with_where_it_leads(

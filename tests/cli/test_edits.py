@@ -137,10 +137,10 @@ def test_all_that_was_undone_is_redone_in_order(
         run.ok("undo")
         run.ok("undo", "--yes")
         assert _session(run, DISK) == before
-        assert f"again: sessions {first[0]}" in run.ok("redo", "--yes").out
-        assert f"again: sessions {second[0]}" in run.ok("redo", "--yes").out
+        assert f": sessions {first[0]}" in run.ok("redo", "--yes").out
+        assert f": sessions {second[0]}" in run.ok("redo", "--yes").out
         assert _session(run, DISK) == after
-        assert "nothing was undone, or it was done again since" in run.run("redo", "--yes").err
+        assert "nothing was undone, or it was redone since" in run.run("redo", "--yes").err
 
 
 def test_restores_of_one_project_are_redone_in_order(run: Inside, project: Path) -> None:
@@ -167,7 +167,7 @@ def test_changes_of_several_kinds_are_redone_in_order(run: Inside) -> None:
     for _ in range(3):
         run.ok("undo", "--yes")
     done = [run.ok("redo", "--yes").out.splitlines()[0] for _ in range(3)]
-    assert [line.split()[:3] for line in done] == [["Doing", "operation", n] for n in "123"]
+    assert [line.split()[:3] for line in done] == [["Redoing", "operation", f"{n}:"] for n in "123"]
     session = _session(run, CJK)
     assert (session["title"], session["end_reason"]) == (None, "ended")
 

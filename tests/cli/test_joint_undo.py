@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.cli.progress import TerminalProgress
 from holdfast.cli.streams import state
 from tests.cli.agents import settle
@@ -100,7 +101,7 @@ def test_only_what_one_undo_took_back_is_redone(two: Inside) -> None:
     two.ok("undo", "--all-homes")
     assert _sessions(two) == before
     redone = two.ok("redo", "--all-homes", "-y")
-    assert "The latest undo over several homes: sessions prune" in redone.out
+    assert "what the latest undo over several homes took back: sessions prune" in redone.out
     assert "note: That run has nothing to redo here" in redone.err
     assert _sessions(two) == gone
     assert first in gone
@@ -114,7 +115,7 @@ def test_unrelated_undos_are_redone_only_after_a_question(two: Inside) -> None:
         two.ok("--home", agent, "undo")
     before = _sessions(two)
     said = two.run("redo", "--all-homes", answers="n\n")
-    assert (said.code, "No single run undone" in said.out) == (3, False)
+    assert (said.code, "come from different runs" in said.out) == (3, True)
     assert "Redo these 2 operations?" in said.err
     assert _sessions(two) == before
 
@@ -148,3 +149,27 @@ def test_ctrl_c_begins_no_other_home(two: Inside, monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     logs = two.ok("--json", "log").document["homes"]
     assert sum(len(each["operations"]) for each in logs) == 1
+
+
+def test_a_program_undoes_and_redoes_what_one_run_did(two: Inside, tmp_path: Path) -> None:
+    """As `undo --all-homes` and `redo --all-homes`: an older operation of one home stays."""
+    two.ok("sessions", "delete", "20260101_101010_aaaaaa", "--yes")
+    before = _sessions(two)
+    two.ok(*_PRUNE, "-y")
+    gone = _sessions(two)
+    with holdfast.machine(user_home=tmp_path / "user", environ={}) as machine:
+        done = machine.to_undo()
+        assert done.run is not None
+        assert done.latest is not None
+        assert done.latest.command.startswith("sessions prune")
+        assert len(done.of_home) >= 2
+        for home, step in done.of_home.items():
+            assert step.run == done.run
+            machine.open(home).undo(step.operation)
+        assert _sessions(two) == before
+        redone = machine.to_redo()
+        assert redone.run is None  # each was undone by itself
+        assert redone.of_home.keys() == done.of_home.keys()
+        for home, step in redone.of_home.items():
+            machine.open(home).redo(step.operation)
+    assert _sessions(two) == gone

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.api.budget import HomeShare
-from holdfast.api.guardian import Listener, watch
 from holdfast.api.machine import Machine as Homes
+from holdfast.api.machine_watch import Listener, watch
 from holdfast.cli.show_budget import done_words
 from holdfast.model.maintenance import LookedAfter
 from holdfast.model.plan import Plan
@@ -52,7 +52,7 @@ def test_it_says_what_was_done_and_how_to_let_it_prune(used: Machine) -> None:
     result = used.ok("maintain")
     assert used.names() == before
     assert "auto_prune is off" in result.words
-    assert "[sessions] auto_prune = true" in result.words
+    assert "holdfast config set sessions.auto_prune true" in result.words
     assert "holdfast sessions prune --dry-run" in result.words
     assert "due again at" in result.words
 

@@ -125,7 +125,7 @@ def test_undo_of_a_restore_names_project_and_files(
 @pytest.mark.parametrize(
     ("commands", "says"),
     [
-        ((), "nothing was removed or changed here that could be undone"),
+        ((), "There is nothing to undo: the log of this home is empty"),
         (("sessions prune --yes", "undo"), "operation 1 (sessions prune), undone by operation 2"),
     ],
 )
@@ -144,7 +144,7 @@ def test_an_import_is_not_undone(inside: Inside, tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl"
     file.write_text(line("20260101_000000_abcdef", "x"))
     inside.ok("sessions", "import", str(file))
-    assert "nothing was removed or changed here that could be undone" in inside.ok("log").words
+    assert "The log is empty" in inside.ok("log").words
     refused = inside.run("undo").words
     assert "An import cannot be undone." in refused
     assert "holdfast sessions delete ID…" in refused

@@ -50,7 +50,7 @@ def test_it_shows_what_it_will_do_and_asks(machine: Machine, one: Path) -> None:
     before = entries(machine.home)
     dry, refused = _run("redo", "--dry-run"), _run("redo", code=3)
     for said in (dry, refused):
-        assert "Doing operation 1 again: sessions prune" in said.text
+        assert "Redoing operation 1: sessions prune" in said.text
         assert "The plan removes 1 item" in said.text
     assert entries(machine.home) == before
 
@@ -62,11 +62,11 @@ def test_it_is_an_operation_like_any_other(machine: Machine, one: Path) -> None:
     redo, undo, first = _document("log")["operations"]
     assert (redo["command"], redo["redoes"], redo["removed"]) == ("redo 1", "1", 1)
     assert (undo["undoes"], first["redone_by"]) == ("1", ["3"])
-    assert "1 removed; undone; done again by 3" in " ".join(_run("log").text.split())
+    assert "1 removed; undone; redone by 3" in " ".join(_run("log").text.split())
     _undo(machine)
     assert one.exists()
     again = _run("redo", "3", "--yes")
-    assert "Doing operation 3 again: sessions prune" in again.text
+    assert "Redoing operation 3: sessions prune" in again.text
     assert not one.exists()
 
 
@@ -108,8 +108,8 @@ def test_what_changed_since_stays(one: Path) -> None:
     [
         ("9", 2, "There is no operation '9'"),
         ("3", 1, "Operation 3 was not undone"),
-        ("1", 0, "Doing operation 1 again"),
-        ("2", 0, "Doing operation 1 again"),  # by the number of the undo
+        ("1", 0, "Redoing operation 1"),
+        ("2", 0, "Redoing operation 1"),  # by the number of the undo
     ],
 )
 def test_by_number(machine: Machine, one: Path, number: str, code: int, why: str) -> None:

@@ -81,7 +81,7 @@ def test_the_code_and_the_summary_come_when_nothing_can_be_compared(
     text = command.format(project=project, home=machine.home)
     code, said, err = run(machine, project, *sh(f"{text}; exit 6"))
     assert code == 6
-    assert "sh ended with 6" in err
+    assert "sh ended with exit code 6" in err
     assert "what changed cannot be told:" in err
     assert said["changes"] == []
     assert said["changes_unknown"]
@@ -118,7 +118,7 @@ print(json.dumps([ran.returncode, said, ran.stderr, back.returncode, text, ended
 def test_a_disk_that_becomes_full_while_the_command_works(tmp_path: Path) -> None:
     code, said, err, restored, text, ended = json.loads(with_a_disk(tmp_path, _FILLED, megabytes=8))
     assert (code, said["stopped"]) == (7, None)
-    assert "sh ended with 7" in err
+    assert "sh ended with exit code 7" in err
     assert "the session of the run is not marked as ended: The disk is full" in err
     assert f"checkpoints restore {said['before'][:12]}" in err
     assert (restored, text) == (0, "one")

@@ -284,6 +284,13 @@ def test_quiet_shows_what_was_asked_for(machine: Machine) -> None:
     assert say("-q", "log").text == say("log").text
 
 
+def test_quiet_before_a_group_reaches_the_command_that_it_runs_by_default(machine: Machine) -> None:
+    """`holdfast` is `holdfast status`."""
+    machine.transcript()
+    assert say("-q").text == say("-q", "status").text != say().text
+    assert say("-q", "vault").text == say("-q", "vault", "status").text
+
+
 def test_quiet_tells_what_failed(machine: Machine) -> None:
     path = machine.transcript()
     assert say("sessions", "prune", "-y").code == 0

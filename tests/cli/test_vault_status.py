@@ -29,3 +29,15 @@ def test_one_command_keeps_the_sessions_of_all_agents_and_no_session_counts_twic
     heading, line = (each.split("\t") for each in said.splitlines()[:2])
     shown = dict(zip(heading, line, strict=True))
     assert (shown["in both"], shown["only here"]) == (str(len(transcripts) - 1), "1")
+
+
+def test_homes_without_a_vault_do_not_fail_the_command_that_status_suggests(tmp_path: Path) -> None:
+    machine = Machine(root=tmp_path)
+    with tarfile.open(_SAMPLES / "claude-code.tar.xz") as sample:
+        sample.extractall(machine.user, filter="data")
+    inside = Inside(machine)
+    inside.ok("--home", "holdfast", "config", "init")  # nobody but Holdfast deletes its sessions
+    done = inside.run("vault", "on", "--all-homes")
+    assert (done.code, "error:" in done.err) == (0, False)
+    assert "has no vault" in done.err
+    assert "The vault is on" in done.words

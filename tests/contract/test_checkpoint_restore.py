@@ -404,6 +404,36 @@ def test_a_target_is_held_although_another_restore_has_to_be_finished_first(
     assert restore_record.held(folder) == {other}
 
 
+def test_a_restore_that_is_done_leaves_locked_directories_locked(
+    store: ShadowGitStore, project: Path
+) -> None:
+    (project / "locked/in").mkdir(parents=True)
+    (project / "locked/in/file").write_text("one\n")
+    (project / "locked/in").chmod(0o555)
+    (project / "locked").chmod(0o500)
+    before, target = everything(project), take(store, project)
+    shutil.rmtree(project / "locked")
+    safety = store.secure(target, now=NOW + 1)
+    for later in (2, 3):
+        store.restore(target, safety, now=NOW + later)
+        assert everything(project) == before
+
+
+def test_a_directory_that_was_opened_for_a_file_is_closed_again(
+    store: ShadowGitStore, project: Path
+) -> None:
+    """Nobody planned its permissions: the user made it after the safety checkpoint."""
+    (project / "new").mkdir()
+    (project / "new/file").write_text("one\n")
+    target = take(store, project)
+    shutil.rmtree(project / "new")
+    safety = store.secure(target, now=NOW + 1)
+    (project / "new").mkdir(mode=0o500)
+    store.restore(target, safety, now=NOW + 2)
+    assert (project / "new/file").read_text() == "one\n"
+    assert (project / "new").stat().st_mode & 0o777 == 0o500
+
+
 # --- As an operation ------------------------------------------------------------------------------
 
 

@@ -21,8 +21,8 @@ import pytest
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
+from holdfast.connect.settings_entries import TIMEOUT
 from holdfast.hooks import client
-from holdfast.hooks.connect import TIMEOUT
 from holdfast.hooks.helper import Helper, run
 from holdfast.hooks.reply import SILENT, Reply
 from holdfast.stores.loop_book import FileLoopBook
@@ -655,7 +655,7 @@ def _waiting(words: list[str], runtime: Path) -> Iterator[subprocess.Popen[bytes
 @pytest.mark.parametrize("said", ['{"notice": "it is so"}', ""])
 def test_the_plugin_of_opencode_shows_notices(said: str, tmp_path: Path) -> None:
     code = f"process.stdin.resume(); process.stdout.write({said!r}); process.exit({int(not said)})"
-    text = (CLIENT.parent / "opencode_plugin.js").read_text()
+    text = (CLIENT.parents[1] / "connect" / "opencode_plugin.js").read_text()
     text = text.replace("/*COMMAND*/ []", json.dumps([NODE, "-e", code]))
     (tmp_path / "plugin.mjs").write_text(text)
     (tmp_path / "main.mjs").write_text(
@@ -683,7 +683,7 @@ def test_the_plugin_of_opencode_says_why_it_stops(event: str, word: str, tmp_pat
     """On the screen if there is one, else as text: nobody sees what is thrown."""
     said = '{"verdict": "stop", "reason": "it is used up"}'
     code = f"process.stdin.resume(); process.stdout.write({said!r}); process.exit(0)"
-    text = (CLIENT.parent / "opencode_plugin.js").read_text()
+    text = (CLIENT.parents[1] / "connect" / "opencode_plugin.js").read_text()
     text = text.replace("/*COMMAND*/ []", json.dumps([NODE, "-e", code]))
     (tmp_path / "plugin.mjs").write_text(text)
     (tmp_path / "main.mjs").write_text(

@@ -17,8 +17,8 @@ import holdfast
 from holdfast.api.capture import Capture
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
+from holdfast.connect import EVENTS
 from holdfast.errors import StorageError
-from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.serve import serve
 from holdfast.model.checkpoint import NotCaptured, Taking
 from holdfast.model.loop import Decision, LoopEvent, Moment, Touches, Verdict
@@ -783,7 +783,7 @@ def test_nothing_that_an_agent_says_gets_past_on_failure(
 def test_a_tool_without_a_name_may_change_files(
     agent: str, tool: Any, home: Path, project: Path
 ) -> None:
-    event = AGENTS[agent].events[0]
+    event = EVENTS[agent][0]
     said = {"session_id": "s1", "cwd": str(project), "hook_event_name": event, "tool_name": tool}
     more = {"event": event, "input": {"tool": tool, "sessionID": "s1"}, "directory": str(project)}
     reply = serve(agent, home, json.dumps({**said, **more}).encode())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.connect import EVENTS
 from holdfast.errors import BusyError
 from holdfast.hooks.agents import AGENTS
 from holdfast.hooks.reply import SILENT
@@ -289,7 +290,7 @@ def test_no_hook_of_ours_keeps_an_agent_from_stopping(agent: str, tmp_path: Path
     """None is installed for it, and to one that somebody else starts nothing is said: an agent
     that is told not to stop asks again, for ever."""
     stops = ("Stop", "SubagentStop", "AfterAgent", "SessionEnd", "session.idle")
-    assert not set(stops) & set(AGENTS[agent].events)
+    assert not set(stops) & set(EVENTS[agent])
     for event in stops:
         for again in (False, True):
             given = {

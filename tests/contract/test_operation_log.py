@@ -176,6 +176,53 @@ def test_a_command_does_not_wait_for_the_worker_for_ever(
         pass
 
 
+def test_who_takes_turns_with_the_worker_is_no_reason_to_give_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore that waited long for the worker meets another restore, which came just before."""
+    log = FileOperationLog(tmp_path / "operations", tmp_path / "trash", lock_wait=5.0)
+    now = 0.0
+    with contextlib.ExitStack() as worker, contextlib.ExitStack() as other:
+        worker.enter_context(log.writing(BY_ITSELF))
+
+        def pass_time(_: float) -> None:
+            nonlocal now
+            now += 1.0
+            if now == 10.0:
+                worker.close()
+                other.enter_context(log.writing("checkpoints restore"))
+            if now == 12.0:
+                other.close()
+
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        monkeypatch.setattr(time, "sleep", pass_time)
+        with log.writing("checkpoints restore"):
+            assert now == 12.0
+
+
+def test_a_command_says_that_it_waits_for_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = FileOperationLog(tmp_path / "operations", tmp_path / "trash", lock_wait=5.0)
+    now = 0.0
+    with contextlib.ExitStack() as worker:
+        worker.enter_context(log.writing(BY_ITSELF))
+
+        def pass_time(_: float) -> None:
+            nonlocal now
+            now += 1.0
+            if now == 20.0:
+                worker.close()
+
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        monkeypatch.setattr(time, "sleep", pass_time)
+        with log.writing("checkpoints restore"):
+            pass
+    [said] = caplog.messages
+    assert BY_ITSELF in said
+    assert "up to 60 seconds" in said
+
+
 def test_an_unfinished_operation_is_offered_for_settling(log: FileOperationLog) -> None:
     with (
         log.writing("prune") as writer,

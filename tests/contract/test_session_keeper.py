@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -29,6 +31,7 @@ from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite import bundle
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
@@ -161,10 +164,10 @@ def test_what_went_before_an_error_comes_back_and_the_rest_stays(
     real = SqliteEngine.delete
     done: list[Found] = []
 
-    def delete(engine: SqliteEngine, going: Sequence[Found]) -> None:
+    def delete(engine: SqliteEngine, going: Sequence[Found], *, for_good: bool) -> None:
         if done:
             raise error
-        real(engine, going)
+        real(engine, going, for_good=for_good)
         done.extend(going)
 
     monkeypatch.setattr(SqliteEngine, "delete", delete)
@@ -181,6 +184,42 @@ def test_what_went_before_an_error_comes_back_and_the_rest_stays(
     assert everything(home) == before
     assert not list(home.root.rglob("*.sessions.db"))
     tally.verified()
+
+
+@pytest.mark.parametrize("at_once", [1, 1_000], ids=["in parts", "at once"])
+def test_what_was_committed_before_its_flush_failed_keeps_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Whichever flush of the store it is: the sessions are gone, and only their copies are left."""
+    monkeypatch.setattr(session_mover, "AT_ONCE", at_once)
+    real, went = Database._flush, 0
+    for place in itertools.count():
+        home = a_home(tmp_path / str(place), MESSAGES)
+        before = everything(home)
+        flushes: list[Database] = []
+
+        def flush(
+            database: Database, flushes: list[Database] = flushes, place: int = place
+        ) -> None:
+            flushes.append(database)
+            if len(flushes) == place + 1:
+                raise StorageError("The disk reported an error.")
+            real(database)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_flush", flush)
+            with contextlib.suppress(HoldfastError):
+                remove(home, "leaf", "middle")
+        if len(flushes) <= place:
+            break
+        tally.injected()
+        settle_if_needed(home, clock=clock)
+        if everything(home).keys() < before.keys():
+            undo_latest(home, clock=clock)
+            went += 1
+        assert everything(home) == before
+        tally.verified()
+    assert went
 
 
 def check_undo(home: HoldfastHome, *ids: str) -> None:

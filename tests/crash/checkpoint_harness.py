@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import CannotUndoError
 from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.model.checkpoint import Capturing, CutRestore, TakeOutcome
+from holdfast.model.operation import Operation
 from holdfast.services.rollback import rollback
-from holdfast.spine.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.redo import plan_redo
+from holdfast.spine.undo import foresee, preview, undo_latest
 from holdfast.stores.checkpoints import restore_run, working_tree
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.crash.harness import (
@@ -80,6 +83,10 @@ def make_first(project: Path) -> None:
     (project / "deep/down/file").chmod(0o4750)
     (project / "ignored/file").write_bytes(b"captured")
     (project / "calm").chmod(0o2750)
+    for name, mode in (("locked/in", 0o555), ("locked", 0o500), ("shut", 0o555)):
+        (project / name).mkdir(parents=True, exist_ok=True)
+        (project / name / "file").write_bytes(name.encode())
+        (project / name).chmod(mode)
     (project / "secret").write_bytes(b"ignored and gone later")
     (project / "same").write_bytes(b"ignored later, and still there")
 
@@ -105,6 +112,10 @@ def make_changes(project: Path) -> None:
     (project / "new/in/some.log").write_bytes(b"no checkpoint holds me")
     (project / ".gitignore").write_bytes(b"secret\nsame\n")
     (project / "secret").unlink()
+    shutil.rmtree(project / "locked")
+    (project / "shut/file").write_bytes(b"shut, and changed")
+    (project / "late/in").mkdir(parents=True)
+    (project / "late").chmod(0o500)
     shutil.rmtree(project / "ignored")
     (project / "ignored").write_bytes(b"x" * 2 * LIMIT)
 
@@ -157,6 +168,16 @@ def undo_the_latest(world: World) -> None:
     undo_latest(home(world.root), clock=clock)
 
 
+def roll_back_and_undo(world: World) -> None:
+    roll_back(world)
+    undo_the_latest(world)
+
+
+def redo(world: World) -> None:
+    _, plan = plan_redo(home(world.root), "1", now=NOW)
+    apply(plan, home(world.root), clock=clock)
+
+
 def is_whole(world: World) -> None:
     """One of the two states, and nothing of a restore lies about."""
     assert everything(world.project) in (world.before, world.after), "half-way"
@@ -177,8 +198,10 @@ def taken_back(world: World) -> None:
 
 def next_checkpoint(world: World) -> None:
     """Whoever takes the next checkpoint finishes it, or it had not begun."""
+    cut = list(world.root.glob("home/checkpoints/store/worktrees/*/restore.json"))
     taking = store(world.root).take(world.project, reason="next", now=NOW + 9)
     assert taking.outcome is not TakeOutcome.SKIPPED
+    assert taking.cut_restore == (CutRestore(target=world.target) if cut else None)
     is_whole(world)
 
 
@@ -201,6 +224,53 @@ def undone(world: World) -> None:
         assert not any(each.in_trash for each in home(world.root).log.read().operations)
     assert everything(world.project) == world.before
     is_whole(world)
+
+
+def redone(world: World) -> None:
+    """Done again, a killed redo is finished, and it is one operation: one undo takes it back."""
+    is_done = any(each.redoes and each.finished_at is not None for each in operations(world))
+    try:
+        redo(world)
+    except CannotUndoError:
+        assert is_done
+    assert sum(each.rolled_back for each in operations(world) if each.redoes) == 1
+    assert everything(world.project) == world.after
+    is_whole(world)
+    undone(world)
+
+
+def undone_again(world: World) -> None:
+    """Done again, a killed undo is finished, and says so."""
+    is_done = any(each.undoes and each.finished_at is not None for each in operations(world))
+    try:
+        undone_operation, report = undo_latest(home(world.root), clock=clock)
+    except CannotUndoError:
+        assert is_done
+    else:
+        assert undone_operation.id == "1"
+        assert report.brought_back == 1
+    assert everything(world.project) == world.before
+    is_whole(world)
+
+
+def asked_about(world: World) -> None:
+    """A killed restore is shown before it is undone, unless it had not begun to change files."""
+    begun = list(world.root.glob("home/checkpoints/store/worktrees/*/restore.json"))
+    try:
+        removals = preview(home(world.root), None)[1]
+    except CannotUndoError:
+        assert not operations(world)
+    else:
+        assert removals or not begun
+        for each in foresee(home(world.root), removals).values():
+            assert each.preview is not None
+            assert each.preview.written
+            assert each.preview.deleted
+    undone(world)
+
+
+def operations(world: World) -> Sequence[Operation]:
+    return home(world.root).log.read().operations
 
 
 @dataclass(frozen=True)
@@ -227,7 +297,9 @@ SLOW = {
     "restore-then-take": Scenario(restore, next_checkpoint),
     "rollback-then-settle": Scenario(roll_back, settled),
     "rollback-then-undo": Scenario(roll_back, undone),
-    "undo-then-undo": Scenario(undo_the_latest, undone, before=roll_back),
+    "rollback-then-asked": Scenario(roll_back, asked_about),
+    "undo-then-undo": Scenario(undo_the_latest, undone_again, before=roll_back),
+    "redo-then-redo": Scenario(redo, redone, before=roll_back_and_undo),
 }
 
 

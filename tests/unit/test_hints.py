@@ -10,14 +10,20 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api import store
 from holdfast.api.archive import ArchivedSessions, Log, Trash
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.home import Home
+from holdfast.api.machine import Machine
 from holdfast.api.sessions import AgentSessions
 from holdfast.errors import _METHODS, COMMAND_FLAG, HoldfastError, in_methods
 
 SOURCE = Path(holdfast.__file__).parent
-_COMMAND = re.compile(r"holdfast (?:sessions|checkpoints|trash|config|undo|log|doctor|maintain)\b")
+#: Each command that has a method. `mcp`, `web` and `run` are programs, in Python as well.
+_COMMAND = re.compile(
+    r"holdfast (?:sessions|checkpoints|trash|config|undo|redo|log|doctor|maintain|status|vault"
+    r"|connect|disconnect|fleet|store|apply)\b"
+)
 _PARTS = {
     "sessions": AgentSessions,
     "checkpoints": Checkpoints,
@@ -46,6 +52,14 @@ _PARTS = {
         ("For example --older-than 90d.", "For example `older_than='90d'`."),
         ("Or --trivial-days 7.", "Or `trivial_days=7`."),
         ("Write 500MB.", "Write 500MB."),
+        ("`holdfast connect codex` does.", "`machine.plan_connect('codex')` does."),
+        ("Use `holdfast disconnect`.", "Use `machine.plan_disconnect(agent)`."),
+        (
+            "`holdfast connect codex` with --scope project does.",
+            "`machine.plan_connect('codex')` with `scope='project'` does.",
+        ),
+        ("`holdfast store init` does.", "`holdfast.api.store.init_store(path)` does."),
+        ("`holdfast fleet status` tells.", "`holdfast.api.store.fleet_status(path)` tells."),
     ],
 )
 def test_a_hint_in_methods(hint: str, said: str) -> None:
@@ -118,8 +132,14 @@ def test_the_methods_of_hints_exist() -> None:
         name = re.sub(r"\(.*", "", method)
         if name == "holdfast.open":
             continue
-        _, *parts = name.split(".")
-        if len(parts) == 1:
+        start, *parts = name.split(".")
+        if start == "machine" or name.startswith("holdfast.machine"):
+            assert hasattr(Machine, re.sub(r".*\.", "", method.replace("()", "")).split("(")[0]), (
+                method
+            )
+        elif parts[0] == "api":
+            assert hasattr(store, parts[-1]), method
+        elif len(parts) == 1:
             assert hasattr(Home, parts[0]), method
         else:
             assert hasattr(_PARTS[parts[0]], parts[1]), method

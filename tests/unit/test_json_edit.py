@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from holdfast.connect import json_edit
 from holdfast.errors import UsageError
-from holdfast.hooks import json_edit
 from holdfast.model.session import Json
 
 OURS: Json = {"matcher": "*", "hooks": [{"type": "command", "command": "ours"}]}

@@ -23,10 +23,9 @@ from holdfast.api.machine import Machine as Homes
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.web import lists, renewal
-from holdfast.web.desk import Desk
+from holdfast.web import lists
+from holdfast.web.desk import _KEPT, Desk, Renewal
 from holdfast.web.jobs import Run
-from holdfast.web.renewal import Renewal
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
 from tests.web.client import Web
@@ -152,7 +151,7 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
     looks.release()
     first.result(30)
     assert made.wanted() is None
-    desk.now += renewal._KEPT / 2  # due: answered from the last one all the same
+    desk.now += _KEPT / 2  # due: answered from the last one all the same
     assert made.wanted() is None
     desk.changes += 1
     changed = made.wanted()
@@ -160,7 +159,7 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
     looks.release(2)
     changed.result(30)
     assert made.wanted() is None
-    desk.now += renewal._KEPT
+    desk.now += _KEPT
     assert made.wanted() is not None  # who comes back waits
     desk.now -= 10_000.0
     assert made.wanted() is not None  # a clock that was set back proves nothing
@@ -171,14 +170,14 @@ def test_a_look_that_took_minutes_is_shown() -> None:
     """Counted from its beginning it would be too old at once, and everybody would wait forever."""
 
     def look(shown: Callable[[], None]) -> None:
-        desk.now += 10 * renewal._KEPT
+        desk.now += 10 * _KEPT
         shown()
 
     desk, made = _renewal(look)
     first = made.wanted()
     assert first is not None
     first.result(30)
-    assert desk.now > 1000.0 + renewal._KEPT
+    assert desk.now > 1000.0 + _KEPT
     assert made.wanted() is None
     assert not made.is_busy()
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Unpack
 
@@ -24,11 +25,11 @@ from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import StrPath, several
+from holdfast.model.durations import Moment, moment
 from holdfast.model.item import Problem
-from holdfast.model.moment import Moment, moment
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.operation import LogView, Operation, TrashEntry
-from holdfast.model.path_map import path_maps
+from holdfast.model.path_map import mapped, path_maps
 from holdfast.model.session import (
     Message,
     Search,
@@ -58,6 +59,14 @@ class RestorePlan:
     vaulted: Sequence[Session] = ()
     problems: Sequence[Problem] = ()
     maps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def missing_directories(self) -> Sequence[str]:
+        """The working directories under `maps` that do not exist here: an agent needs its own to
+        resume a session."""
+        cwds = (mapped(each.session.cwd or "", self.maps) for each in self.sessions)
+        found = dict.fromkeys(each for each in cwds if each is not None)
+        return [each for each in found if not Path(each).is_dir()]
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
         """Restore them in full. A session that cannot be restored stays in the archive and is
@@ -304,6 +313,24 @@ class ArchivedSessions:
     prune = applied(plan_prune)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trashed:
+    """What one operation put into the trash, and when it may be removed for good."""
+
+    operation: str
+    command: str
+    entries: Sequence[TrashEntry]
+    expires_at: float
+
+    @property
+    def removed_at(self) -> float:
+        return self.entries[0].removed_at
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry.bytes for entry in self.entries)
+
+
 class Trash:
     """What undo can still bring back."""
 
@@ -313,6 +340,23 @@ class Trash:
     def list(self) -> builtins.list[TrashEntry]:
         """Everything in the trash, the oldest first."""
         return [*self._place.home.log.read().trash]
+
+    def by_operation(self) -> builtins.list[Trashed]:
+        """The same by the operation that removed it. The oldest comes first: it goes first."""
+        log = self._place.home.log.read()
+        commands = {each.id: each.command for each in log.operations}
+        groups: dict[str, builtins.list[TrashEntry]] = {}
+        for entry in log.trash:
+            groups.setdefault(entry.removal.operation, []).append(entry)
+        return [
+            Trashed(
+                operation=operation,
+                command=commands.get(operation, ""),
+                entries=entries,
+                expires_at=self.expires_at(entries[0]),
+            )
+            for operation, entries in groups.items()
+        ]
 
     def expires_at(self, entry: TrashEntry) -> float:
         """When the first prune or maintenance may remove it for good."""

@@ -29,7 +29,7 @@ from holdfast.model.checkpoint import (
     Watched,
 )
 from holdfast.model.checkup import Verification
-from holdfast.model.moment import Duration, seconds
+from holdfast.model.durations import Duration, seconds
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
@@ -39,7 +39,8 @@ from holdfast.services.checkpoint_watch import Pace, watch
 from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
-from holdfast.stores.checkpoints.run_hold import held_by_run
+from holdfast.spine.settle import settle_if_needed
+from holdfast.stores.checkpoints.projects import held_by_run
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import dataclass, replace
@@ -304,6 +305,14 @@ class Checkpoints(CheckpointRemotes):
         """What `restore` would write, delete and leave. Touches nothing in the project."""
         return self.plan_restore(which, paths, maps=maps).preview
 
+    def settle(self) -> tuple[str, ...]:
+        """Finish what a killed run left open in this home; returns the numbers of those operations.
+
+        Everything that changes the home does this first. Call it before `plan_restore`, so that the
+        plan is about the project as an interrupted restore leaves it.
+        """
+        return tuple(settle_if_needed(self._place.home, clock=self._place.clock))
+
     def restore(
         self,
         which: Which,
@@ -317,6 +326,7 @@ class Checkpoints(CheckpointRemotes):
         back to that. What the checkpoint did not cover stays as it is. A checkpoint of another
         machine needs `maps`, as in `plan_restore`.
         """
+        self.settle()
         return self.plan_restore(which, paths, maps=maps).apply()
 
     def plan_prune(

@@ -7,15 +7,16 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.api.place import Place
+from holdfast.api.place import Place, is_home
 from holdfast.config.document import LARGEST, key_path, read_document
 from holdfast.config.document import UnreadableError as Unreadable
 from holdfast.config.edit import with_value
 from holdfast.config.kinds import Value, dotted, nearest
 from holdfast.config.reader import key_kind, problems_in, value_of
-from holdfast.config.settings import KEYS, TABLES
+from holdfast.config.settings import KEYS, TABLES, Settings
 from holdfast.errors import ConfigError, StorageError, UsageError
 from holdfast.homes.kind import LOG
+from holdfast.model.arguments import expanded
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.lock import exclusive
 from holdfast.value import dataclass
@@ -143,6 +144,19 @@ def plan_text(place: Place, text: str, *, before: str | None) -> ConfigChange:
             hint="Nothing was changed. To correct it yourself: holdfast config edit",
         )
     return ConfigChange(place=place, file=file, before=before, after=text)
+
+
+def doubtful_homes(settings: Settings) -> Sequence[str]:
+    """What is wrong with the places that `homes` lists. It is no error: a place may be on a disk
+    that is not mounted."""
+    found = []
+    for each in settings.homes:
+        path = expanded(each)
+        if not path.exists():
+            found.append(f"{each} does not exist.")
+        elif not is_home(path):
+            found.append(f"{each} is not the home of an agent that Holdfast knows.")
+    return found
 
 
 def text_of(file: Path) -> str | None:

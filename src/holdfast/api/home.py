@@ -20,13 +20,13 @@ from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.edits import SessionEdits
 from holdfast.api.exchange import SessionExchange
 from holdfast.api.place import Place, find_home, open_place
-from holdfast.api.plan import HomePlan, HomeReport, load_plan, rewrite_plan, undo
+from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
-from holdfast.errors import UsageError, in_voice
+from holdfast.errors import HoldfastError, UsageError, in_voice
 from holdfast.homes.access import closed
 from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import KIND
@@ -36,14 +36,13 @@ from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, Repair
+from holdfast.model.durations import Duration, seconds
 from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
-from holdfast.model.plan import fingerprint
-from holdfast.model.rewrite import Rewrite
+from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
@@ -53,9 +52,10 @@ from holdfast.policy.prices import Prices
 from holdfast.ports.runs import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend, neglected
 from holdfast.services.figures import look
+from holdfast.services.maintain import failed
+from holdfast.services.maintenance_steps import StepPlan, preview
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
-from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.edited import Edited, look_at_edits
@@ -69,7 +69,8 @@ from holdfast.value import dataclass, replace
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UndoPlan:
     """What undoing an operation would bring back. `command` is what was done, of a redo what it did
-    again. `foreseen` says what it would do to the files of projects, by the key of each removal.
+    again. `files` come back with sessions out of the archive, and are no removals of their own.
+    `foreseen` says what it would do to the files of projects, by the key of each removal.
     `edited` is what names, pins and ends it would find, by the same key. `since` is what a person
     did after that operation, the latest first. `unexpected` means that nobody named it, and that a
     timer may have run it."""
@@ -82,6 +83,7 @@ class UndoPlan:
     edited: Mapping[str, Edited]
     since: Sequence[Operation] = ()
     unexpected: bool = False
+    files: Sequence[PlanItem] = ()
 
     @property
     def needs_asking(self) -> bool:
@@ -114,6 +116,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         self._usual: AgentSessions | None = None
 
     def __enter__(self) -> Self:
+        self._place.need_open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,7 +127,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
     def close(self) -> None:
         """Close what this home opened, including its sessions. Everything that was done is on
-        disk."""
+        disk. From then on methods raise `ClosedError`; closing twice does no harm."""
         while self._sessions:
             self._sessions.pop().close()
         self._usual = None
@@ -310,6 +313,7 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
             edited=look_at_edits(self._place.home, log, target, removals),
             since=undoing.done_since(log, target),
             unexpected=number is None and target.command == MAINTAIN,
+            files=undoing.archived_files(log, target),
         )
 
     def undo(
@@ -385,15 +389,6 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
             progress=progress or Silent(),
         )
 
-    # --- Other programs ---------------------------------------------------------------------------
-
-    def plan_rewrites(self, rewrites: Sequence[Rewrite], *, source: str, reason: str) -> HomePlan:
-        """Changes to files of another program, such as the settings of an agent: `source` says
-        whose they are. Applied, they are an operation of this home, which undo takes back."""
-        place = self._place
-        plan = rewrite_plan(place, place.home.root, rewrites, source=source, reason=reason)
-        return HomePlan(place=place, home=place.home, plan=plan)
-
     # --- Maintenance ------------------------------------------------------------------------------
 
     def maintain(
@@ -408,10 +403,15 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
 
         config.toml decides what it does. It never raises: errors are in the result.
         """
+        clock = self._place.clock
+        try:
+            home, settings = self._place.home, self.settings
+        except HoldfastError as error:
+            return failed(str(self.path), clock(), clock, error)
         return maintain_opened(
-            self._place.home,
-            self.settings,
-            clock=self._place.clock,
+            home,
+            settings,
+            clock=clock,
             force=force,
             early=0.0 if early is None else seconds(early, "early"),
             progress=progress,

@@ -24,7 +24,10 @@ from holdfast.api.agent_home import (
     latest_folders,
     own_folder,
 )
-from holdfast.api.place import Place, system_clock, usual_homes, usual_places_of
+from holdfast.api.arguments import Ids, names
+from holdfast.api.disks import Disk, disks_of
+from holdfast.api.locate import Located, locate
+from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
 from holdfast.homes.foreign.one_look import one_look
@@ -32,27 +35,31 @@ from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.policy.selection import rank
 from holdfast.stores.files import storage_errors
+from holdfast.stores.sqlite.database import PATIENCE
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from contextlib import AbstractContextManager
 
     from holdfast.api.archive import ArchivedSessions
-    from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
-    from holdfast.api.disks import Disk
+    from holdfast.api.connect import Connection, ConnectPlan
     from holdfast.api.home import Home
-    from holdfast.api.locate import Located
+    from holdfast.api.joint import JointRun
     from holdfast.api.overview import MachineOverview
+    from holdfast.api.schedulers.schedule import Schedule
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.config.guardian import GuardianSettings
+    from holdfast.connect.settings_entries import Setup
     from holdfast.model.alarm import Alarm
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.arguments import StrPath
     from holdfast.model.figures import Growth, HomeFigures
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
+    from holdfast.model.vault import Sweep, VaultFigures
     from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
@@ -150,7 +157,7 @@ class Machine:
         return f"<the homes of {self._user_home}>"
 
     def close(self) -> None:
-        """Close every home that was opened."""
+        """Close every home that was opened. The machine itself can be used again."""
         while self._places:
             self._places.popitem()[1].close()
 
@@ -208,8 +215,6 @@ class Machine:
     def wait_at_most(self, seconds: float) -> None:
         """Homes that are opened from now on, here and in what this calls, wait no longer than this
         for others who write to their stores: then they raise `BusyError`."""
-        from holdfast.stores.sqlite.database import PATIENCE  # noqa: PLC0415 - no list needs it
-
         PATIENCE.set(seconds)
 
     def one_look(self) -> AbstractContextManager[None]:
@@ -308,8 +313,6 @@ class Machine:
 
     def disks(self, homes: Iterable[AgentHome] | None = None) -> Sequence[Disk]:
         """The disks that the homes are on, or these, and what is free there, the least first."""
-        from holdfast.api.disks import disks_of  # noqa: PLC0415 - no list needs it
-
         return disks_of(self.homes if homes is None else homes)
 
     def alarms(self) -> Sequence[Alarm]:
@@ -318,6 +321,24 @@ class Machine:
         looked = self._ask(lambda home: home.alarms())
         found = [alarm for _, alarms in looked.seen for alarm in alarms]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
+
+    def to_undo(self) -> JointRun:
+        """What one run did in several homes, to undo it in each: the latest run, or else the latest
+        operation of each home. What agents did on their own is not in it."""
+        from holdfast.api.joint import to_undo  # noqa: PLC0415 - no list needs it
+
+        return to_undo(self)
+
+    def to_redo(self) -> JointRun:
+        """The same for redo: what the latest undo over several homes took back."""
+        from holdfast.api.joint import to_redo  # noqa: PLC0415 - no list needs it
+
+        return to_redo(self)
+
+    def vaults(self) -> Looked[tuple[VaultFigures | None, Sweep | None]]:
+        """What the vault of each home holds, None for a home that cannot have one; and what its
+        agent deletes by itself, if it does."""
+        return self._ask(lambda home: (home.vault, home.sweep))
 
     # --- Seeing -----------------------------------------------------------------------------------
 
@@ -378,6 +399,103 @@ class Machine:
         with one_look():
             return self.look(lambda place: what(Home(place)))
 
+    # --- Agents, and schedulers of the system -----------------------------------------------------
+
+    def plan_connect(
+        self,
+        agent: str,
+        *,
+        scope: str = "user",
+        project: StrPath | None = None,
+        home: StrPath | None = None,
+    ) -> ConnectPlan:
+        """What to write into the settings of an agent so that Holdfast takes a checkpoint before
+        each tool that may change files, and so that budgets hold: "claude-code", "codex", "gemini"
+        or "opencode". `scope` is "user", or "project" for the one in `project`, by default the
+        current directory.
+
+        Checkpoints and budgets are kept in `home`, by default Holdfast's own. `apply` makes that
+        home when there is none; undoing its report takes the entries out again.
+        """
+        from holdfast.api.connect import connecting, setup_of  # noqa: PLC0415 - no list needs it
+
+        place, where = self._own_home(home), self.hook_setup(project=project, home=home)
+        return connecting(place, setup_of(place, agent, scope, where))
+
+    def plan_disconnect(
+        self,
+        agent: str,
+        *,
+        scope: str = "user",
+        project: StrPath | None = None,
+        home: StrPath | None = None,
+    ) -> ConnectPlan:
+        """What to take out of the settings of an agent again. A file that nobody changed since it
+        was connected becomes exactly what it was before."""
+        from holdfast.api.connect import disconnecting, setup_of  # noqa: PLC0415 - as above
+
+        place, where = self._own_home(home), self.hook_setup(project=project, home=home)
+        return disconnecting(place, setup_of(place, agent, scope, where))
+
+    def connections(
+        self, *, project: StrPath | None = None, home: StrPath | None = None
+    ) -> Sequence[Connection]:
+        """Which agents are connected, for the user and in `project`, and what is wrong with it."""
+        from holdfast.api.connect import connections  # noqa: PLC0415 - as above
+
+        return connections(self._own_home(home), self.hook_setup(project=project, home=home))
+
+    def hook_setup(self, *, project: StrPath | None = None, home: StrPath | None = None) -> Setup:
+        """Where the settings of agents are, and which home their hooks keep checkpoints in."""
+        from holdfast.connect.settings_entries import Setup  # noqa: PLC0415 - as above
+
+        return Setup(
+            agent="",
+            scope="user",
+            user_home=self._user_home,
+            project=named_place(os.curdir if project is None else project).absolute(),
+            home=self._own_home(home).root.absolute(),
+            environ=self._environ,
+        )
+
+    def _own_home(self, home: StrPath | None) -> Place:
+        """The home that was named, by default Holdfast's own; it need not be there yet."""
+        if home is None:
+            root = usual_places_of(self._user_home, self._environ)[OWN.name]
+        else:
+            root = find_home(home, self._environ)
+        if root not in self._places:
+            self._places[root] = Place(
+                root, clock=self._clock, command=self._command, environ=self._overrides
+            )
+        return self._places[root]
+
+    def plan_schedule(
+        self, scheduler: str, *, home: StrPath | None = None, program: Sequence[str] | None = None
+    ) -> Schedule:
+        """What to write so that the system runs maintenance: "systemd" and "launchd" keep the watch
+        over all homes running, and "cron" runs maintenance of all homes once a day. With `home`,
+        a folder or the name of an agent, each of them maintains that home once a day.
+
+        Nothing is written before `install`; `uninstall` takes it away again. `program` are the
+        words that start Holdfast, by default with the Python that runs now.
+        """
+        from holdfast.api.schedulers import schedule_of  # noqa: PLC0415 - no list needs it
+
+        root = None
+        if home is not None:
+            place = Place(find_home(home, self._environ), environ=self._overrides).checked()
+            place.check_settings()  # with one that is wrong, maintenance would never run
+            root = place.home.root
+            place.close()
+        return schedule_of(
+            scheduler,
+            home=root,
+            user_home=self._user_home,
+            environ=self._environ,
+            program=program,
+        )
+
     # --- Sessions ---------------------------------------------------------------------------------
 
     def list_sessions(
@@ -402,8 +520,6 @@ class Machine:
         def page(place: Place) -> SessionPage:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
             return listed(wanted, order_by=order_by, limit=most, offset=skipped)
-
-        from holdfast.homes.archive.reader import rank  # noqa: PLC0415 - for several homes only
 
         with one_look():
             looked = self.look(page, homes=homes)
@@ -467,8 +583,6 @@ class Machine:
         With `surely` the start of an id is refused while a home cannot be read, because that home
         may have another session of such an id. Whoever changes something asks like this.
         """
-        from holdfast.api.locate import locate  # noqa: PLC0415 - a list needs no ids
-
         return locate(self, prefix, surely=surely, store=store, archive=archive)
 
     def expect(self, prefix: str, place: Place) -> None:
@@ -486,8 +600,6 @@ class Machine:
         self, ids: Ids, *, surely: bool = False, store: bool = True, archive: bool = False
     ) -> Sequence[tuple[AgentHome, Sequence[str]]]:
         """Whole ids by the home that has them; raises like `resolve`."""
-        from holdfast.api.arguments import names  # noqa: PLC0415 - a list needs no ids
-
         by_home: dict[AgentHome, list[str]] = {}
         for each in names(ids, "ids"):
             found = self.resolve(each, surely=surely, store=store, archive=archive)

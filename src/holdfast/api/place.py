@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.config import NOTES, VARIABLE_PREFIX
 from holdfast.config import is_default as is_unconfigured
-from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
+from holdfast.errors import ClosedError, ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.kind import KIND, LOG, OWN, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
@@ -153,6 +153,14 @@ class Place:
         self._environ = environ or {}
         self._homes: list[Home] = []
         self._opened: Home | None = None
+        self._closed = False
+
+    def need_open(self) -> None:
+        """Raise `ClosedError` after `close`."""
+        if self._closed:
+            raise ClosedError(
+                f"{self.root} was closed.", hint="Open it again with `holdfast.open(path)`."
+            )
 
     def checked(self) -> Place:
         """This place, at the real path of its folder; raises `NotAHomeError` when there is none."""
@@ -207,6 +215,7 @@ class Place:
     def state(self) -> Path:
         """The folder for what is Holdfast's own: the home itself, or a folder in it where the home
         belongs to another agent."""
+        self.need_open()
         return state_folder(self.root)
 
     def command(self, name: str) -> str:
@@ -222,6 +231,7 @@ class Place:
 
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
         """The home opened once more, with changed options. `close` closes it too."""
+        self.need_open()
         options = change(self.options())
         home = open_home(self.root, clock=self.clock, options=options)
         self._homes.append(home)
@@ -232,6 +242,7 @@ class Place:
         is wrong, and even if the folder is empty."""
         from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
 
+        self.need_open()
         finding, options = Finding(check="configuration"), USUAL
         try:
             options = self.options()
@@ -255,6 +266,7 @@ class Place:
 
     def create(self) -> None:
         """Create the home if it does not exist. The home of another agent is left as it is."""
+        self.need_open()
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
         if kind is not None and kind.name != KIND:
@@ -268,11 +280,13 @@ class Place:
     def create_own(self) -> None:
         """Create a Holdfast home if there is none. Raises `NotAHomeError` for a home of another
         agent."""
+        self.need_open()
         create_home(self.root)
         self.create()
 
     def create_state(self) -> Path:
         """Make the folder for what is Holdfast's own, and the home when there is none."""
+        self.need_open()
         return create_state(self.root).resolve()
 
     def create_config(self) -> Path:
@@ -307,6 +321,7 @@ class Place:
     def close(self) -> None:
         """Close every home that was opened. What was done is on the disk by now, so a home that
         cannot be closed changes nothing."""
+        self._closed = True
         self._opened = None
         while self._homes:
             with suppress(Exception):

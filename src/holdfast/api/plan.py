@@ -15,11 +15,10 @@ from holdfast.errors import FullDiskError, PlanFileError, StalePlanError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
 from holdfast.model.figures import LEAST_ROOM, NEEDED, DiskRoom
-from holdfast.model.item import SETTING, Inventory, Problem
+from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, archived, archived_words
-from holdfast.model.rewrite import Rewrite
+from holdfast.model.report import Outcome, Report, archived, archived_words, back_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.lifecycle import NOT_ENDED
@@ -221,7 +220,7 @@ class HomeReport:
             (self.removed - alone - files, "removed"),
             (self.report.ended, "ended"),
             (self.report.changed, "changed"),
-            (self.brought_back, "brought back"),
+            (self.brought_back, back_words(self.report.files_back)),
             (self.skipped, "skipped"),
             (self.failed, "failed"),
         )
@@ -300,37 +299,9 @@ def load_plan(place: Place, path: StrPath) -> HomePlan:
         # Such an item may name any file of the user: what a file says is not enough for that.
         raise PlanFileError(
             f"{file} changes settings of another program; that is not done from a file.",
-            hint="Use `holdfast connect`, `disconnect` or `redo`.",
+            hint="Use `holdfast connect`, `holdfast disconnect` or `holdfast redo`.",
         )
     return HomePlan(place=place, home=place.home, plan=plan, applied_by=place.command("apply"))
-
-
-def rewrite_plan(
-    place: Place, root: Path, rewrites: Sequence[Rewrite], *, source: str, reason: str
-) -> Plan:
-    """Changes to files of another program, `source`, for a home that may not be there yet."""
-    now = place.clock()
-    return Plan(
-        home=str(root),
-        command=place.command("rewrite"),
-        made_at=now,
-        items=tuple(
-            PlanItem(
-                kind=SETTING,
-                id=each.path,
-                source=source,
-                bytes=0,
-                last_active_at=now,
-                version=each.before,
-                action=Action.REWRITE,
-                reason=reason,
-                undoable=True,
-                target=each.target(),
-            )
-            for each in rewrites
-            if not each.nothing
-        ),
-    )
 
 
 def applied(

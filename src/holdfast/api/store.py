@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.api.place import Place, find_home
 from holdfast.config.kinds import nearest
 from holdfast.errors import UsageError
 from holdfast.homes.kind import DATABASE
@@ -16,18 +17,17 @@ from holdfast.homes.own_store import no_driver
 from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
-from holdfast.stores import processes
+from holdfast.stores import processes, store_copy
+from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from holdfast.api.place import Place
     from holdfast.model.fleet import Fleet, FleetHome
     from holdfast.ports.runs import Progress
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 
 #: libpq's other way to name a database: `host=db.example.org dbname=holdfast`.
 _PARAMETER = re.compile(
@@ -48,18 +48,18 @@ class StoreMade(JsonValue):
     sql: str = ""
 
 
-def init_store(place: Place, *, role: str | None = None) -> StoreMade:
-    """Create the tables of the store that `[store] url` names, or bring them up to date. With
-    `role`, that user of the database may read and write their rows."""
-    schema, url = _schema(), _url(place)
+def init_store(home: StrPath | Place, *, role: str | None = None) -> StoreMade:
+    """Create the tables of the store that `[store] url` of this home names, or bring them up to
+    date. With `role`, that user of the database may read and write their rows."""
+    schema, url = _schema(), _url(_place(home))
     made = schema.create(url, role=role)
     return StoreMade(place=schema.place_of(url), schema=made)
 
 
-def store_sql(place: Place, *, role: str | None = None) -> StoreMade:
+def store_sql(home: StrPath | Place, *, role: str | None = None) -> StoreMade:
     """The statements that `init_store` would run in an empty database, for a person to read and
     run. Connects to nothing, and needs no store to be configured yet."""
-    schema, url = _schema(), place.settings.store.url
+    schema, url = _schema(), _place(home).settings.store.url
     text = schema.script() + schema.grants(role or "holdfast")
     return StoreMade(place=schema.place_of(url) if url else "", schema=schema.LATEST, sql=text)
 
@@ -84,8 +84,6 @@ def copy_store(
 ) -> StoreCopied:
     """Copy all sessions of a store into an empty one. Each is the address of a database, a home, or
     a file `sessions.db`. The source is only read. A copy that was interrupted goes on."""
-    from holdfast.stores import store_copy  # noqa: PLC0415 - for this alone
-
     with ExitStack() as stack:
         first = stack.enter_context(closing(_source(os.fspath(source))))
         second = stack.enter_context(closing(_target(os.fspath(target))))
@@ -103,18 +101,20 @@ def copy_store(
     )
 
 
-def fleet_status(place: Place) -> Fleet:
+def fleet_status(home: StrPath | Place) -> Fleet:
     """Every home that shares the store of this one, as the store knows it."""
     from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
 
+    place = _place(home)
     return fleet.look(_shared(place), silence=place.settings.store.machine_silence)
 
 
-def forget_machine(place: Place, machine: str) -> Sequence[FleetHome]:
+def forget_machine(home: StrPath | Place, machine: str) -> Sequence[FleetHome]:
     """Leave a machine that will not come back out of `fleet_status`; returns its homes. Its
     sessions and its operations stay. If it is heard of again after all, it is listed again."""
     from holdfast.stores.postgres import fleet  # noqa: PLC0415 - an extra
 
+    place = _place(home)
     found = fleet_status(place)
     homes = [each for each in found.homes if each.machine == machine]
     if not homes:
@@ -130,6 +130,10 @@ def forget_machine(place: Place, machine: str) -> Sequence[FleetHome]:
 def this_machine() -> str:
     """What `fleet_status` calls the machine that this runs on."""
     return processes.host_name()
+
+
+def _place(home: StrPath | Place) -> Place:
+    return home if isinstance(home, Place) else Place(find_home(home)).checked()
 
 
 def _shared(place: Place) -> Database:
@@ -150,8 +154,6 @@ def _source(where: str) -> PostgresSource | SqliteSource:
         from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
 
         return PostgresSource(where)
-    from holdfast.stores.sqlite.copy_end import SqliteSource  # noqa: PLC0415 - for this alone
-
     return SqliteSource(_file(where))
 
 
@@ -161,8 +163,6 @@ def _target(where: str) -> PostgresTarget | SqliteTarget:
         from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
 
         return PostgresTarget(where)
-    from holdfast.stores.sqlite.copy_end import SqliteTarget  # noqa: PLC0415 - for this alone
-
     path = _file(where)
     if not path.parent.is_dir():
         raise UsageError(

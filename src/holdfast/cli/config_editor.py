@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def edited(place: Place, *, json: bool) -> ConfigChange | None:
-    """The change that a person made; None when there is none. Where the text is wrong and nobody is
+    """The change that a person made; None when nothing changed. If the text is wrong and nobody is
     there to correct it, `ConfigError` says where it is kept."""
     before = text_of(place.config_file)
     folder = Path(tempfile.mkdtemp(prefix="holdfast-"))  # readable by its owner only

@@ -19,7 +19,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.streams import be_quiet, state, tell_held
 from holdfast.errors import COMMAND_FLAG
-from holdfast.model.text import minutes_meant
+from holdfast.model.durations import minutes_meant
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -272,9 +272,9 @@ class Group(_Framed, click.Group):
         result = super().invoke(ctx)
         if ctx.invoked_subcommand is not None:
             return result
-        if self.default is not None:
-            _, usual, _ = self.resolve_command(ctx, [self.default])
-            return ctx.invoke(usual) if usual else None
+        if self.default is not None and (usual := self.get_command(ctx, self.default)):
+            with usual.make_context(self.default, [], parent=ctx) as below:
+                return usual.invoke(below)
         from holdfast.cli.commands.help import show
 
         return show(ctx)

@@ -70,7 +70,7 @@ class Invocation:
         """The time that a flag names: a duration ago, or a date in local time."""
         from datetime import datetime
 
-        from holdfast.model.text import parse_moment
+        from holdfast.model.durations import parse_moment
 
         local = datetime.now().astimezone().tzinfo
         return parse_moment(text, now=self.now, local=local)
@@ -312,7 +312,7 @@ class Invocation:
         return Home(self.open_place(path))
 
     def create_home(self) -> Home:
-        """The chosen home as one of ours; it is made when there is none."""
+        """The chosen home, as one of Holdfast's own; it is made if it does not exist."""
         from holdfast.api.home import Home
 
         place = self.place(self.home_path)
@@ -322,7 +322,7 @@ class Invocation:
         return Home(place)
 
     def capture(self) -> Capture:
-        """What takes checkpoints into the chosen home, which is made when there is none. It reads
+        """What takes checkpoints into the chosen home, which is made if it does not exist. It reads
         the settings first, and writes nothing into the log."""
         from holdfast.api.capture import Capture
         from holdfast.api.place import Place

@@ -100,10 +100,20 @@ def say_unfolded(line: Line) -> None:
     _show([line.printable()])
 
 
-def suggest(command: str) -> None:
-    """A command to type next. Never folded: a copied line must work."""
+def suggest(told: str | Line, hint: str, *commands: str) -> None:
+    """What was found or done, then a hint, which ends in a colon, and commands to type next.
+    With --quiet what was told stands alone."""
+    if told and state.quiet:
+        say(told)
     if state.quiet:
         return
+    say(joined(told, " " if told else "", hint))
+    for command in commands:
+        say_command(command)
+
+
+def say_command(command: str) -> None:
+    """Never folded: a copied line must work."""
     say_unfolded(name(f"  {command}", "bold green"))
 
 
@@ -214,8 +224,8 @@ def when(moment: float) -> str:
 def show_no_sessions(*, in_trash: bool = False, home_flag: str = "") -> None:
     """For whoever looks into a home before there is something in it, or after it went."""
     if in_trash:
-        say("There are no sessions here. What was removed is in the trash:")
-        suggest(f"holdfast {home_flag}trash list")
-        return
-    say("There are no sessions here yet. To see how Holdfast works:")
-    suggest("holdfast demo")
+        listing = f"holdfast {home_flag}trash list"
+        suggest("There are no sessions here.", "What was removed is in the trash:", listing)
+    else:
+        known = "There are no sessions here yet."
+        suggest(known, "To see how Holdfast works:", "holdfast demo")

@@ -62,7 +62,7 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def _pager() -> str | None:
-    """The command line of the pager; None where there is none, or it would do nothing."""
+    """The command line of the pager; None without a pager, or if it would do nothing."""
     if os.environ.get("TERM") in ("dumb", "unknown"):
         return None
     wanted = os.environ.get("PAGER")

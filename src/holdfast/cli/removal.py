@@ -253,8 +253,17 @@ def _tell(planned: HomePlan) -> None:
         note(f"note: nothing here comes from {source!r}{also}")
 
 
+def tell_finished(operations: Sequence[str]) -> None:
+    """What a killed run left open and this one has finished."""
+    for operation in operations:
+        note(f"warning: operation {operation} was interrupted, and is finished only now.")
+
+
 def _tell_settled(report: Report) -> None:
     """The plan was made before: what came back is not in it, and nobody would look for it."""
+    if report.operation in report.settled:
+        tell_finished([report.operation])
+        return
     for operation in report.settled:
         again = " Run the command again to plan with that." if operation in report.back else ""
         note(
@@ -267,8 +276,8 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
         say()
-        say("Nothing was changed. The plan is saved; to apply it:")
-        suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
+        applying = f"holdfast {invocation.home_flag}apply {quoted(path)}"
+        suggest("Nothing was changed. The plan is saved.", "To apply it:", applying)
 
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:

@@ -30,8 +30,8 @@ def show_budget(found: MachineBudget) -> None:
         else:
             say(done_words(each))
             if each.report.bytes_in_trash:
-                say("To bring back what went to the trash:")
-                suggest(f"holdfast --home {quoted(each.home)} undo {each.report.operation}")
+                undo = f"holdfast --home {quoted(each.home)} undo {each.report.operation}"
+                suggest("", "To bring back what went to the trash:", undo)
             _show_held(each.plan.shortfalls)
     for path in found.unread:
         say(name(f"{path} cannot be read, and does not count.", "yellow"))

@@ -102,9 +102,10 @@ def show_in_projects(found: Sequence[AgentHome], listed: Sequence[str]) -> None:
     more = f" and {len(found) - _MOST_TROUBLES:,} more" if found[_MOST_TROUBLES:] else ""
     projects = format_count(len(found), "project")
     say()
-    say(f"{agents} was used in {projects} of yours: {shown}{more}. To see them with the others:")
+    told = f"{agents} was used in {projects} of yours: {shown}{more}."
     homes = " ".join(quoted(path) for path in (*listed, *(str(home.path) for home in found)))
-    suggest(f"holdfast --home holdfast config set homes {homes}")
+    listing = f"holdfast --home holdfast config set homes {homes}"
+    suggest(told, "To see them with the others:", listing)
 
 
 def _sum(figures: Iterable[_Figures]) -> _Figures:
@@ -185,37 +186,38 @@ def show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
     outlooks = [status.outlook for _, status in seen if status.outlook]
     best = found.best
     if best is Remedy.PRUNE:
-        words = "To see what the policy would remove:"
-        say(words if tight else f"{would_words(outlooks)} Have a look first:")
-        suggest(_command(best, seen))
-        if not tight:
+        if tight:
+            suggest("", "To see what the policy would remove:", _command(best, seen))
+        else:
+            suggest(would_words(outlooks), "Have a look first:", _command(best, seen))
             say("What is removed stays in the trash; add --now to free the space at once.")
     elif best is Remedy.TRASH:
-        say(f"{format_bytes(found.trash)} is in the trash. To free the space now, for good:")
-        suggest(_command(best, seen))
+        told = f"{format_bytes(found.trash)} is in the trash."
+        suggest(told, "To free the space now, for good:", _command(best, seen))
     elif best is Remedy.LEFTOVERS:
         _show_leftovers(seen, found, outlooks, tight=tight)
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
         said = "" if tight else "Nothing here exceeds the policy. "
-        say(f"{said}Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
+        largest = f"holdfast sessions list --home {quoted(home.name)} --sort size"
+        suggest(f"{said}Most of it is in {home.label}.", "To see the largest sessions:", largest)
 
 
 def show_remedy(remedy: Remedy, status: HomeStatus, home_flag: str) -> None:
     """The same for one home."""
     size = format_bytes(status.freeable.bytes_of(remedy))
     if remedy is Remedy.PRUNE:
-        say(f"{would_words([status.outlook] if status.outlook else [])} Have a look first:")
+        told = would_words([status.outlook] if status.outlook else [])
+        hint = "Have a look first:"
     elif remedy is Remedy.TRASH:
-        say(f"{size} is in the trash. To free the space now, for good:")
+        told, hint = f"{size} is in the trash.", "To free the space now, for good:"
     else:
-        say(
+        told = (
             f"{size} is leftovers that no session needs, such as logs, caches and copies of "
-            "programs. They stay until you say how long to keep them. To have them pruned after "
-            "30 days:"
+            "programs. They stay until you say how long to keep them."
         )
-    suggest(_one_command(remedy, home_flag))
+        hint = "To have them pruned after 30 days:"
+    suggest(told, hint, _one_command(remedy, home_flag))
 
 
 def show_threats(seen: Sequence[Seen]) -> None:
@@ -226,8 +228,8 @@ def show_threats(seen: Sequence[Seen]) -> None:
     sessions = format_count(sum(threat.sessions for _, threat in found), "session")
     agents = " and ".join(home.label for home, _ in found)
     where = f"--home {quoted(found[0][0].name)}" if len(found) == 1 else "--all-homes"
-    say(f"{agents} will soon delete {sessions} that nobody uses. To keep them all the same:")
-    suggest(f"holdfast vault on {where}")
+    told = f"{agents} will soon delete {sessions} that nobody uses."
+    suggest(told, "To keep them anyway:", f"holdfast vault on {where}")
 
 
 def show_threat(status: HomeStatus, home_flag: str) -> None:
@@ -236,11 +238,11 @@ def show_threat(status: HomeStatus, home_flag: str) -> None:
         return
     days = f"{status.threat.sweep.days:g} days"
     sessions = format_count(status.threat.sessions, "session")
-    say(
+    told = (
         f"The agent deletes sessions that nobody used for {days} ({status.threat.sweep.setting}), "
-        f"{sessions} of these within a week. To keep what it deletes:"
+        f"{sessions} of these within a week."
     )
-    suggest(f"holdfast {home_flag}vault on")
+    suggest(told, "To keep what it deletes:", f"holdfast {home_flag}vault on")
     say()
 
 
@@ -263,19 +265,18 @@ def _show_leftovers(
 ) -> None:
     most, home = format_bytes(found.leftovers), _largest(Remedy.LEFTOVERS, seen)
     if tight:
-        say(f"{most} is leftovers, most of it in {home.label}. To see what they are:")
-        suggest(f"holdfast status --home {quoted(home.name)}")
+        told = f"{most} is leftovers, most of it in {home.label}."
+        suggest(told, "To see what they are:", f"holdfast status --home {quoted(home.name)}")
         return
-    say(
+    told = (
         f"{most} is leftovers that no session needs, such as logs, caches and "
-        f"copies of programs, most of it in {home.label}. To see what they are:"
+        f"copies of programs, most of it in {home.label}."
     )
-    suggest(f"holdfast status --home {quoted(home.name)}")
-    say("They stay until you say how long to keep them. To have them pruned after 30 days:")
-    suggest(_command(Remedy.LEFTOVERS, seen))
+    suggest(told, "To see what they are:", f"holdfast status --home {quoted(home.name)}")
+    told = "They stay until you say how long to keep them."
+    suggest(told, "To have them pruned after 30 days:", _command(Remedy.LEFTOVERS, seen))
     if found.policy:
-        say(would_words(outlooks))
-        suggest(_command(Remedy.PRUNE, seen))
+        suggest(would_words(outlooks), "Have a look first:", _command(Remedy.PRUNE, seen))
 
 
 def _command(remedy: Remedy, seen: Sequence[Seen]) -> str:

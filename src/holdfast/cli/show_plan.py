@@ -22,7 +22,7 @@ from holdfast.model.plan_words import (
     shown_name,
     why_kept,
 )
-from holdfast.model.report import Outcome, Report, Result, archived, archived_words
+from holdfast.model.report import Outcome, Report, Result, archived, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def show_plan(
         if all_items:
             say()
             show_items(plan.kept, plan.made_at, all_items=True)
-    _show_beside(plan)
+    _show_others(plan)
     for shortfall in plan.shortfalls:
         say()
         say(shortfall_words(shortfall), "yellow")
 
 
-def _show_beside(plan: Plan) -> None:
+def _show_others(plan: Plan) -> None:
     """What a run does besides removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
     unused = sum(item.bytes for item in space)
@@ -224,20 +224,20 @@ def _show_done_together(changed: Sequence[tuple[Plan, Report]]) -> None:
     homes = format_count(len(changed), "home")
     say(f"Together: {did} in {homes}. Freed {freed}{more}.", "bold")
     if in_trash or alone:
-        say("Bring all of it back with:")
-        suggest("holdfast undo --all-homes")
+        suggest("", "Bring all of it back with:", "holdfast undo --all-homes")
 
 
 def _summary(report: Report, plan: Plan | None, verb: str, changed_back: int) -> Line:
     alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
+    back = report.brought_back - changed_back - len(projects)
     parts = [
         (alone, archived_words(alone, files), "bold"),
         (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.changed, "changed", "bold"),
         (changed_back, "changed back", "bold green"),
-        (report.brought_back - changed_back - len(projects), "brought back", "bold green"),
+        (back, back_words(report.files_back), "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),
         (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
         (report.skipped, "skipped", "yellow"),
@@ -263,9 +263,12 @@ def _show_freed(report: Report, home_flag: str) -> None:
     more = report.bytes_in_trash - report.bytes_of_rows
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
     freed = freed_words([report], " now")
-    back = "\n" if freed.endswith("log") else " "  # no line is to be much longer than others
-    say(f"Freed {freed}{later}.{back}Bring it back with:")
-    suggest(f"holdfast {home_flag}undo {report.operation}")
+    undo = f"holdfast {home_flag}undo {report.operation}"
+    if freed.endswith("log"):  # a long sentence has a line to itself
+        say(f"Freed {freed}{later}.")
+        suggest("", "Bring it back with:", undo)
+    else:
+        suggest(f"Freed {freed}{later}.", "Bring it back with:", undo)
     if report.bytes_of_rows:  # their place in the database is free, and its file as large
         say(f"Until the trash is emptied, copies of database rows take {of_rows} more.")
 

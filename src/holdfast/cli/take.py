@@ -17,8 +17,8 @@ from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.streams import be_quiet, state
 from holdfast.errors import HoldfastError
-from holdfast.model.checkpoint import NotCaptured, TakeOutcome, Taking
-from holdfast.model.json_value import NO_RECORD, fields_from_json
+from holdfast.model.checkpoint import CutRestore, NotCaptured, TakeOutcome, Taking, cut_words
+from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
 from holdfast.model.text import format_count, one_line
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
@@ -80,7 +80,11 @@ def tell_answer(args: Sequence[str], document: bytes) -> int | None:
         data = json.loads(document)
         left = tuple(NotCaptured(path=path, reason=why) for path, why in data["left"])
         outcome = TakeOutcome(data["outcome"])
-        taking = fields_from_json(Taking, data, outcome=outcome, not_captured=left)
+        cut = data.get("cut_restore")
+        restore = None if cut is None else fields_from_json(CutRestore, cut)
+        taking = fields_from_json(
+            Taking, data, outcome=outcome, not_captured=left, cut_restore=restore
+        )
     except NO_RECORD:
         return None
     if line is None:
@@ -155,6 +159,8 @@ def _tell(
     if taking.outcome is TakeOutcome.SKIPPED:
         said = f"No checkpoint {'would be' if dry else 'was'} taken. {taking.reason}."
         print_error(HoldfastError(said, hint=_elsewhere(invocation, workdir)), as_json=False)
+    if taking.cut_restore is not None:
+        note(one_line(f"warning: {cut_words(taking.cut_restore, str(workdir))}"))
     if invocation.json:
         told = {"reason": taking.reason or foreseen, "files_changed": taking.files_changed}
         print_json({**_document(taking), **({**told, "applied": False} if dry else {})})
@@ -164,8 +170,9 @@ def _tell(
             known = short(taking.id or "")
             say(one_line(f"Nothing changed in {workdir} since checkpoint {known}."))
         elif taking.id is not None:
-            say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
-            suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
+            restore = f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}"
+            took = one_line(f"Took checkpoint {short(taking.id)} of {workdir}.")
+            suggest(took, "Go back to it with:", restore)
         else:
             files = format_count(taking.files_changed, "file")
             say(one_line(f"Would take a checkpoint of {workdir}: {files} changed."))
@@ -189,12 +196,14 @@ def _elsewhere(invocation: Invocation, workdir: Path) -> str | None:
 
 
 def _document(taking: Taking) -> dict[str, Any]:
+    cut = taking.cut_restore
     return {
         "outcome": taking.outcome.value,
         "id": taking.id,
         "reason": taking.reason,
         "not_captured": not_captured_json(taking.not_captured),
         "excluded": taking.excluded,
+        **({} if cut is None else {"cut_restore": fields_to_json(cut)}),
     }
 
 

@@ -15,16 +15,14 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """How one agent speaks with a hook. `events` are those that Holdfast asks for: before a tool,
-    and when the user speaks."""
+    """How one agent speaks with a hook."""
 
-    events: tuple[str, str]
     parse: Callable[[Mapping[str, Any]], LoopEvent]
     answer: Callable[[LoopEvent, Decision], Reply]
 
 
 AGENTS: Mapping[str, Agent] = {
-    each.NAME: Agent(events=each.EVENTS, parse=each.parse, answer=each.answer)
+    each.NAME: Agent(parse=each.parse, answer=each.answer)
     for each in (claude_code, codex, gemini, opencode)
 }
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.connect import EVENTS
 from holdfast.hooks.reply import Reply, decided, paths_in, text, told
 from holdfast.model.loop import Decision, LoopEvent, Verdict
 from holdfast.value import replace
 
 NAME = "claude-code"
-EVENTS = ("PreToolUse", "UserPromptSubmit")
+_EVENTS = EVENTS[NAME]
 _NAMED = frozenset(("Edit", "MultiEdit", "NotebookEdit", "Write"))
 #: What these start has hooks of its own, or they change nothing.
 _READING = frozenset(
@@ -51,7 +52,7 @@ _READING = frozenset(
 
 
 def parse(data: Mapping[str, Any]) -> LoopEvent:
-    event = told(NAME, EVENTS, data, reading=_READING, named=_NAMED)
+    event = told(NAME, _EVENTS, data, reading=_READING, named=_NAMED)
     named = event.tool in _NAMED
     paths = paths_in(event.arguments, "file_path", "notebook_path") if named else ()
     return replace(event, turn=text(data, "prompt_id"), paths=paths)

@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.connect import EVENTS
 from holdfast.hooks.reply import Reply, decided, text, told
 from holdfast.model.loop import Decision, LoopEvent
 from holdfast.value import replace
 
 NAME = "codex"
-EVENTS = ("PreToolUse", "UserPromptSubmit")
+_EVENTS = EVENTS[NAME]
 _PATCH = "apply_patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$", re.MULTILINE)
 _READING = frozenset(
@@ -41,7 +42,7 @@ _READING = frozenset(
 
 
 def parse(data: Mapping[str, Any]) -> LoopEvent:
-    event = told(NAME, EVENTS, data, reading=_READING, named=(_PATCH,))
+    event = told(NAME, _EVENTS, data, reading=_READING, named=(_PATCH,))
     paths = _patched(event.arguments) if event.tool == _PATCH else ()
     return replace(event, turn=text(data, "turn_id"), model=text(data, "model"), paths=paths)
 

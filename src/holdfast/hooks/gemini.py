@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.connect import EVENTS
 from holdfast.hooks.reply import Reply, paths_in, said, text, told
 from holdfast.model.loop import Decision, LoopEvent, Moment, Verdict
 from holdfast.value import replace
 
 NAME = "gemini"
-EVENTS = ("BeforeTool", "BeforeAgent")
+_EVENTS = EVENTS[NAME]
 _NAMED = frozenset(("replace", "write_file"))
 _READING = frozenset(
     (
@@ -40,7 +41,7 @@ _READING = frozenset(
 
 
 def parse(data: Mapping[str, Any]) -> LoopEvent:
-    event = told(NAME, EVENTS, data, reading=_READING, named=_NAMED)
+    event = told(NAME, _EVENTS, data, reading=_READING, named=_NAMED)
     paths = paths_in(event.arguments, "file_path") if event.tool in _NAMED else ()
     return replace(event, call=text(data, "timestamp") if event.tool else "", paths=paths)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.connect import EVENTS
 from holdfast.hooks.reply import Reply, moment_of, paths_in, said, text, touched
 from holdfast.model.loop import Decision, LoopEvent
 
 NAME = "opencode"
-EVENTS = ("tool.execute.before", "chat.message")
+_EVENTS = EVENTS[NAME]
 _NAMED = frozenset(("edit", "multiedit", "write"))
 _READING = frozenset(
     (
@@ -43,7 +44,7 @@ def parse(data: Mapping[str, Any]) -> LoopEvent:
     return LoopEvent(
         agent=NAME,
         event=event,
-        moment=moment_of(event, EVENTS),
+        moment=moment_of(event, _EVENTS),
         session=top,
         cwd=text(data, "directory"),
         turn=text(_object(made.get("message")), "id") or text(data, "turn"),

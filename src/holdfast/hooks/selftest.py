@@ -10,10 +10,10 @@ from pathlib import Path
 
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
-from holdfast.hooks.agents import AGENTS
+from holdfast.connect import EVENTS
+from holdfast.connect.settings_entries import PROJECT, USER, Setup, Wired, wired
+from holdfast.connect.switched_off import switched_off, untrusted
 from holdfast.hooks.client import is_private, runtime_folder
-from holdfast.hooks.connect import PROJECT, USER, Setup, Wired, wired
-from holdfast.hooks.switches import switched_off, untrusted
 from holdfast.hooks.trial import Trial, try_hook
 from holdfast.model.checkup import Finding, HookAnswer, HookReport, Severity
 from holdfast.model.loop import Decision
@@ -32,7 +32,7 @@ def examine_hooks(setup: Setup, now: float) -> Sequence[HookReport]:
 
 
 def _connected(setup: Setup) -> Iterator[tuple[Setup, Wired]]:
-    for agent in AGENTS:
+    for agent in EVENTS:
         for scope in (USER, PROJECT):
             each = replace(setup, agent=agent, scope=scope)
             seen = wired(each)
@@ -45,7 +45,7 @@ def _connected(setup: Setup) -> Iterator[tuple[Setup, Wired]]:
 def _examined(setup: Setup, seen: Wired, loop: Loop, now: float) -> HookReport:
     found = HookReport(agent=seen.agent, scope=seen.scope, path=str(seen.path))
     again = f"`holdfast connect {seen.agent}` writes it again."
-    missing = [each for each in AGENTS[seen.agent].events if each not in seen.commands]
+    missing = [each for each in EVENTS[seen.agent] if each not in seen.commands]
     if missing:
         return replace(found, problem=f"there is none for {missing[0]}", advice=again)
     off = switched_off(setup, seen)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.api.loop import Loop
+from holdfast.api.loop import Loop, prepare
 from holdfast.api.place import Place
 from holdfast.config import stamp_of
 from holdfast.errors import COMMAND_FLAG, HoldfastError
@@ -54,9 +54,11 @@ class Answerer:
             raise ValueError(error.message) from error
         if taking.id is None:
             raise ValueError(taking.reason)
-        if taking.not_captured:
-            document = fields_to_json(taking, without=("not_captured",))
+        cut = taking.cut_restore
+        if taking.not_captured or cut is not None:
+            document = fields_to_json(taking, without=("not_captured", "cut_restore"))
             document["left"] = [(each.path, each.reason) for each in taking.not_captured]
+            document["cut_restore"] = None if cut is None else fields_to_json(cut)
             return Reply(out=json.dumps(document))
         return Reply(out=f"{taking.outcome.value} {taking.id} {taking.excluded}")
 
@@ -75,11 +77,7 @@ class Answerer:
 
     def prepare(self) -> None:
         """Load what the first answer would load."""
-        import subprocess  # noqa: PLC0415 - as the next one
-
-        import holdfast.stores.checkpoints.writer  # noqa: PLC0415 - loaded with the first take
-
-        _ = holdfast.stores.checkpoints.writer, subprocess
+        prepare()
 
     def _loop(self, home: Path) -> Loop:
         place = Place(home)

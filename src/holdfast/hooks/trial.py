@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.hooks.agents import AGENTS
-from holdfast.hooks.connect import Wired
+from holdfast.connect import EVENTS
+from holdfast.connect.settings_entries import Wired
 from holdfast.hooks.reply import BLOCKED
 from holdfast.model.checkup import HookAnswer
 from holdfast.model.text import format_duration
@@ -122,7 +122,7 @@ def _tried(
     seen: Wired, case: _Case, home: Path, project: Path, number: int
 ) -> tuple[HookAnswer | None, str]:
     """What it answered, if it did, and what is wrong with that."""
-    words = list(seen.commands[AGENTS[seen.agent].events[case.event]])
+    words = list(seen.commands[EVENTS[seen.agent][case.event]])
     words[words.index(seen.agent) + 2] = str(home)
     done = _run(words, _input(seen.agent, case, project, number), project)
     if isinstance(done, str):
@@ -186,7 +186,7 @@ def _run(
 
 def _input(agent: str, case: _Case, project: Path, number: int) -> Mapping[str, object]:
     """What the agent says before it runs a shell command, or when its user speaks."""
-    event, is_tool = AGENTS[agent].events[case.event], case.event == _TOOL
+    event, is_tool = EVENTS[agent][case.event], case.event == _TOOL
     if agent == "opencode":
         call = {"tool": _TOOLS[agent], "callID": str(number)} if is_tool else {}
         return {

@@ -1,4 +1,5 @@
-"""The MCP server: which tools there are, and who is asked before one of them changes files.
+"""The MCP server: it offers the `tools` to an agent, and asks the user before one of them changes
+files.
 
 Annotations are evaluated here: the package reads from them what to ask for.
 """
@@ -60,19 +61,12 @@ def _wrong_arguments(tool: str, error: ValidationError) -> str:
 
 
 def server(tools: Tools, *, changes: Callable[[], str]) -> MCPServer:
-    """The server with its tools. `changes` says what the configuration has now about what changes
-    something: a restore is asked for, allowed, or refused; with "refuse" no checkpoint is taken
-    either. It is asked each time: a server runs as long as its agent."""
+    """The server with its tools. `changes` says what the configuration allows now: to "ask" before
+    a restore, to "allow" it, or to "refuse" it; with "refuse" no checkpoint is taken either. It is
+    read for each call, because a server runs as long as its agent."""
     made = _Server("holdfast", instructions=_ABOUT, version=__version__, log_level="WARNING")
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for each in (
-        tools.search_sessions,
-        tools.list_sessions,
-        tools.read_session,
-        tools.list_checkpoints,
-        tools.diff_checkpoint,
-        tools.show_budgets,
-    ):
+    for each in tools.reading:
         made.add_tool(_in_words(each), annotations=reading)
 
     def take_checkpoint(

@@ -1,4 +1,5 @@
-"""What the tools of the MCP server answer. Each call opens what it needs and closes it again.
+"""The tools of the MCP server: which there are, and what each answers. `server` offers them, and
+asks the user before one of them changes files. Each call opens what it needs and closes it again.
 
 Texts of sessions go through the redactor: an agent that reads what another one was told must not
 learn its keys.
@@ -17,8 +18,9 @@ from holdfast.api.machine import FoundSession, Machine
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.checkpoint import Checkpoint, Preview
+from holdfast.model.durations import parse_moment
 from holdfast.model.session import Hit, Json, Message, Search, SessionFilter
-from holdfast.model.text import format_count, one_line, parse_moment
+from holdfast.model.text import format_count, one_line
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.value import dataclass, replace
 
@@ -37,13 +39,26 @@ _AROUND = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """`home` is where checkpoints are; `machine` makes the homes of all agents, anew each time.
+    """`home` is where checkpoints are; `machine` finds the homes of all agents, for each call.
     `command` is how a person calls Holdfast for that home, whichever others there are."""
 
     home: Path
     command: str
     machine: Callable[[Sequence[str] | None], Machine]
     clock: Callable[[], float]
+
+    @property
+    def reading(self) -> Sequence[Callable[..., Answer]]:
+        """The tools that change nothing. The others are `take_checkpoint` and, with the question
+        that it needs, `restore_checkpoint`."""
+        return (
+            self.search_sessions,
+            self.list_sessions,
+            self.read_session,
+            self.list_checkpoints,
+            self.diff_checkpoint,
+            self.show_budgets,
+        )
 
     # --- Sessions of all agents -------------------------------------------------------------------
 

@@ -60,13 +60,31 @@ class TakeOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutRestore:
+    """A restore of `target` that a killed process left half-done. The next take finished it, or
+    `problem` says why it could not."""
+
+    target: str
+    problem: str = ""
+
+
+def cut_words(cut: CutRestore, workdir: str) -> str:
+    """What a take says about the interrupted restore that it found."""
+    restore = f"a restore of {workdir} to checkpoint {cut.target[:12]} was interrupted"
+    if not cut.problem:
+        return f"{restore}; it is finished now, and the checkpoint is of what came after it"
+    return f"{restore} and could not be finished, so the project is half-way: {cut.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
     """What became of an attempt to take a checkpoint.
 
     `id` is the new checkpoint, the last one if nothing changed since, or None if it was skipped.
     `reason` is the reason of the checkpoint, or why none was taken. `excluded` counts the files and
     folders that the default excludes leave out; a folder counts once. `files_changed` is set by a
-    dry run: how many files would differ from the last checkpoint.
+    dry run: how many files would differ from the last checkpoint. `cut_restore` is an interrupted
+    restore of the directory that came first.
     """
 
     outcome: TakeOutcome
@@ -75,6 +93,7 @@ class Taking:
     not_captured: tuple[NotCaptured, ...] = ()
     excluded: int = 0
     files_changed: int = 0
+    cut_restore: CutRestore | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,9 +133,9 @@ class Operation:
     `emptied_by` removed it from the trash since. Of what was `removed`, `archived` went to the
     archive, `archived_files` with that, and `emptied` left the trash. `paths` is how many paths of
     projects a restore or its undo changed. Of what was `brought_back`, `changed_back` never left:
-    it got its old name or pin. `redoes` is the operation that this one did again, `redone_by` names
-    those that did this one again. `run` is the same in all operations that one command did in
-    several homes.
+    it got its old name or pin; `files_back` more files came in the bundles of sessions. `redoes`
+    is the operation that this one did again, `redone_by` names those that did this one again. `run`
+    is the same in all operations that one command did in several homes.
 
     In a log that homes share, `machine` is what people call the machine that did it, `own` says
     whether this home did, and `elsewhere` is what only the home that did it can bring back.
@@ -162,6 +162,7 @@ class Operation:
     ended: int = 0
     changed: int = 0
     brought_back: int = 0
+    files_back: int = 0
     changed_back: int = 0
     skipped: int = 0
     failed: int = 0
@@ -197,10 +198,11 @@ class Operation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run", "changed_back")
+        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
+        back = ("files_back", "changed_back")
         shared = ("machine", "own", "elsewhere")
         return (
-            fields_to_json(self, "state", without=(*sums, *shared))
+            fields_to_json(self, "state", without=(*sums, *back, *shared))
             | {"can_bring_back": self.in_trash}
             | ({name: getattr(self, name) for name in shared} if self.machine else {})
         )
@@ -233,7 +235,9 @@ class LogView:
     roll forward again, `ended` the sessions that it can reopen, `changed` what it can rename or pin
     as it was. None of these is trash: they do not expire. `undone` is what an undo brought back and
     no redo has taken away again, with the space that its operation gave back: what a redo does.
-    `elsewhere` is what undo could bring back in another home of those that share the log.
+    `elsewhere` is what undo could bring back in another home of those that share the log. `pending`
+    is what killed runs announced and nobody has settled yet.
+    `archived_files` are files in the bundles of `archived` sessions: they come back with those.
     """
 
     operations: tuple[Operation, ...]
@@ -245,3 +249,5 @@ class LogView:
     undone: tuple[Removal, ...]
     problems: tuple[Problem, ...]
     elsewhere: tuple[TrashEntry, ...] = ()
+    archived_files: tuple[Removal, ...] = ()
+    pending: tuple[Removal, ...] = ()

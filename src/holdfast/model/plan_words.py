@@ -23,7 +23,7 @@ from holdfast.model.item import (
 )
 from holdfast.model.operation import MAINTAIN, UNASKED, Operation
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, archived_words
+from holdfast.model.report import Outcome, Report, archived_words, back_words
 from holdfast.model.text import format_bytes, format_count
 
 #: What a log takes that is worth a word, in bytes.
@@ -153,7 +153,7 @@ def freed_words(reports: Iterable[Report], now: str = "") -> str:
 
 
 def did(operation: Operation) -> str:
-    """`412 removed, 12 of them for good, 3 skipped; undone; done again by 14`."""
+    """`412 removed, 12 of them for good, 3 skipped; undone; redone by 14`."""
     archived, files = operation.archived, operation.archived_files
     removed = operation.removed - archived - files - operation.emptied
     final = operation.removed_for_good
@@ -174,7 +174,10 @@ def did(operation: Operation) -> str:
         (operation.ended, "ended" if by_hand else "ended as abandoned"),
         (operation.changed, "changed"),
         (operation.changed_back, "changed back"),
-        (0 if operation.paths else operation.brought_back - operation.changed_back, "brought back"),
+        (
+            0 if operation.paths else operation.brought_back - operation.changed_back,
+            back_words(operation.files_back),
+        ),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),
     )
@@ -182,5 +185,5 @@ def did(operation: Operation) -> str:
     state = operation.state.value
     if partial:
         state = f"{operation.undone:,} brought back; {final:,} removed for good"
-    again = f"; done again by {operation.redone_by[-1]}" if operation.redone_by else ""
+    again = f"; redone by {operation.redone_by[-1]}" if operation.redone_by else ""
     return said + again if state == "done" else f"{said}; {state}{again}"

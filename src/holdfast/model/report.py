@@ -60,7 +60,8 @@ class Report:
     """One applied plan. `stopped` says why it ended early, when it did. `log_bytes` is what its
     record in the operation log takes on the disk: so much less was freed in the end. `settled` are
     operations that a killed run had left open. What is in its place again from those that came
-    `back` is not in the plan."""
+    `back` is not in the plan. `files_back` is how many files an undo brought back in the bundles of
+    archived sessions."""
 
     operation: str | None
     outcomes: tuple[Outcome, ...] = ()
@@ -68,6 +69,7 @@ class Report:
     log_bytes: int = 0
     settled: tuple[str, ...] = ()
     back: tuple[str, ...] = ()
+    files_back: int = 0
 
     def count(self, *results: Result) -> int:
         found = [outcome.result for outcome in self.outcomes]
@@ -113,7 +115,8 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         counts = ("removed", "ended", "changed", "brought_back", "skipped", "failed")
         sums = ("bytes_freed", "bytes_in_trash")
-        fields = fields_to_json(self, *counts, *sums, without=("outcomes", "settled", "back"))
+        without = ("outcomes", "settled", "back", "files_back")
+        fields = fields_to_json(self, *counts, *sums, without=without)
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 
@@ -130,7 +133,16 @@ def archived(report: Report, plan: Plan | None) -> tuple[int, int]:
 
 def archived_words(count: int, files: int) -> str:
     """`archived with 3 files`; what a bundle holds was not removed."""
-    return f"archived with {format_count(files, 'file')}" if count and files else "archived"
+    return _with_files("archived", files) if count else "archived"
+
+
+def back_words(files: int) -> str:
+    """`brought back with 3 files`: those were in the bundles of sessions, and are no items."""
+    return _with_files("brought back", files)
+
+
+def _with_files(word: str, files: int) -> str:
+    return f"{word} with {format_count(files, 'file')}" if files else word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

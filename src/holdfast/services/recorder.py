@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.model.arguments import StrPath, expanded, flag, paths_of, real
-from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.checkpoint import TakeOutcome, Taking, cut_words
 from holdfast.model.session import SessionRef, id_of
 from holdfast.policy.project_root import project_root
 from holdfast.ports.checkpoints import CheckpointStore
@@ -143,6 +143,8 @@ class Recorder:
             taking = _skipped(f"{error.message}{hint}")
         if taking.outcome is TakeOutcome.SKIPPED:
             _log.warning("No checkpoint of %s: %s", root, taking.reason)
+        if taking.cut_restore is not None:
+            _log.warning("%s", cut_words(taking.cut_restore, str(root)))
         for left in taking.not_captured:
             _log.debug("Not captured in %s: %s: %s", root, left.path, left.reason)
         return taking

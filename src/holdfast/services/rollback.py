@@ -14,7 +14,7 @@ from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
-from holdfast.spine.settle import settle
+from holdfast.spine.settle import Settled, settle
 from holdfast.value import replace
 
 _SHORT = 8
@@ -66,14 +66,26 @@ def rollback(
         raise done
     if report.count(Result.ROLLED_BACK):
         done = replace(done, operation=report.operation)
-    if settled and shown is not None and _is_through(done, shown):
-        # Settling finished the same restore that was shown.
-        return replace(done, written=shown.written, deleted=shown.deleted)
+    if done.written or done.deleted or not settled:
+        return done
+    return _finished(home, settled, item, done)
+
+
+def _finished(home: Home, settled: Settled, asked: PlanItem, done: Rollback) -> Rollback:
+    """The restore that settling finished, if it is the one that was asked for."""
+    for entry in home.log.read().rolled_back:
+        operation, item = entry.removal.operation, entry.removal.item
+        same = (item.id, item.target, item.paths) == (asked.id, asked.target, asked.paths)
+        for outcome in settled.get(operation, ()) if same else ():
+            if outcome.id == item.id:
+                return replace(
+                    done,
+                    written=outcome.written,
+                    deleted=outcome.deleted,
+                    safety_checkpoint=item.version,
+                    operation=operation,
+                )
     return done
-
-
-def _is_through(done: Rollback, shown: Preview) -> bool:
-    return not (done.written or done.deleted) and set(done.kept) <= set(shown.kept)
 
 
 def perform(

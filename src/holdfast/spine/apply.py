@@ -6,7 +6,7 @@ It knows no policy: what changed since the plan was made is skipped, never judge
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.errors import PlanFileError, UsageError
 from holdfast.model.arguments import instance
@@ -17,9 +17,12 @@ from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.outcomes import ALREADY_GONE, OWNER_GONE
-from holdfast.spine.settle import settle, settle_if_needed
+from holdfast.spine.settle import Settled, settle, settle_if_needed
 from holdfast.spine.trash import make_room
 from holdfast.value import dataclass, field, replace
+
+#: Results of settling that leave an item in its place.
+_HERE = (Result.SKIPPED, Result.BROUGHT_BACK)
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
@@ -36,9 +39,15 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         )
     steps = plan.steps
     if not steps:
-        return _with_settled(Report(operation=None), plan, settle_if_needed(home, clock=clock))
+        settled = settle_if_needed(home, clock=clock)
+        redone = _still_to_redo(home, plan, settled)[1] if plan.redoes else None
+        return _with_settled(redone or Report(operation=None), plan, settled)
     with home.log.writing(plan.command) as log:
         settled = settle(log, home, clock=clock)
+        if plan.redoes:
+            steps, redone = _still_to_redo(home, plan, settled)
+            if redone is not None:
+                return replace(redone, settled=tuple(settled))
         coming = _coming(home, steps)
         emptied = make_room(home, steps)
         with log.begin(
@@ -67,12 +76,34 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
             return _with_settled(report, plan, settled)
 
 
-def _with_settled(report: Report, plan: Plan, settled: Mapping[str, Collection[str]]) -> Report:
+def _still_to_redo(
+    home: Home, plan: Plan, settled: Settled
+) -> tuple[tuple[PlanItem, ...], Report | None]:
+    """The steps of a redo that a killed redo of the same operation left, now that it is settled. If
+    it left none, this is the report of that one: doing the same again would only be a second
+    operation to undo."""
+    view = home.log.read()
+    mine = [
+        each.id for each in view.operations if each.redoes == plan.redoes and each.id in settled
+    ]
+    if not mine:
+        return plan.steps, None
+    undone = [each.item for each in view.undone if each.operation == plan.redoes]
+    left = {(each.kind, each.id, each.target) for each in undone}
+    steps = tuple(each for each in plan.steps if (each.kind, each.id, each.target) in left)
+    return steps, None if steps else Report(operation=mine[-1], outcomes=tuple(settled[mine[-1]]))
+
+
+def _with_settled(report: Report, plan: Plan, settled: Settled) -> Report:
     """The plan was made before: what it has not seen, only the next one can take."""
     if not settled:
         return report
     seen = {each.id for each in plan.items}
-    back = tuple(operation for operation, here in settled.items() if not seen.issuperset(here))
+    here = {
+        operation: {each.id for each in outcomes if each.result in _HERE}
+        for operation, outcomes in settled.items()
+    }
+    back = tuple(operation for operation, ids in here.items() if not seen.issuperset(ids))
     return replace(report, settled=tuple(settled), back=back)
 
 

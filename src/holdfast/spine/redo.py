@@ -15,7 +15,7 @@ from holdfast.model.item import PROJECT
 from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
-from holdfast.spine.undo import Foreseen, foreseen
+from holdfast.spine.undo import Foreseen, foreseen, is_cut
 
 
 def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
@@ -67,7 +67,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             hint=f"To try it once more: holdfast redo {tried[-1]}",
         )
     raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing was undone, or it was done again since.",
+        "There is nothing to redo in this home: nothing was undone, or it was redone since.",
         hint="`holdfast log` lists what was done.",
     )
 
@@ -103,12 +103,12 @@ def _meant(log: LogView, operation_id: str) -> Operation:
 
 
 def _check(log: LogView, operation: Operation) -> None:
-    if any(_of(log, operation.id)):
+    if any(_of(log, operation.id)) or is_cut(log, operation.redone_by):
         return
     number = operation.id
     if operation.redone_by:
         by = operation.redone_by[-1]
-        raise CannotUndoError(f"Operation {number} was already done again, by operation {by}.")
+        raise CannotUndoError(f"Operation {number} was already redone, by operation {by}.")
     if operation.undone_by:
         since = "was changed" if operation.changed else "has left"
         raise CannotUndoError(

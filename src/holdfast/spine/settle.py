@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
@@ -14,10 +14,11 @@ from holdfast.spine.carry_out import batches, doer_of
 from holdfast.value import dataclass, field
 
 INTERRUPTED = "interrupted; settled by a later run"
-_HERE = (Result.SKIPPED, Result.BROUGHT_BACK)
+#: What settling did, item by item, for each operation that it closed.
+Settled = Mapping[str, Sequence[Outcome]]
 
 
-def settle_if_needed(home: Home, *, clock: Clock) -> Mapping[str, Collection[str]]:
+def settle_if_needed(home: Home, *, clock: Clock) -> Settled:
     """Settle what a killed run left; without need, nothing is written and nothing waits. Returns
     what `settle` does."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
@@ -27,16 +28,16 @@ def settle_if_needed(home: Home, *, clock: Clock) -> Mapping[str, Collection[str
     return {}
 
 
-def settle(log: LogWriter, home: Home, *, clock: Clock) -> Mapping[str, Collection[str]]:
+def settle(log: LogWriter, home: Home, *, clock: Clock) -> Settled:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
     Files whose session has left go after it.
     What an undo or a restore had announced is brought back. An operation stays open while one
-    of its items cannot be inspected: the home can still be changed. Returns the operations
-    that were settled, each with the ids of what is in its place now.
+    of its items cannot be inspected: the home can still be changed. Returns what became of each
+    item that was still open, for every operation that is closed now.
     """
-    settled = {}
+    settled: dict[str, Sequence[Outcome]] = {}
     for unfinished in log.unfinished():
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
@@ -44,7 +45,7 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Mapping[str, Collecti
             mine = [each for each in unfinished.pending if not log.elsewhere(each)]
             whole = len(mine) == len(unfinished.pending)
             sides = _Sides(set(unfinished.removed))
-            here: set[str] = set()
+            ended: list[Outcome] = []
             for batch in batches(mine):
                 doer = doer_of(home, batch)
                 if returning:
@@ -55,10 +56,10 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Mapping[str, Collecti
                 else:
                     outcomes = sides.settled(doer, batch)
                 whole &= record_settled(journal, batch, outcomes)
-                here |= {each.id for each in outcomes if each.result in _HERE}
+                ended += outcomes
             if whole:
                 journal.finish(at=clock(), stopped=INTERRUPTED)
-                settled[unfinished.operation] = here
+                settled[unfinished.operation] = ended
     return settled
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from holdfast.errors import (
     NothingToUndoError,
     UsageError,
 )
+from holdfast.model.checkpoint import RestoreState
 from holdfast.model.operation import (
     MAINTAIN,
     UNASKED,
@@ -27,7 +29,7 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
-from holdfast.spine.settle import settle
+from holdfast.spine.settle import Settled, settle
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -66,11 +68,18 @@ def undo(
     What cannot be restored (its place is taken, its copy damaged) stays where it is, is named in
     the report, and can be tried again.
     """
-    choose(home.log.read(), operation_id)  # refuse before anything is locked or written
+    # Refuse before anything is locked or written. Settling may make another one the latest.
+    chosen = choose(home.log.read(), operation_id).id
     with home.log.writing("undo") as writer:
-        settle(writer, home, clock=clock)
-        target, removals = preview(home, operation_id)
-        far = elsewhere(home.log.read(), target)
+        settled = settle(writer, home, clock=clock)
+        finished = _finished(home.log.read(), chosen, settled)
+        if finished is not None:
+            return finished
+        view = home.log.read()
+        target = _by_id(view, chosen)
+        _check(target, view)
+        removals, far = _to_bring_back(view, target), elsewhere(view, target)
+        files = archived_files(view, target)
         for batch in batches(removals):
             doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
@@ -85,17 +94,49 @@ def undo(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return target, replace(report, outcomes=(*report.outcomes, *far))
+    back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
+    files_back = sum(each.goes_with in back for each in files)
+    return target, replace(report, outcomes=(*report.outcomes, *far), files_back=files_back)
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
     """The operation that `undo` would take, and what it would bring back: the last first, so
-    that each item returns to the same state that it was removed from."""
+    that each item returns to the same state that it was removed from. A restore that was killed is
+    among them: it is finished first, and then undone."""
     view = home.log.read()
     target = choose(view, operation_id)
+    return target, [*_begun_restores(home, view, target), *_to_bring_back(view, target)]
+
+
+def _to_bring_back(view: LogView, target: Operation) -> Sequence[Removal]:
     entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended, *view.changed]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
-    return target, sorted(mine, key=lambda removal: -removal.number)
+    return sorted(mine, key=lambda removal: -removal.number)
+
+
+def _begun_restores(home: Home, view: LogView, target: Operation) -> Iterator[Removal]:
+    mine = [each for each in view.pending if each.operation == target.id]
+    rolling = [each for each in mine if each.item.action is Action.ROLL_BACK]
+    store = home.checkpoint_store() if rolling else None
+    if store is None:
+        return
+    for removal in rolling:
+        item = removal.item
+        with contextlib.suppress(HoldfastError):  # settling says what is wrong with it
+            state = store.restore_state(item.target, item.version, paths=item.paths or None)
+            if state is not RestoreState.NOT_BEGUN:
+                yield removal
+
+
+def _finished(view: LogView, chosen: str, settled: Settled) -> tuple[Operation, Report] | None:
+    """The report of a killed undo of this operation, if settling has just finished it: that is what
+    was asked for."""
+    mine = [each.id for each in view.operations if each.undoes == chosen and each.id in settled]
+    target = next((each for each in view.operations if each.id == chosen), None)
+    if not mine or target is None or _to_bring_back(view, target):
+        return None
+    outcomes = tuple(settled[mine[-1]])
+    return target, Report(operation=mine[-1], outcomes=outcomes, settled=tuple(settled))
 
 
 def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
@@ -103,6 +144,11 @@ def elsewhere(log: LogView, target: Operation) -> Sequence[Outcome]:
     mine = [each.removal for each in log.elsewhere if each.removal.operation == target.id]
     reason = f"its copy is on {target.machine}; `holdfast undo {target.id}` there brings it back"
     return [each.end(Result.SKIPPED, reason) for each in mine]
+
+
+def archived_files(log: LogView, target: Operation) -> Sequence[PlanItem]:
+    """The files that come back with the archived sessions of an operation."""
+    return [each.item for each in log.archived_files if each.operation == target.id]
 
 
 def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
@@ -160,6 +206,10 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 
 def _latest(log: LogView) -> Operation:
+    cut = [each.undoes for each in log.operations if each.own and each.finished_at is None]
+    killed = [each for each in log.operations if each.id in cut]
+    if killed:  # undoing again finishes that undo; it is not for the operation before
+        return killed[-1]
     there = [each for each in log.operations if each.to_undo]
     found = [each for each in there if each.own]
     asked = [each for each in found if each.command not in UNASKED]
@@ -183,13 +233,13 @@ def _latest(log: LogView) -> Operation:
     if undone:
         last = undone[-1]
         raise NothingToUndoError(
-            "There is nothing left to undo: everything that can be undone has been. The last was "
+            "There is nothing left to undo: everything that could be undone has been. The last was "
             f"operation {last.id} ({last.command}), undone by operation {last.undone_by[-1]}.",
             hint="`holdfast log` lists what was done.",
         )
     if not log.operations:
         raise NothingToUndoError(
-            "There is nothing to undo: nothing was removed or changed here that could be undone.",
+            "There is nothing to undo: the log of this home is empty.",
             hint="An import cannot be undone. To remove what it stored: holdfast sessions delete "
             "ID…",
         )
@@ -222,14 +272,17 @@ def _check(operation: Operation, log: LogView) -> None:
     if operation.action is OperationAction.UNDO:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
-            hint=f"To do operation {operation.undoes} again: holdfast redo {operation.undoes}",
+            hint=f"To redo operation {operation.undoes}: holdfast redo {operation.undoes}",
         )
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
             f"Operation {operation.id} restored sessions and removed nothing: nothing to undo.",
-            hint="To archive them again: holdfast sessions archive ID…",
+            hint="To take them out of the home again, and keep them in the archive: "
+            "holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
+        return
+    if is_cut(log, operation.undone_by):
         return
     if operation.elsewhere:
         raise CannotUndoError(
@@ -259,6 +312,12 @@ def _check(operation: Operation, log: LogView) -> None:
             hint=_why_for_good(operation.command),
         )
     raise CannotUndoError(f"Operation {operation.id} removed nothing, so there is nothing to undo.")
+
+
+def is_cut(log: LogView, numbers: Collection[str]) -> bool:
+    """Whether one of these operations was killed. Even if it had only its end to write, whoever
+    asks for the same again does not know that."""
+    return any(each.finished_at is None for each in log.operations if each.id in numbers)
 
 
 def _named(log: LogView, operation_id: str) -> str:

@@ -14,7 +14,9 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import open_regular, storage_errors
 
-_PAUSE = 0.05
+#: The first pause of whoever waits, and the longest: each is twice the one before. Most locks are
+#: held for a moment only, and nobody should wait much longer than that.
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _HOLDER_BYTES = 200
 _USUAL: Mapping[str, float] = {}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -64,8 +66,8 @@ def exclusive(
     inherited: bool = True,
     patience: Mapping[str, float] = _USUAL,
 ) -> Iterator[None]:
-    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds, or
-    after those that `patience` has for this holder, if they are more.
+    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
+    `patience` has more of them for single holders: the time for one does not count for others.
 
     `place` is what the lock guards, when that is not the home that holds the lock file. With
     `queue`, no process that wants to share the lock gets it before us. Unless it is `inherited`,
@@ -148,37 +150,50 @@ class _Waiting:
         self, fd: int, wait: float, doing: str, patience: Mapping[str, float] = _USUAL
     ) -> None:
         self._fd = fd
-        self._began = time.monotonic()
         self._wait = wait
         self._doing = doing
         self._patience = patience
+        #: How long it waited for anybody, and for each holder that there is patience for. Those
+        #: that wait may take turns with such a holder, which is no reason to give up.
+        self._waited: dict[str, float] = {}
+        self._is_told = False
 
     def acquire(self, fd: int, how: int) -> None:
+        since, pause = time.monotonic(), _PAUSE
         while True:
             try:
                 fcntl.flock(fd, how | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
                     raise
-                self._check()
-                time.sleep(_PAUSE)
+                now = time.monotonic()
+                self._check(now - since)
+                since = now
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 return
 
-    def _check(self) -> None:
+    def _check(self, passed: float) -> None:
         """Raise when it is time to give up."""
-        waited = time.monotonic() - self._began
-        if waited < self._wait:
-            return
         holder = _holder(self._fd)
-        if waited < max(
-            (self._patience[each] for each in self._patience if _named(each) in holder), default=0.0
-        ):
+        patient = next((each for each in self._patience if _named(each) in holder), "")
+        waited = self._waited[patient] = self._waited.get(patient, 0.0) + passed
+        if waited < self._patience.get(patient, self._wait):
+            if patient and waited > self._wait and not self._is_told:
+                self._is_told = True
+                self._tell(holder, self._patience[patient])
             return
         raise BusyError(
             f"Another process is {self._doing}: {holder}.",
             hint="Wait until it has finished, then try again.",
         ) from None
+
+    def _tell(self, holder: str, most: float) -> None:
+        from logging import getLogger  # noqa: PLC0415 - slow to load, and seldom wanted
+
+        text = "Another process is %s: %s. Waiting for it, up to %.0f seconds."
+        getLogger("holdfast").warning(text, self._doing, holder, most)
 
 
 def _opened(path: Path) -> int:

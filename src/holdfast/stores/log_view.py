@@ -18,6 +18,7 @@ from holdfast.model.operation import (
 from holdfast.model.plan import EDITS, Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores.log_record import Record
+from holdfast.value import replace
 
 _R = TypeVar("_R", bound=Record)
 #: Kind, id, what was changed, and the home whose file it is.
@@ -57,19 +58,26 @@ def view_of(
     for record in records:
         if record.redoes is not None:
             redoers_of[record.redoes].append(record.operation)
+    record_of = {record.operation: record for record in records}
+    operations = [
+        _summary(
+            record,
+            copies_of[record.operation],
+            undoers_of[record.operation],
+            sum(key.partition("/")[0] == record.operation for key in in_part),
+            emptiers_of[record.operation],
+            redoers_of[record.operation],
+            elsewhere=far_of[record.operation],
+            own=own is None or record.member in own,
+        )
+        for record in records
+    ]
     return LogView(
         operations=tuple(
-            _summary(
-                record,
-                copies_of[record.operation],
-                undoers_of[record.operation],
-                sum(key.partition("/")[0] == record.operation for key in in_part),
-                emptiers_of[record.operation],
-                redoers_of[record.operation],
-                elsewhere=far_of[record.operation],
-                own=own is None or record.member in own,
-            )
-            for record in records
+            replace(each, files_back=_files_back(record, record_of[record.undoes]))
+            if record.undoes in record_of
+            else each
+            for each, record in zip(operations, records, strict=True)
         ),
         trash=tuple(trash),
         archived=tuple(archived),
@@ -79,6 +87,14 @@ def view_of(
         undone=tuple(each for each in _to_redo(records) if not is_far(each)),
         problems=tuple(problems),
         elsewhere=tuple(far),
+        archived_files=tuple(_archived_files(records, archived)),
+        pending=tuple(
+            removal
+            for record in records
+            if record.finished_at is None
+            for removal in record.pending
+            if not is_far(removal)
+        ),
     )
 
 
@@ -228,6 +244,35 @@ def _summary(
         machine=record.machine,
         own=own,
     )
+
+
+def _archived_files(records: Sequence[Record], archived: Sequence[TrashEntry]) -> Iterator[Removal]:
+    """The files that went into the bundles of these sessions."""
+    sessions_of: dict[str, set[str]] = defaultdict(set)
+    for each in archived:
+        sessions_of[each.removal.operation].add(each.removal.item.id)
+    for record in records:
+        yield from _gone_with(record, sessions_of[record.operation])
+
+
+def _files_back(undo: Record, target: Record) -> int:
+    """How many files an undo brought back in the bundles of sessions."""
+    back = {
+        removal.item.id
+        for number, removal in undo.intended.items()
+        if removal.item.action is Action.ARCHIVE
+        and number in undo.outcomes
+        and undo.outcomes[number].result is Result.BROUGHT_BACK
+    }
+    return sum(1 for _ in _gone_with(target, back))
+
+
+def _gone_with(record: Record, sessions: Collection[str]) -> Iterator[Removal]:
+    """What an operation removed because it went with one of these sessions."""
+    for number, outcome in record.outcomes.items() if sessions else ():
+        removal = record.intended[number]
+        if outcome.result is Result.REMOVED and removal.item.goes_with in sessions:
+            yield removal
 
 
 def _undone(records: Sequence[Record]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from holdfast.stores.log_view import ReadLog, view_of
 LOCK_WAIT = 5.0
 #: For a worker that nobody asked for it waits longer: that one runs at low priority, and on a busy
 #: machine it needs a while.
-PATIENCE = {BY_ITSELF: 30.0}
+PATIENCE = {BY_ITSELF: 60.0}
 
 #: Tells whether a file is still the one that was read: device, inode, size and both times.
 _Stamp = tuple[int, int, int, int, int]

@@ -260,7 +260,7 @@ def _send(there: socket.socket, kind: bytes, value: Any) -> None:
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     try:
         there.sendall(_LENGTH.pack(kind, len(body)) + body)
-    except BrokenPipeError:  # the server has ended; what was begun is finished all the same
+    except BrokenPipeError:  # the server has ended; what was begun is still finished
         if kind != _STEP:
             raise
 

@@ -1,6 +1,6 @@
 """Runs that outlive the request which started them: applied plans, undos, restores.
 
-A person who closes the tab has agreed to the run all the same, so it goes on. What it did is in the
+A person who closes the tab has still agreed to the run, so it goes on. What it did is in the
 log like everything else; a job only shows its progress and its report, until newer ones push it
 out. The work itself is done in a child process, which stops between two batches when the server
 ends.

@@ -28,15 +28,14 @@ from holdfast.api.catalogue import (
 from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionOrder
 from holdfast.web.apart import undisturbed
+from holdfast.web.desk import Desk, Renewal
 from holdfast.web.jobs import Run
-from holdfast.web.renewal import Renewal
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine, MachinePage
     from holdfast.model.session import SessionFilter
     from holdfast.web.apart import Link
-    from holdfast.web.desk import Desk
 
 _T = TypeVar("_T")
 #: These orders have to read every session once, which may take a while.

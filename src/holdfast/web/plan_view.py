@@ -59,7 +59,7 @@ class Group:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
     """What a plan does. `to_trash` and `for_good` are the bytes of what can come back and of what
-    cannot, `unused` the space that it gives back beside that. `undo` says what undoing it can do,
+    cannot, `unused` the space that it gives back in addition. `undo` says what undoing it can do,
     `warning` what it cannot, "" when it can do everything. `agree` is the fingerprint."""
 
     home: str

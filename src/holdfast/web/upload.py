@@ -66,7 +66,7 @@ class Uploads:
         return self._kept.get(name)
 
     async def received(self, request: Request) -> Upload:
-        """Write what is sent to a folder of its own; raises `UsageError` for what is no form."""
+        """Write what is sent to a new folder; raises `UsageError` for what is not a form."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="holdfast-web-"))
         folder = Path(tempfile.mkdtemp(dir=self._folder))

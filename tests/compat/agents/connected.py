@@ -9,13 +9,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypedDict
 
 import holdfast
+from holdfast.api.connect import ConnectPlan
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
-from holdfast.hooks.connect import USER, Setup, plan_connect, plan_disconnect
+from holdfast.connect.settings_entries import USER, Setup
 from holdfast.model.loop import ToolCall
-from holdfast.model.rewrite import Rewrite
 from tests.compat.agents.installed import package
 from tests.compat.agents.lab import Lab
 from tests.ending_helpers import refuse_helpers
@@ -35,6 +36,11 @@ RUN: Mapping[str, Sequence[str]] = {
     "gemini": ("--yolo", "-p"),
     "opencode": ("run",),
 }
+
+
+class _Where(TypedDict):
+    project: Path
+    home: Path
 
 
 class Connected:
@@ -69,18 +75,20 @@ class Connected:
         )
 
     def connect(self) -> None:
-        self._apply(plan_connect(self.setup()))
+        self._apply(self._machine().plan_connect(self.lab.name, **self._where()))
 
     def disconnect(self) -> None:
-        with holdfast.open(self.home) as home:
-            items = [each.removal.item for each in home.log.read().changed]
-        done = [Rewrite.of(each.id, each.version, each.target) for each in items]
-        self._apply(plan_disconnect(self.setup(), done))
+        self._apply(self._machine().plan_disconnect(self.lab.name, **self._where()))
 
-    def _apply(self, rewrites: Sequence[Rewrite]) -> None:
-        with holdfast.open(self.home) as home:
-            report = home.plan_rewrites(rewrites, source=self.lab.name, reason="a test").apply()
-            assert not report.failed, report.outcomes
+    def _machine(self) -> holdfast.Machine:
+        return holdfast.machine(user_home=self.lab.user, environ={"PATH": os.environ["PATH"]})
+
+    def _where(self) -> _Where:
+        return {"project": self.lab.project, "home": self.home}
+
+    def _apply(self, planned: ConnectPlan) -> None:
+        report = planned.apply()
+        assert not report.failed, report.outcomes
 
     def say(self, prompt: str, *, check: bool = True) -> str:
         env = {**self.lab.environment, "XDG_RUNTIME_DIR": str(self.runtime)}

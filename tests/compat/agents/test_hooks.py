@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.hooks import connect
+from holdfast.connect import settings_entries
+from holdfast.hooks import client
 from holdfast.hooks.selftest import examine_hooks
 from holdfast.value import replace
 from tests.compat.agents.connected import RUN, Connected, tree_of
@@ -150,7 +151,7 @@ def test_a_hook_that_hangs_is_for_the_user_to_decide(
 ) -> None:
     """Every agent runs the tool when it has waited in vain. Ours gives up before."""
     package = lab.place / "slow" / "holdfast"
-    hooks = Path(connect.__file__).parent
+    hooks = Path(client.__file__).parent
     shutil.copytree(hooks, package / "hooks")
     for path in hooks.parent.iterdir():
         if path.name not in ("hooks", "__pycache__"):
@@ -163,7 +164,7 @@ def test_a_hook_that_hangs_is_for_the_user_to_decide(
         file = package / "hooks" / name
         assert old in file.read_text()
         file.write_text(file.read_text().replace(old, new))
-    monkeypatch.setattr(connect, "_HERE", package / "hooks")
+    monkeypatch.setattr(settings_entries, "_CLIENTS", package / "hooks")
     connected = Connected(lab, f'[hooks]\nhelper = false\non_failure = "{how}"\n')
     try:
         connected.connect()

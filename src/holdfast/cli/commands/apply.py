@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.plan import planned_home
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, remove
@@ -38,8 +39,6 @@ def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
     machine = invocation.several()
     if machine is None:
         return invocation.open_home()
-    from holdfast.api.plan import planned_home
-
     root = planned_home(plan_file)
     for each in machine.homes:
         if each.path.resolve() == root:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.home import Home
+from holdfast.api.place import find_home, has_checkpoints_to_import
 from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
@@ -16,12 +18,12 @@ from holdfast.cli.checkpoint_options import (
     ids_argument,
     paths_argument,
 )
-from holdfast.cli.edit_options import edit_options, map_option, read_maps
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
+from holdfast.cli.options import edit_options, map_option, read_maps
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, print_declined
+from holdfast.cli.removal import asked, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import checkpoint_json, show_foreseen, show_not_captured
 from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DeclinedError, HoldfastError
@@ -67,6 +69,8 @@ def restore(
     """
     checkpoints, places = invocation.checkpoints(), read_maps(maps)
     with progress("comparing the project with the checkpoint"):
+        if not dry_run:
+            tell_finished(checkpoints.settle())
         target = chosen(checkpoints, checkpoint)
         planned = checkpoints.plan_restore(target, paths, hash_all=hash_all, maps=places)
     target, foreseen = planned.checkpoint, planned.preview
@@ -123,8 +127,9 @@ def _tell_restore(
         say("These files were left as they are. Run the restore again to see what it would do now.")
     if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
-        say(f"Checkpoint {safety} holds the state from before the restore. To undo the restore:")
-        suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
+        told = f"Checkpoint {safety} holds the state from before the restore."
+        undo = f"holdfast {invocation.home_flag}undo {done.operation}"
+        suggest(told, "To undo the restore:", undo)
 
 
 def _document_restore(
@@ -224,9 +229,6 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     $HERMES_HOME, or else of ~/.hermes. Nothing changes there. You can repeat the import: it skips
     checkpoints that were imported before. It reads older layouts too.
     """
-    from holdfast.api.home import Home
-    from holdfast.api.place import find_home, has_checkpoints_to_import
-
     named = None if source is None else resolved(source)
     home, workdir = find_home("hermes", os.environ), named
     if named is not None and has_checkpoints_to_import(named):
@@ -289,9 +291,11 @@ def _show_import(
     parts = [f"{format_count(counts['imported'], 'checkpoint')} {verb} from {home}"]
     parts += [f"{counts['known']:,} already known"] if counts["known"] else []
     parts += [f"{counts['skipped']:,} skipped"] if counts["skipped"] else []
-    shown = bool(counts["imported"]) and not dry_run
-    say(name("; ".join(parts) + (". To see them:" if shown else ".")))
-    if shown:
-        suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    told = name("; ".join(parts) + ".")
+    if counts["imported"] and not dry_run:
+        listing = f"holdfast {invocation.home_flag}checkpoints list --all-projects"
+        suggest(told, "To see them:", listing)
+    else:
+        say(told)
     if dry_run:
         nothing_changed()

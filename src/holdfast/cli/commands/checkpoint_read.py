@@ -18,6 +18,7 @@ from holdfast.cli.checkpoint_options import (
 )
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
+from holdfast.cli.options import Keys, in_order, sort_option
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
@@ -30,7 +31,6 @@ from holdfast.cli.show_checkpoints import (
     show_paths,
     show_projects,
 )
-from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.cli.take import not_captured_json, short
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
@@ -120,25 +120,24 @@ def _show_status(
         say()
     if found.legacy:
         show_older(found.legacy, found.older, invocation.now)
-        say(
+        told = (
             "They can still be read and restored. Archives stay until you clear them; single "
-            "repositories are pruned like projects. To clear all of them:"
+            "repositories are pruned like projects."
         )
-        suggest(f"{holdfast} clear-legacy")
+        suggest(told, "To clear all of them:", f"{holdfast} clear-legacy")
         say()
     for problem in found.problems:
         say(name(f"{problem.path}: {problem.reason}", "yellow"))
     if found.problems:
         say()
     if found.projects:
-        say("To see what the policy would remove:")
-        suggest(f"{holdfast} prune --dry-run")
+        suggest("", "To see what the policy would remove:", f"{holdfast} prune --dry-run")
     elif found.legacy:
-        say("There are no checkpoints of the current layout yet. To see those of the older one:")
-        suggest(f"{holdfast} list --all-projects")
+        told = "There are no checkpoints of the current layout yet."
+        suggest(told, "To see those of the older one:", f"{holdfast} list --all-projects")
     else:
-        say("There are no checkpoints yet. To take the first one:")
-        suggest(take_command(invocation, None))
+        first = take_command(invocation, None)
+        suggest("There are no checkpoints yet.", "To take the first one:", first)
 
 
 def _figures(found: CheckpointStatus) -> str:
@@ -226,12 +225,10 @@ def _say_none(
     exists = workdir is None or workdir.is_dir()
     if not exists:
         say(name(f"{workdir} does not exist, and has no checkpoints."))
-    elif workdir is None or not elsewhere:
-        say("There are no checkpoints yet. To take the first one:")
     else:
-        say(name(f"There are no checkpoints of {workdir} yet. To take the first one:"))
-    if exists:
-        suggest(take_command(invocation, directory))
+        of = "" if workdir is None or not elsewhere else f" of {workdir}"
+        told = name(f"There are no checkpoints{of} yet.")
+        suggest(told, "To take the first one:", take_command(invocation, directory))
     if not elsewhere:
         return
     places = {str(place) for place in (workdir or Path()).parents}
@@ -242,9 +239,13 @@ def _say_none(
     say("Projects that have checkpoints:")
     show_projects(elsewhere, invocation.now, limit=_FEW)
     say()
-    say("To list the checkpoints of a project, or of all:")
-    suggest(f"holdfast {invocation.home_flag}checkpoints list {quoted(Path(elsewhere[0].workdir))}")
-    suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    listing = f"holdfast {invocation.home_flag}checkpoints list"
+    suggest(
+        "",
+        "To list the checkpoints of a project, or of all:",
+        f"{listing} {quoted(Path(elsewhere[0].workdir))}",
+        f"{listing} --all-projects",
+    )
 
 
 @command(example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all")

@@ -10,9 +10,9 @@ import click
 
 from holdfast.api.remotes import prompting
 from holdfast.cli.checkpoint_options import session_option
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, resolved
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import (
     name,
     nothing_changed,
@@ -77,13 +77,13 @@ def remote(invocation: Invocation, /, what: tuple[str, ...], *, dry_run: bool) -
         nothing_changed()
     elif verb == "add":
         say(name(f"{found[0].name} is a remote for checkpoints: {found[0].url}"))
-        say("Nothing was sent yet. To send the checkpoints of this directory:")
-        suggest(f"holdfast {invocation.home_flag}checkpoints push {found[0].name}")
+        push = f"holdfast {invocation.home_flag}checkpoints push {found[0].name}"
+        suggest("Nothing was sent yet.", "To send the checkpoints of this directory:", push)
     elif verb == "remove":
         say(name(f"{found[0].name} is forgotten. What is at {found[0].url} stays there."))
     elif not found:
-        say("No remote is named for checkpoints yet. To name one:")
-        suggest(f"holdfast {invocation.home_flag}checkpoints remote add NAME URL")
+        add = f"holdfast {invocation.home_flag}checkpoints remote add NAME URL"
+        suggest("There is no remote for checkpoints yet.", "To add one:", add)
     else:
         rows = table("remote", "pushed", "fetched", "where", right=("pushed", "fetched"))
         for each in found:
@@ -274,8 +274,9 @@ def _show_fetch(invocation: Invocation, done: Fetch, *, all_items: bool, dry_run
         nothing_changed()
     elif done.fetched:
         newest = done.fetched[0]
-        say("To restore one, say where its directory is here:")
         suggest(
+            "",
+            "To restore one, name its directory on this machine:",
             f"holdfast {invocation.home_flag}checkpoints restore {short(newest.id)}"
-            f" --map {newest.workdir}=DIR"
+            f" --map {newest.workdir}=DIR",
         )

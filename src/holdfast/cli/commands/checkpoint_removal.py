@@ -80,7 +80,7 @@ def prune(
 ) -> int:
     """Remove checkpoints that the policy does not keep, and free their space.
 
-    Without rules of its own the command uses [checkpoints] in config.toml: by default, this removes
+    Unless you give rules, the command uses [checkpoints] in config.toml: by default, this removes
     projects untouched for 7 days, projects whose directory is gone, the oldest checkpoints beyond
     20 of a project, and as few of the oldest as needed to bring the store below 500 MB. Flags
     replace these rules one by one; any --keep-… flag replaces all keep rules.

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.configure import doubtful_homes, plan_set, setting, settings_of
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
-from holdfast.cli.edit_options import edit_options
+from holdfast.cli.config_editor import edited
 from holdfast.cli.frame import Group
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, here, quoted
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.arguments import expanded
 from holdfast.model.text import one_line, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.api.configure import Setting, SettingChange
+    from holdfast.api.connect import Connection
 
 
 @click.group(
@@ -38,8 +42,6 @@ def config() -> None:
 @click.argument("sections", nargs=-1, metavar="[SECTION]...", shell_complete=known_sections)
 def show(invocation: Invocation, sections: tuple[str, ...] = ()) -> None:
     """Show every setting in effect, and where it comes from: all, or those of some sections."""
-    from holdfast.api.configure import settings_of
-
     entries = settings_of(invocation.checked_place(invocation.home_path), sections)
     if invocation.json:
         settings = [_json(each) for each in entries]
@@ -63,8 +65,6 @@ def get(invocation: Invocation, keys: tuple[str, ...]) -> None:
     If you name several, each is printed with its key. A text is printed without quotes, a list with
     one item on a line, and nothing for a setting that is not set.
     """
-    from holdfast.api.configure import setting
-
     place = invocation.checked_place(invocation.home_path)
     found = [setting(place, each) for each in keys]
     if invocation.json:
@@ -93,10 +93,8 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
 
     The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
     Everything else in the file stays as it is, comments too. A list takes several values; []
-    empties it. The file is created if there is none.
+    empties it. The file is created if it does not exist.
     """
-    from holdfast.api.configure import plan_set
-
     planned = plan_set(invocation.place(invocation.home_path), key, values)
     _check_home(invocation)
     if not dry_run:
@@ -124,19 +122,15 @@ def _tell_agents(invocation: Invocation, planned: SettingChange) -> None:
     """Agents that have the old value in their settings, for when Holdfast cannot be started."""
     if planned.key != "hooks.on_failure":
         return
-    from holdfast.cli.commands.connect import setup_of
-    from holdfast.hooks.agents import AGENTS
-    from holdfast.hooks.connect import PROJECT, USER, wired
-
-    names = []
-    for agent in AGENTS:
-        for scope in (USER, PROJECT):
-            setup = setup_of(invocation, agent, scope)
-            with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
-                seen = wired(setup)
-                ours = seen.home == setup.home
-                if ours and seen.fails_closed != (planned.value == "block"):
-                    names.append(f"{agent}{' --scope project' if scope == PROJECT else ''}")
+    home, project = invocation.home_path.absolute(), here() or invocation.user_home
+    found: Sequence[Connection] = ()
+    with suppress(HoldfastError):  # `connect --status` says what is wrong with a file
+        found = invocation.machine.connections(home=home, project=project)
+    names = [
+        f"{each.agent}{' --scope project' if each.scope == 'project' else ''}"
+        for each in found
+        if each.home == home and each.fails_closed != (planned.value == "block")
+    ]
     for each in dict.fromkeys(names):
         note(f"Connect it again, so that the agent knows it too: holdfast connect {each}")
 
@@ -163,8 +157,6 @@ def edit(invocation: Invocation) -> None:
     right; if not, the errors are shown and you can go on. Without a config.toml you begin with the
     text that `config init` writes.
     """
-    from holdfast.cli.config_editor import edited
-
     _check_home(invocation)
     place = invocation.place(invocation.home_path)
     change = edited(place, json=invocation.json)
@@ -185,7 +177,7 @@ def check(invocation: Invocation) -> None:
     path = invocation.config_file()
     settings = invocation.checked_place(invocation.home_path).settings
     exists = path.exists()
-    doubts = [each for each in map(_doubt_about_home, settings.homes) if each]
+    doubts = doubtful_homes(settings)
     for each in doubts:
         note(f"warning: homes: {one_line(each)}")
     if invocation.json:
@@ -194,17 +186,6 @@ def check(invocation: Invocation) -> None:
         say(name(f"{path} can be used."))
     else:
         say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
-
-
-def _doubt_about_home(place: str) -> str:
-    """What is wrong with a place that `homes` lists; "" when a home is there. It is a warning: the
-    place may be on a disk that is away."""
-    from holdfast.api.place import is_home
-
-    path = expanded(place)
-    if not path.exists():
-        return f"{place} does not exist."
-    return "" if is_home(path) else f"{place} is no home of an agent that Holdfast knows."
 
 
 @config.command("path", example="$EDITOR $(holdfast config path)")

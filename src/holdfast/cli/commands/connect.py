@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.api.place import is_home
-from holdfast.api.plan import rewrite_plan
+from holdfast.api.connect import SCOPES, Connection, ConnectPlan
 from holdfast.cli.frame import command, option_group
 from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.removal import applied_json, asked, exit_code, print_declined
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import UsageError
-from holdfast.hooks.agents import AGENTS
-from holdfast.hooks.connect import (
-    PROJECT,
-    USER,
-    Setup,
-    Wired,
-    leads_to,
-    plan_connect,
-    plan_disconnect,
-    settings_file,
-    wired,
-)
-from holdfast.hooks.switches import distrusted, switched_off
-from holdfast.model.plan import Action
 from holdfast.model.rewrite import Rewrite, identity
-from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,8 +23,7 @@ if TYPE_CHECKING:
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
 
-_OTHER_NAMES = {"claude": "claude-code"}
-_NAMES = ", ".join(AGENTS)
+_NAMES = "claude-code, codex, gemini, opencode"
 #: Lines of a change that are shown.
 _MOST = 12
 #: A longer line is a whole file in one, and says more than what is changed in it.
@@ -52,8 +34,8 @@ _STYLES = {"-": "red", "+": "green"}
 _options = option_group(
     click.option(
         "--scope",
-        type=click.Choice((USER, PROJECT)),
-        default=USER,
+        type=click.Choice(SCOPES),
+        default=SCOPES[0],
         show_default=True,
         help="For all your projects, or for the project in the current directory alone.",
     ),
@@ -82,25 +64,27 @@ def connect(
 ) -> int:
     """Put Holdfast into the loop of an agent: claude-code, codex, gemini or opencode.
 
-    From then on there is a checkpoint before each tool that may change files, and the budgets of
-    [guard] hold: over one of them, no further tool runs. Holdfast adds its entries to the settings
-    of the agent and leaves everything else in them as it is. `holdfast undo` takes that back,
-    `holdfast disconnect` takes the entries out again at any time, and `holdfast doctor` tries the
-    installed hooks.
+    From then on Holdfast takes a checkpoint before each tool that may change files, and the budgets
+    of [guard] apply: over a budget, no further tool runs. Holdfast adds its entries to the settings
+    of the agent and leaves everything else in them as it is. `holdfast undo` undoes that,
+    `holdfast disconnect` removes the entries at any time, and `holdfast doctor` tests the installed
+    hooks.
 
     Checkpoints and budgets are kept in the home that this command works on: by default, Holdfast's
     own.
     """
     if status:
         return _status(invocation)
-    setup = _setup(invocation, to, scope)
-    change = _Change(setup=setup, rewrites=plan_connect(setup), word="connected")
+    if to is None:
+        raise UsageError(f"Name an agent: {_NAMES}.", hint="--status shows which are connected.")
+    planned = invocation.machine.plan_connect(to, scope=scope, **_where(invocation))
+    question = f"Connect {to}?"
     code, changed = _change(
-        invocation, change, dry_run=dry_run, all_items=all_items, yes=yes, question="Connect"
+        invocation, planned, question, dry_run=dry_run, all_items=all_items, yes=yes
     )
     if changed and not invocation.json:
         flag = _flag(invocation)
-        note(f"Agents that run now have to be started again. To try it: holdfast {flag}doctor")
+        note(f"Restart agents that are running now. To test the hooks: holdfast {flag}doctor")
     return code
 
 
@@ -112,94 +96,47 @@ def disconnect(
 ) -> int:
     """Take Holdfast out of the loop of an agent.
 
-    Its entries leave the agent's settings; a file that nobody changed since becomes exactly what it
-    was before. Checkpoints and notes stay.
+    Removes Holdfast's entries from the agent's settings; a file that nobody has changed since
+    becomes exactly what it was before. Checkpoints and notes stay.
     """
-    setup = _setup(invocation, to, scope)
-    rewrites = plan_disconnect(setup, _done(invocation))
-    change = _Change(setup=setup, rewrites=rewrites, word="disconnected")
-    code, _ = _change(
-        invocation, change, dry_run=dry_run, all_items=all_items, yes=yes, question="Disconnect"
-    )
+    planned = invocation.machine.plan_disconnect(to, scope=scope, **_where(invocation))
+    question = f"Disconnect {to}?"
+    code, _ = _change(invocation, planned, question, dry_run=dry_run, all_items=all_items, yes=yes)
     return code
 
 
-def _setup(invocation: Invocation, agent: str | None, scope: str) -> Setup:
-    if agent is None:
-        raise UsageError(f"Say which agent: {_NAMES}.", hint="Or look with --status.")
-    named = _OTHER_NAMES.get(agent, agent)
-    if named not in AGENTS:
-        raise UsageError(f"Holdfast has no hooks for {agent!r}; it has them for {_NAMES}.")
-    place = invocation.place(invocation.home_path)
-    fails_closed = place.settings.loop_rules().blocks_on_failure
-    return replace(setup_of(invocation, named, scope), fails_closed=fails_closed)
-
-
-def setup_of(invocation: Invocation, agent: str, scope: str = USER) -> Setup:
-    """An agent as it is, or would be, connected to the chosen home."""
-    return Setup(
-        agent=agent,
-        scope=scope,
-        user_home=invocation.user_home,
-        project=here() or invocation.user_home,
-        home=invocation.home_path.absolute(),
-        environ=os.environ,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """What is to be written, and where."""
-
-    setup: Setup
-    rewrites: Sequence[Rewrite]
-    word: str
-
-    @property
-    def reason(self) -> str:
-        return f"{self.word}: {self.setup.agent}, {self.setup.scope}"
-
-
-def _done(invocation: Invocation) -> Sequence[Rewrite]:
-    """What was written into settings of agents and is still there."""
-    if not is_home(invocation.home_path):
-        return ()
-    entries = invocation.open_home().log.read().changed
-    items = [e.removal.item for e in entries if e.removal.item.action is Action.REWRITE]
-    return [Rewrite.of(each.id, each.version, each.target) for each in items]
+def _where(invocation: Invocation) -> dict[str, Path]:
+    """The home that hooks keep checkpoints in, and the project of the current directory."""
+    return {"home": invocation.home_path, "project": here() or invocation.user_home}
 
 
 def _change(
     invocation: Invocation,
-    change: _Change,
+    planned: ConnectPlan,
+    question: str,
     *,
     dry_run: bool,
     all_items: bool,
     yes: bool,
-    question: str,
 ) -> tuple[int, bool]:
-    """The exit code, and whether anything was changed. Until somebody says yes nothing is made, not
-    even the home."""
-    setup, rewrites = change.setup, [each for each in change.rewrites if not each.nothing]
-    words = {"source": setup.agent, "reason": change.reason}
-    place = invocation.place(invocation.home_path)
-    plan = rewrite_plan(place, setup.home, rewrites, **words)
+    """The exit code, and whether anything was changed."""
+    rewrites = planned.rewrites
     if not invocation.json:
         for each in rewrites:
-            _show_rewrite(each, leads_to(setup, Path(each.path)), all_lines=all_items)
+            _show_rewrite(each, planned.links.get(each.path, ""), all_lines=all_items)
         if not rewrites:
-            say("Nothing to do: the files are already like that.")
+            say(f"Nothing to do: {planned.agent} is already {planned.word}.")
     if dry_run or not rewrites:
-        _document(invocation, plan, None)
+        _document(invocation, planned.plan, None)
         if rewrites and not invocation.json:
             nothing_changed()
         return 0, False
     facts = [f"It changes {each.path}." for each in rewrites]
-    declined = None if yes else asked(f"{question} {setup.agent}?", "changed", facts=facts)
+    declined = None if yes else asked(question, "changed", facts=facts)
     if declined is not None:
-        _document(invocation, plan, None)
+        _document(invocation, planned.plan, None)
         return print_declined(declined), False
-    planned = invocation.create_home().plan_rewrites(rewrites, **words)
+    invocation.warn()
     report = planned.apply().report
     _document(invocation, planned.plan, report)
     if not invocation.json:
@@ -216,8 +153,7 @@ def _tell(invocation: Invocation, report: Report) -> None:
     flag = _flag(invocation)
     show_report(report, home_flag=flag)
     if report.changed:
-        say("To take it back:")
-        suggest(f"holdfast {flag}undo {report.operation}")
+        suggest("", "To undo it:", f"holdfast {flag}undo {report.operation}")
 
 
 def _flag(invocation: Invocation) -> str:
@@ -227,50 +163,34 @@ def _flag(invocation: Invocation) -> str:
 
 
 def _status(invocation: Invocation) -> int:
-    setups = [_setup(invocation, agent, scope) for agent in AGENTS for scope in (USER, PROJECT)]
-    # In the home directory both scopes may have one file.
-    by_file = {(each.agent, settings_file(each)): each for each in reversed(setups)}
-    found = [_looked_at(each) for each in reversed(by_file.values())]
+    found = invocation.machine.connections(**_where(invocation))
     if invocation.json:
-        print_json({"connections": [_json(*each) for each in found]})
+        print_json({"connections": [_json(each) for each in found]})
         return 0
     rows = table("agent", "scope", "connected", "file")
-    for each, off in found:
-        if each.scope == USER or each.installed:
-            rows.add_row(each.agent, each.scope, _word(each, off), name(str(each.path)))
+    for each in found:
+        if each.scope == SCOPES[0] or each.connected:
+            rows.add_row(each.agent, each.scope, _word(each), name(str(each.path)))
     say(rows)
     return 0
 
 
-def _looked_at(setup: Setup) -> tuple[Wired, str]:
-    """What is installed, and why it does not run all the same."""
-    seen = wired(setup)
-    if not seen.installed:
-        return seen, ""
-    off = switched_off(setup, seen)
-    if not off and seen.agent == "codex":
-        why = distrusted(setup)
-        scope = "" if seen.scope == USER else f" --scope {seen.scope}"
-        off = why and f"{why}; `holdfast connect codex{scope}` puts that right"
-    return seen, off
-
-
-def _word(each: Wired, off: str) -> str:
+def _word(each: Connection) -> str:
     if each.problem:
         return f"unreadable: {each.problem}"
-    if not each.installed:
+    if not each.connected:
         return "no"
-    return f"yes, but off: {off}" if off else "yes"
+    return f"yes, but off: {each.off}" if each.off else "yes"
 
 
-def _json(each: Wired, off: str) -> dict[str, Any]:
+def _json(each: Connection) -> dict[str, Any]:
     return {
         "agent": each.agent,
         "scope": each.scope,
         "path": str(each.path),
-        "connected": each.installed,
-        "events": sorted(each.commands),
-        "problem": each.problem or off or None,
+        "connected": each.connected,
+        "events": list(each.events),
+        "problem": each.problem or each.off or None,
     }
 
 

@@ -18,6 +18,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.output import print_json, suggest
 from holdfast.cli.streams import colour_wanted
 from holdfast.errors import UsageError
 from holdfast.value import dataclass
@@ -80,7 +81,6 @@ def demo(invocation: Invocation, folder: str | None) -> int:
 
 def _build_only(invocation: Invocation, root: Path) -> int:
     from holdfast.cli.demo_home import build
-    from holdfast.cli.output import print_json, say, suggest
 
     try:
         root.mkdir(mode=0o700)
@@ -96,8 +96,8 @@ def _build_only(invocation: Invocation, root: Path) -> int:
         return 0
     if invocation.quiet:
         return 0
-    say(f"Built a sample home in {root}. To use it in this shell:")
-    suggest(f"export HOLDFAST_HOME={quoted(root)}")
+    export = f"export HOLDFAST_HOME={quoted(root)}"
+    suggest(f"Built a sample home in {root}.", "To use it in this shell:", export)
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import name, nothing_changed, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, print_declined
@@ -37,8 +37,8 @@ def doctor(invocation: Invocation, *, repair: bool, dry_run: bool, yes: bool) ->
 
     The command reads every page and every message of the session store, its totals, its search
     index and every archived bundle. In a Hermes home it also reads Hermes's own config.yaml and
-    .env, and says what is wrong in them. It tries the hook of each agent that is connected to the
-    home: the command that the agent starts, on a project and a home that are thrown away. It says
+    .env, and says what is wrong in them. It tests the hook of each agent that is connected to
+    the home: it runs the command that the agent starts, on a temporary project and home. It says
     what the hook blocked, and whether a tool would be blocked now. It only reads, so you need not
     close programs that use the home. The exit code is 5 when it finds damage, and 1 when a hook
     does not work.
@@ -89,10 +89,10 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
 def _hooks(invocation: Invocation, home: Home) -> tuple[Sequence[HookReport], Sequence[Finding]]:
     """Each hook of another agent that keeps its checkpoints here, tried for real."""
-    from holdfast.cli.commands.connect import setup_of
     from holdfast.hooks.selftest import examine_helper, examine_hooks, findings_of
 
-    setup = replace(setup_of(invocation, ""), home=home.path)
+    project = here() or invocation.user_home
+    setup = invocation.machine.hook_setup(project=project, home=home.path)
     with progress("trying the hooks"):
         found = examine_hooks(setup, invocation.now)
     return found, [*findings_of(found), *examine_helper(found, setup.home)]

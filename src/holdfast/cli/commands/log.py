@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from holdfast.cli.frame import command
 from holdfast.cli.homes import each_or_one
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import Keys, in_order, limit_option, sort_option
 from holdfast.cli.output import name, note, print_json, say, say_rest, table, when
-from holdfast.cli.sorting import Keys, in_order, limit_option, sort_option
 from holdfast.errors import DamageError
 from holdfast.model.plan_words import did
 from holdfast.model.text import format_bytes
@@ -51,7 +51,7 @@ def _log(invocation: Invocation, limit: int, sort: str) -> int:
 
 def _show_log(view: LogView, shown: Sequence[Operation], sort: str) -> None:
     if not view.operations:
-        say("The log is empty: nothing was removed or changed here that could be undone.")
+        say("The log is empty: Holdfast has removed and changed nothing here.")
     else:
         machines = ("machine",) if any(each.machine for each in view.operations) else ()
         rows = table(

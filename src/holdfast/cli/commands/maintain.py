@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.schedulers import SCHEDULERS
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import Last, all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.job import SCHEDULERS, install, uninstall
 from holdfast.cli.main import FAILED, INTERRUPTED
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress, until_signal
 from holdfast.cli.show_budget import show_budget
 from holdfast.cli.show_plan import show_plan
+from holdfast.cli.show_schedule import install, uninstall
 from holdfast.errors import BusyError, UsageError
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import LookedAfter, MaintenanceResult, Skipped, Step, StepResult
@@ -178,9 +179,9 @@ def exit_code(result: MaintenanceResult) -> int:
 
 def watch(invocation: Invocation, *, force: bool) -> int:
     """Look after the named home, or all homes of the machine, until a signal comes."""
-    from holdfast.api.guardian import Listener
-    from holdfast.api.guardian import watch as look_after
     from holdfast.api.in_child import Child
+    from holdfast.api.machine_watch import Listener
+    from holdfast.api.machine_watch import watch as look_after
 
     machine = invocation.machine
     one = invocation.chosen_home
@@ -256,11 +257,11 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
     takes = "does not prune sessions"
     if invocation.machine.guardian.max_bytes is not None:
         takes = "prunes no sessions but those that the budget of all homes takes"
-    off = f"auto_prune is off, so maintenance {takes}. To turn it on, add to"
-    say(name(f"{off} {invocation.config_file()}:"))
-    say("  [sessions]\n  auto_prune = true", "bold green")
-    say("To see what it would remove:")
-    suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
+    told = f"auto_prune is off, so maintenance {takes}."
+    turn_on = f"holdfast {invocation.home_flag}config set sessions.auto_prune true"
+    suggest(told, "To turn it on:", turn_on)
+    preview = f"holdfast {invocation.home_flag}sessions prune --dry-run"
+    suggest("", "To see what it would remove:", preview)
 
 
 def show_preview(plans: Sequence[StepPlan]) -> None:
@@ -278,8 +279,8 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
 def _show_not_due(invocation: Invocation, result: MaintenanceResult) -> None:
     due = result.next_due or result.finished_at
     left = format_duration(due - result.finished_at)
-    say(f"Not due: {result.reason}. It is due at {when(due)}, in {left}. To run it now:")
-    suggest(f"holdfast {invocation.home_flag}maintain --force")
+    told = f"Not due: {result.reason}. It is due at {when(due)}, in {left}."
+    suggest(told, "To run it now:", f"holdfast {invocation.home_flag}maintain --force")
 
 
 def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
@@ -311,9 +312,8 @@ def _show_ways_back(invocation: Invocation, result: MaintenanceResult) -> None:
     for text, found in ways:
         if found:
             say()
-            say(text)
-        for report in found:
-            suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+            undo = f"holdfast {invocation.home_flag}undo"
+            suggest("", text, *(f"{undo} {report.operation}" for report in found))
 
 
 def _in_words(step: StepResult) -> str:

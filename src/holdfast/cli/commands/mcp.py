@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.api.place import Place
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
@@ -35,7 +36,6 @@ def mcp(invocation: Invocation, /) -> None:
             f"`holdfast mcp` needs a package that is not installed: {error.name}.",
             hint=to_install("'mcp>=2.3,<3'"),
         ) from error
-    from holdfast.api.place import Place
     from holdfast.mcp.tools import Tools
 
     place = invocation.checked_place(invocation.home_path)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.machine import Machine
+from holdfast.api.metrics import FoundHomes, MetricsSource, home_at, homes_of, write_textfile
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note, print_json
+from holdfast.cli.progress import until_signal
 from holdfast.cli.streams import write
 from holdfast.errors import UsageError, to_install
 
@@ -86,8 +89,6 @@ def metrics(
         write(text.decode())
         _say_what_is_missing(known)
         return 0
-    from holdfast.api.metrics import write_textfile
-
     write_textfile(textfile, text)
     if invocation.json:
         print_json({"file": textfile, "bytes": len(text)})
@@ -96,14 +97,11 @@ def metrics(
 
 
 def _source(invocation: Invocation) -> MetricsSource:
-    from holdfast.api.machine import Machine
-    from holdfast.api.metrics import FoundHomes, MetricsSource, home_at, homes_of
-
     if invocation.chosen_home is not None:
         place = invocation.open_place(invocation.chosen_home)
         return MetricsSource(lambda: home_at(place), clock=invocation.clock)
 
-    def find() -> FoundHomes:  # anew each time: a server runs for long
+    def find() -> FoundHomes:  # each time: a server runs for long, and homes appear
         agents = None if invocation.agent is None else (invocation.agent,)
         with Machine(invocation.user_home, environ=os.environ, agents=agents) as machine:
             return homes_of(machine)
@@ -115,7 +113,6 @@ def _serve(
     invocation: Invocation, source: MetricsSource, listen: str, *, open_to_network: bool
 ) -> int:
     _check_installed()
-    from holdfast.cli.progress import until_signal
     from holdfast.metrics.server import address, serve
 
     where = address(listen)
@@ -153,7 +150,9 @@ def _say_what_is_missing(known: MachineMetrics) -> None:
     missing = sum(each.homes - each.looked_at for each in known.agents)
     if missing:
         homes = "1 home" if missing == 1 else f"{missing:,} homes"
-        note(f"There are no figures of {homes} yet; maintenance records them: holdfast maintain")
+        several = sum(each.homes for each in known.agents) > 1
+        command = f"holdfast maintain{' --all-homes' if several else ''}"
+        note(f"There are no figures of {homes} yet; maintenance records them: {command}")
 
 
 def _check_installed() -> None:

@@ -1,4 +1,4 @@
-"""`holdfast redo`: do again what an undo took back."""
+"""`holdfast redo`: repeat what was undone."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.cli.commands.undo import Verb, choose_run
 from holdfast.cli.completing import operations
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.joint import Step, Verb, choose_run
 from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
@@ -21,6 +21,7 @@ from holdfast.cli.removal import (
     print_declined,
     removal_options,
     remove,
+    tell_finished,
 )
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen
 from holdfast.errors import NothingToUndoError, UsageError
@@ -28,10 +29,8 @@ from holdfast.model.report import Result
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
-    from holdfast.api.home import Home
     from holdfast.api.redo import RedoPlan
     from holdfast.api.values import Foreseen
     from holdfast.errors import DeclinedError
@@ -40,22 +39,16 @@ if TYPE_CHECKING:
 
 _REDO = Verb(
     do="redo",
-    run="The latest undo over several homes",
+    run="Redoing what the latest undo over several homes took back",
     did="undone",
-    apart="No single undo took back the latest operations of these homes.",
+    apart="The latest undos in these homes come from different runs.",
 )
 
 
 def _choose_run(invocation: Invocation, *, how: RemovalFlags, **_: Any) -> int | None:
     """Which operation of each home `redo --all-homes` takes: what one `undo --all-homes` undid."""
-
-    def steps(home: Home) -> Sequence[Step]:
-        return [
-            Step(operation=target.id, command=target.command, run=undo.run, at=undo.started_at)
-            for undo, target in home.to_redo()
-        ]
-
-    return choose_run(invocation, steps, _REDO, dry_run=how.dry_run, yes=how.yes)
+    found = invocation.machine.to_redo()
+    return choose_run(invocation, found, _REDO, dry_run=how.dry_run, yes=how.yes)
 
 
 @command(example="holdfast redo --dry-run\nholdfast redo 12 --yes")
@@ -78,10 +71,10 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
         operation = invocation.undoes.get(invocation.home_path)
         if operation is None:
             home.log.read()  # one that cannot be read says so
-            raise NothingToUndoError("That run has nothing to redo here; nothing is changed.")
+            raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = home.plan_redo(operation)
     if not invocation.json:
-        say(name(f"Doing operation {planned.operation.id} again: {planned.command}"))
+        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)
@@ -108,6 +101,8 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     _document(invocation, planned, report)
     if not invocation.json:
         _tell(invocation, report)
+    if report.operation in report.settled:
+        tell_finished([report.operation])
     return exit_code(report)
 
 
@@ -119,8 +114,8 @@ def _tell(invocation: Invocation, report: Report) -> None:
         if each.reason:
             say(name(f"{each.reason[0].upper()}{each.reason[1:]}."))
     if report.count(Result.ROLLED_BACK):
-        say("To undo this:")
-        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+        undo = f"holdfast {invocation.home_flag}undo {report.operation}"
+        suggest("", "To undo this:", undo)
 
 
 def _ask(planned: RedoPlan) -> DeclinedError | None:

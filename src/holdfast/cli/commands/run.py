@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.run import RunLimits, Runner
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.take import short
 from holdfast.errors import UsageError
-from holdfast.model.text import format_count, format_duration, one_line, parse_duration
+from holdfast.model.durations import parse_duration
+from holdfast.model.text import format_count, format_duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,12 +79,9 @@ def run(
     of the command; when it was stopped, never 0. The summary goes to stderr. With --json the
     document has stdout to itself, and what the command prints goes to stderr.
     """
-    from holdfast.api.checkpoints import Checkpoints
-    from holdfast.api.run import Runner
-
     limits = _limits(budgets, max_time, on_failure)
     if not command:
-        raise UsageError("Say which command to run.", hint="Example: holdfast run -- claude")
+        raise UsageError("Name the command to run.", hint="Example: holdfast run -- claude")
     place = invocation.checked_place(invocation.home_path)
     checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
     with _passing_signals() as passing:
@@ -103,8 +103,6 @@ def run(
 
 
 def _limits(budgets: tuple[str, ...], max_time: str | None, on_failure: str) -> RunLimits:
-    from holdfast.api.run import RunLimits
-
     cost: float | None = None
     tokens: int | None = None
     given: dict[str, str] = {}
@@ -169,11 +167,11 @@ def _summarise(invocation: Invocation, command: tuple[str, ...], report: RunRepo
     how = (
         f"was stopped by {ending.signal} after {ran}: {ending.stopped}"
         if ending.stopped
-        else (f"ended with {ending.code} after {ran}")
+        else (f"ended with exit code {ending.code} after {ran}")
     )
     note(f"holdfast: {one_line(command[0])} {how}.")
     if ending.left:
-        note("warning: something that it started still runs, and no limit holds for it any more.")
+        note("warning: something that it started is still running, and no limit applies to it now.")
     if spent.tokens or spent.known:
         note(f"  Used {spent.in_words}.")
     if report.left_open:

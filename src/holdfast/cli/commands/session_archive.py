@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.completing import session_ids
-from holdfast.cli.edit_options import map_option, read_maps
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import map_option, read_maps
 from holdfast.cli.output import (
     name,
     note,
@@ -30,7 +29,6 @@ from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import size_words
 from holdfast.model.item import SESSION
-from holdfast.model.path_map import mapped
 from holdfast.model.text import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
@@ -122,8 +120,8 @@ def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
     if not archived or invocation.json:
         return
     sessions = format_count(len(archived), "session")
-    say(f"Archived {sessions}: {size_words(archived)}. Restore one with:")
-    suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")
+    restore = f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}"
+    suggest(f"Archived {sessions}: {size_words(archived)}.", "Restore one with:", restore)
 
 
 @command(
@@ -189,10 +187,8 @@ def restore(
 
 def _note_missing(planned: RestorePlan) -> None:
     """A typing error in --map looks like a folder that is still to come."""
-    cwds = (mapped(each.session.cwd or "", planned.maps) for each in planned.sessions)
-    for cwd in dict.fromkeys(each for each in cwds if each is not None):
-        if not Path(cwd).is_dir():
-            note(f"note: {cwd} does not exist here yet; the agent needs it to resume the session.")
+    for cwd in planned.missing_directories:
+        note(f"note: {cwd} does not exist here yet; the agent needs it to resume the session.")
 
 
 def _show(

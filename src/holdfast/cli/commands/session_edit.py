@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import session_ids
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import command
 from holdfast.cli.homes import home_json, where_they_are
 from holdfast.cli.invocation import Invocation, stored_text
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import nothing_changed, print_json, say
 
 if TYPE_CHECKING:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.exchange import import_source
+from holdfast.api.home import Home
 from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, nothing_changed, print_json, say, say_rest, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
@@ -180,11 +182,9 @@ def import_(
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
     session goes into the archive instead: `sessions list --archived` shows it, and `sessions
-    restore` brings it back after you remove the new one. The home is created if there is none. What
-    is read is never changed. With --dry-run nothing is stored.
+    restore` brings it back after you remove the new one. The home is created if it does not exist.
+    What is read is never changed. With --dry-run nothing is stored.
     """
-    from holdfast.api.exchange import import_source
-
     named = sys.stdin.buffer if str(source) == "-" else str(source)
     with import_source(named, sessions, clock=invocation.clock) as opened:
         home = _home(invocation) if dry_run else invocation.create_home()
@@ -210,8 +210,6 @@ def import_(
 
 def _home(invocation: Invocation) -> Home:
     """The home that an import would go into, whether it is there or not."""
-    from holdfast.api.home import Home
-
     return Home(invocation.checked_place(invocation.home_path))
 
 
@@ -259,11 +257,11 @@ def _tell_known(
     if report.replaced and dry_run:
         say(f"{report.replaced:,} of them would replace a session with the same id.")
     elif report.replaced:
-        say(
+        told = (
             f"{report.replaced:,} of them replaced a session with the same id; the old ones are in "
-            f"the archive (operation {operation}):"
+            f"the archive (operation {operation})."
         )
-        suggest(f"holdfast {home_flag}sessions list --archived")
+        suggest(told, "To see them:", f"holdfast {home_flag}sessions list --archived")
     if report.skipped:
         one, several = ("is", "are") if dry_run else ("was", "were")
         there, them = (one, "it") if len(report.skipped) == 1 else (several, "them")

@@ -11,6 +11,7 @@ from holdfast.api.session_view import SessionView
 from holdfast.cli import plain
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import limit_option, offset_option, sort_option
 from holdfast.cli.output import (
     joined,
     name,
@@ -25,7 +26,6 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
-from holdfast.cli.sorting import limit_option, offset_option, sort_option
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.model.text import cost_digits, format_bytes, format_count, format_duration

@@ -121,8 +121,8 @@ def _planned_prune(
 def prune(invocation: Invocation, /, *, how: RemovalFlags, **given: Any) -> int:
     """Remove the sessions that the policy does not keep, with their files.
 
-    Without rules of its own the command uses the policy in config.toml: by default, it removes
-    what was last active more than 90 days ago. An --older-than or --keep-… flag replaces those
+    Unless you give rules, the command uses the policy in config.toml: by default, it removes what
+    was last active more than 90 days ago. An --older-than or --keep-… flag replaces those
     rules for this run, any --max-total-size or --max-count the caps. The other flags select the
     sessions to look at; they combine. A group is all items of one kind and source.
 

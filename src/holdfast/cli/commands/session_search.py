@@ -12,6 +12,7 @@ from holdfast.cli import plain
 from holdfast.cli.frame import command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import limit_option, offset_option
 from holdfast.cli.output import (
     joined,
     name,
@@ -26,7 +27,6 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
-from holdfast.cli.sorting import limit_option, offset_option
 from holdfast.model.session import Search
 from holdfast.model.text import format_count, one_line
 
@@ -160,12 +160,12 @@ def _show_nothing(
     if close:
         say(name(f"Similar words that occur: {', '.join(close)}."))
     if not part:
-        say("To look for a part of a word:")
-        suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")
+        partly = f"{command}--part {dashes}{shlex.quote(words[0])}"
+        suggest("", "To look for a part of a word:", partly)
     if any(each.archive_unread for each in results):
-        say("The archive was not searched. To search there:")
         parts = "--part " if part else ""
-        suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
+        archive = f"{command}--archived {parts}{dashes}{shlex.join(words)}"
+        suggest("The archive was not searched.", "To search there:", archive)
 
 
 def _openings(opened: Iterable[_Opened], found: Sequence[_Hit]) -> _Openings:

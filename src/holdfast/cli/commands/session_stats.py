@@ -36,6 +36,7 @@ _DAYS = 14
 _FEW_DAYS = 7
 _MOST_NAMES = 8
 _MOST_UNKNOWN = 3
+_NO_TIP = "No session is old or small enough to be removed."
 _NUMBERS = ("tokens in", "out", "cached", "cost")
 _NO_MODEL = "none named"
 
@@ -118,8 +119,8 @@ def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
 def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
     if seen:
         say()
-        say("To see one of them in full:")
-        suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
+        one = f"holdfast --home {quoted(seen[0][0].name)} {command}"
+        suggest("", "To see one of them in full:", one)
 
 
 def _show_cost(invocation: Invocation) -> int:
@@ -155,11 +156,11 @@ def show_stats(seen: HomeStats, home_flag: str, openings: Mapping[str, str]) -> 
 
 
 def _show_empty(seen: HomeStats, home_flag: str) -> None:
-    """No tables of zeros; what removed sessions used is there all the same."""
+    """No tables of zeros; what removed sessions used is still shown."""
     show_usage(seen.costs, home_flag)
     if seen.checkpoints.count:
-        say("There are no sessions here yet. To see the checkpoints:")
-        suggest(f"holdfast {home_flag}checkpoints")
+        known = "There are no sessions here yet."
+        suggest(known, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
     else:
         show_no_sessions()
 
@@ -220,14 +221,12 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
         in_rows = seen.store is not None and seen.store.database_bytes
         where = " of the database, plus files" if in_rows else ""
-        say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
-        suggest(f"holdfast {home_flag}{tip.command} --dry-run")
+        told = f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}."
+        suggest(told, "Have a look first:", f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to be removed. Some are still in the trash:")
-        suggest(f"holdfast {home_flag}trash list")
+        suggest(_NO_TIP, "Some are still in the trash:", f"holdfast {home_flag}trash list")
     else:
-        say("No session is old or small enough to be removed. To see the rules:")
-        suggest(f"holdfast {home_flag}config show")
+        suggest(_NO_TIP, "To see the rules:", f"holdfast {home_flag}config show")
 
 
 def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> None:
@@ -296,8 +295,8 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
         tokens = format_count(sum(share.cost.unknown_tokens for share in rest), "token")
         models = format_count(len(rest), "other model")
         say(f"Cost unknown for {tokens} of {models}.", "yellow")
-    say("Set their prices under [prices] in the configuration:")
-    suggest(f"holdfast {home_flag}config path")
+    config = f"holdfast {home_flag}config edit"
+    suggest("", "To set their prices, under [prices] in the configuration:", config)
     say()
 
 

@@ -179,8 +179,8 @@ def _show_checkpoints(found: CheckpointCount, now: float, home_flag: str) -> Non
     count = format_count(found.count, "checkpoint")
     projects = format_count(found.projects, "project")
     ago = format_duration(max(0.0, now - found.last_touch))
-    say(f"{count} of {projects}, the last used {ago} ago:")
-    suggest(f"holdfast {home_flag}checkpoints")
+    told = f"{count} of {projects}, the last used {ago} ago."
+    suggest(told, "To see them:", f"holdfast {home_flag}checkpoints")
     say()
 
 
@@ -257,8 +257,8 @@ def _show_large_files(files: Sequence[SessionFile], home_flag: str) -> None:
     show_files("too large", files)
     if files:
         say("Each of these files is larger than one session may be (max_size_mb in [sessions]).")
-        say("To remove files of old sessions and keep the sessions, have a look first:")
-        suggest(f"holdfast {home_flag}sessions prune --files-only --older-than 7d --dry-run")
+        preview = f"holdfast {home_flag}sessions prune --files-only --older-than 7d --dry-run"
+        suggest("", "To see which files of old sessions can go, while the sessions stay:", preview)
         say()
 
 
@@ -285,8 +285,7 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
     for problem in status.problems:
         say(joined(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
     if any(words in each.reason for each in status.problems for words in _CLOSED):
-        say("To see what is wrong and what to do:")
-        suggest(f"holdfast {home_flag}doctor")
+        suggest("", "To see what is wrong and what to do:", f"holdfast {home_flag}doctor")
     if status.unfinished or status.problems:
         say()
 
@@ -296,19 +295,20 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
     if status.inventory.read_only:
         say("Nothing can be removed here: this home can only be read.")
     elif outlook is None:
-        say("The policy is empty, so nothing is ever removed. Set one:")
-        suggest(f"holdfast {home_flag}config init")
+        told = "The policy is empty, so nothing is ever removed."
+        suggest(told, "To set one:", f"holdfast {home_flag}config init")
     elif outlook.removals or best is Remedy.LEFTOVERS:
         show_remedy(best or Remedy.PRUNE, status, home_flag)
     elif status.inventory.trash:
-        say("The policy has nothing more to remove. What was removed is still in the trash:")
-        suggest(f"holdfast {home_flag}trash list")
+        told = "The policy has nothing more to remove."
+        listing = f"holdfast {home_flag}trash list"
+        suggest(told, "What was removed is still in the trash:", listing)
     elif status.inventory.items:
-        say("Nothing here exceeds the policy. To see the policy:")
-        suggest(f"holdfast {home_flag}config show")
+        told = "Nothing here exceeds the policy."
+        suggest(told, "To see the policy:", f"holdfast {home_flag}config show")
     elif status.inventory.checkpoint_bytes:
-        say("There are no sessions here yet. To see the checkpoints:")
-        suggest(f"holdfast {home_flag}checkpoints")
+        told = "There are no sessions here yet."
+        suggest(told, "To see the checkpoints:", f"holdfast {home_flag}checkpoints")
     else:
         show_no_sessions()
 
@@ -319,10 +319,13 @@ def show_nothing_found(places: Sequence[Path]) -> None:
     for place in places:
         say(joined("  ", name(str(place))))
     say()
-    say("Name another folder with --home, create a home, or try Holdfast on a sample:")
-    suggest("holdfast --home FOLDER status")
-    suggest("holdfast config init")
-    suggest("holdfast demo")
+    suggest(
+        "",
+        "Name another folder with --home, create a home, or try Holdfast on a sample:",
+        "holdfast --home FOLDER status",
+        "holdfast config init",
+        "holdfast demo",
+    )
 
 
 def show_near(nearness: Nearness, home_flag: str) -> None:
@@ -346,6 +349,7 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         say()
     if nearness.unknown_cost:
         budgets = format_count(nearness.unknown_cost, "cost budget", "cost budgets")
-        say(f"{budgets} cannot be enforced: some of the usage has no known cost. See", "yellow")
-        suggest(f"holdfast {home_flag}sessions stats --cost")
+        told = f"{budgets} cannot be enforced: some of the usage has no known cost."
+        costs = f"holdfast {home_flag}sessions stats --cost"
+        suggest(styled(told, "yellow"), "To see which:", costs)
         say()

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.store import (
+    copy_store,
+    fleet_status,
+    forget_machine,
+    init_store,
+    store_sql,
+    this_machine,
+)
 from holdfast.cli.frame import Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, table
@@ -49,8 +57,6 @@ def init(invocation: Invocation, *, print_sql: bool, role: str | None) -> None:
     others need one who may read and write rows. Run it again after an upgrade of Holdfast that
     asks for it.
     """
-    from holdfast.api.store import init_store, store_sql
-
     place = invocation.checked_place(invocation.home_path)
     made = store_sql(place, role=role) if print_sql else init_store(place, role=role)
     if invocation.json:
@@ -75,8 +81,6 @@ def copy(invocation: Invocation, *, source: str, target: str) -> int:
     If it is interrupted, run it again: it goes on with what is missing. The operation log and the
     trash stay where they are.
     """
-    from holdfast.api.store import copy_store
-
     with progress("copying sessions", stoppable=True) as shown:
         done = copy_store(source, target, progress=shown)
     if invocation.json:
@@ -103,8 +107,6 @@ def status(invocation: Invocation) -> None:
 
     Figures are those that `status` or maintenance last found there; `as of` is their age.
     """
-    from holdfast.api.store import fleet_status
-
     found = fleet_status(invocation.checked_place(invocation.home_path))
     if invocation.json:
         print_json(found.to_json())
@@ -120,8 +122,6 @@ def forget(invocation: Invocation, machine: str) -> None:
     Nothing is removed: its sessions and its operations stay. If it is heard of again, it is listed
     again.
     """
-    from holdfast.api.store import forget_machine, this_machine
-
     homes = forget_machine(invocation.checked_place(invocation.home_path), machine)
     if invocation.json:
         print_json({"machine": machine, "homes": [each.home for each in homes]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,14 @@ from holdfast.cli import completing
 from holdfast.cli.frame import Group
 from holdfast.cli.homes import all_homes_option, each_or_one
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import Keys, in_order, sort_option
 from holdfast.cli.output import print_json, say, suggest, table, when
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
-from holdfast.cli.sorting import Keys, in_order, sort_option
 from holdfast.model.text import format_bytes, format_count
-from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.api.archive import Trash
+    from holdfast.api.archive import Trashed
     from holdfast.api.plan import HomePlan
-    from holdfast.model.operation import TrashEntry
 
 
 @click.group(
@@ -33,22 +30,9 @@ def trash() -> None:
     """See or empty what undo can bring back. Without a command, this is `trash list`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trashed:
-    """What one operation put into the trash."""
-
-    operation: str
-    entries: Sequence[TrashEntry]
-    expires_at: float
-
-    @property
-    def bytes(self) -> int:
-        return sum(entry.bytes for entry in self.entries)
-
-
-_TRASH_KEYS: Keys[_Trashed] = {
+_TRASH_KEYS: Keys[Trashed] = {
     "operation": lambda each: int(each.operation),
-    "removed": lambda each: each.entries[0].removed_at,
+    "removed": lambda each: each.removed_at,
     "kept-until": lambda each: each.expires_at,
     "items": lambda each: len(each.entries),
     "size": lambda each: each.bytes,
@@ -65,7 +49,7 @@ def list_trash(invocation: Invocation, *, sort: str | None = None) -> int:
 
 def _list_trash(invocation: Invocation, sort: str | None) -> int:
     trash = invocation.open_home().trash
-    groups = in_order(_by_operation(trash), _TRASH_KEYS, sort)
+    groups = in_order(trash.by_operation(), _TRASH_KEYS, sort)
     entries = [entry for each in groups for entry in each.entries]
     if invocation.json:
         print_json(
@@ -91,17 +75,7 @@ def _list_trash(invocation: Invocation, sort: str | None) -> int:
     return 0
 
 
-def _by_operation(trash: Trash) -> Sequence[_Trashed]:
-    groups: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in trash.list():
-        groups[entry.removal.operation].append(entry)
-    return [
-        _Trashed(operation=each, entries=entries, expires_at=trash.expires_at(entries[0]))
-        for each, entries in groups.items()
-    ]
-
-
-def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
+def _show_trash(invocation: Invocation, groups: Sequence[Trashed]) -> None:
     if not groups:
         say("The trash is empty.")
         return
@@ -118,7 +92,7 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
     for each in groups:
         rows.add_row(
             each.operation,
-            when(each.entries[0].removed_at),
+            when(each.removed_at),
             when(each.expires_at),
             f"{len(each.entries):,}",
             format_bytes(each.bytes),
@@ -129,9 +103,8 @@ def _show_trash(invocation: Invocation, groups: Sequence[_Trashed]) -> None:
     flag = invocation.home_flag
     items = format_count(sum(len(each.entries) for each in groups), "item")
     say(f"{items}, {total}. The first prune after that time removes them for good.")
-    say("To undo an operation, or to free the space now:")
-    suggest(f"holdfast {flag}undo OPERATION")
-    suggest(f"holdfast {flag}trash empty")
+    commands = (f"holdfast {flag}undo OPERATION", f"holdfast {flag}trash empty")
+    suggest("", "To undo an operation, or to free the space now:", *commands)
 
 
 def _planned(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,48 +10,52 @@ from holdfast.cli import completing
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.joint import Step, Verb, choose_run
-from holdfast.cli.output import name, nothing_changed, print_json, say
+from holdfast.cli.output import name, nothing_changed, print_json, say, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked, exit_code, print_declined
+from holdfast.cli.removal import asked, exit_code, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
 from holdfast.cli.show_edits import show_edits, tell_edits
 from holdfast.cli.show_plan import show_items, show_report
 from holdfast.errors import DeclinedError, HoldfastError, NothingToUndoError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import UNASKED, in_words
+from holdfast.model.operation import in_words
 from holdfast.model.plan import EDITS, Action
 from holdfast.model.plan_words import amount
 from holdfast.model.report import Result
 from holdfast.model.text import format_count, format_duration
-from holdfast.value import replace
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
-    from holdfast.api.home import Home, UndoPlan
+    from holdfast.api.home import UndoPlan
+    from holdfast.api.joint import JointRun
     from holdfast.api.plan import HomeReport
     from holdfast.api.values import Edited, Foreseen
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Outcome, Report
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """The words of `undo`, or of `redo`, over several homes."""
+
+    do: str
+    run: str
+    did: str
+    apart: str
+
+
 _UNDO = Verb(
     do="undo",
-    run="The latest run over several homes",
+    run="Undoing the latest run over several homes",
     did="done",
-    apart="No single run did the latest operations of these homes.",
+    apart="The latest operations of these homes come from different runs.",
 )
 
 
 def _choose_run(invocation: Invocation, *, dry_run: bool, yes: bool, **_: Any) -> int | None:
     """Which operation of each home `undo --all-homes` takes."""
-
-    def steps(home: Home) -> Sequence[Step]:
-        return [
-            Step(operation=each.id, command=each.command, run=each.run, at=each.started_at)
-            for each in home.log.read().operations
-            if each.to_undo and each.command not in UNASKED
-        ]
-
-    return choose_run(invocation, steps, _UNDO, dry_run=dry_run, yes=yes)
+    found = invocation.machine.to_undo()
+    return choose_run(invocation, found, _UNDO, dry_run=dry_run, yes=yes)
 
 
 @command(example="holdfast undo\nholdfast undo 12 --dry-run")
@@ -155,6 +158,8 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
         tell_edits(items)
+    if report.operation in report.settled:
+        tell_finished([report.operation])
     # A restore could be undone only in part: some of its files changed since.
     in_part = any(map(_is_partial, report.outcomes))
     return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
@@ -180,6 +185,7 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
         _preview_json(each.item, planned.foreseen.get(each.key), planned.edited.get(each.key))
         for each in planned.removals
     ]
+    documents += [_preview_json(each, None, None) for each in planned.files]
     return {
         "undone": planned.operation.id,
         "applied": False,
@@ -196,7 +202,7 @@ def _show_effects(
     for project in planned.foreseen.values():
         _show_project(planned.operation.id, project, brings, all_items=all_items)
     others = [each for each in planned.removals if each.key not in planned.foreseen]
-    items = [each.item for each in others]
+    items = [*(each.item for each in others), *planned.files]
     edits = all(item.action in EDITS for item in items)
     if items and edits and listed:
         show_edits([(each.item, planned.edited.get(each.key)) for each in others], brings)
@@ -267,3 +273,35 @@ def _show_changed(report: Report, *, all_items: bool) -> None:
         ):
             title = f"{word} ({len(paths):,})"
             show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
+
+
+def choose_run(
+    invocation: Invocation, found: JointRun, verb: Verb, *, dry_run: bool, yes: bool
+) -> int | None:
+    """Note which operation of each home to take. The latest of each home may be unrelated work, so
+    it asks about those. Returns the exit code of a no."""
+    if found.run is not None and (latest := found.latest) is not None:
+        taken = {home.path: each.operation for home, each in found.of_home.items()}
+        invocation.undoes = {each.path: taken.get(each.path) for each in invocation.machine.homes}
+        if not invocation.json:
+            homes = format_count(len(taken), "home")
+            ago = format_duration(max(0.0, invocation.now - latest.at))
+            did = f"{verb.run}: {latest.command}, {verb.did} {ago} ago in {homes}."
+            say(name(did))
+            say()
+        return None
+    if len(found.of_home) <= 1 or yes or dry_run:
+        return None
+    if not invocation.json:
+        say(f"{verb.apart} In each home:")
+        rows = table("agent", "operation", "when", "command", right=("operation",))
+        for home, each in found.of_home.items():
+            rows.add_row(home.label, each.operation, when(each.at), name(each.command))
+        say(rows)
+    question = f"{verb.do.capitalize()} these {len(found.of_home)} operations?"
+    declined = asked(question, f"{verb.do}ne")
+    if declined is None:
+        return None
+    if invocation.json:
+        print_json({"homes": [], "failed": []})
+    return print_declined(declined)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Group
 from holdfast.cli.homes import all_homes_option, failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.options import edit_options
 from holdfast.cli.output import name, note, nothing_changed, print_json, say, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.model.text import format_bytes
@@ -43,15 +43,13 @@ def status(invocation: Invocation) -> int:
     Only sessions that their agent deleted, and copies of what cannot have a second name, take
     space.
     """
-    from holdfast.api.home import Home
-
     machine = invocation.several()
     unread: Sequence[UnreadHome] = ()
     if machine is None:
         home = invocation.open_home()
         found = [(home.kind, home.path, home.vault, home.sweep)]
     else:
-        looked = machine.look(lambda place: (Home(place).vault, Home(place).sweep))
+        looked = machine.vaults()
         found = [(each.label, each.path, *told) for each, told in looked.seen]
         unread = looked.unread
     rows = [(label, str(path), held, swept) for label, path, held, swept in found if held]
@@ -93,17 +91,20 @@ def _show(rows: list[Row], invocation: Invocation) -> None:
     say(shown)
     threatened = [each for each in rows if each[3] is not None and not each[2].enabled]
     if threatened:
-        agents = ", ".join(label for label, *_ in threatened)
-        say(f"{agents}: sessions are deleted that nobody used for a while. To keep them:")
-        if len(threatened) > 1:
-            suggest("holdfast vault on --all-homes")
-        else:
-            flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
-            suggest(f"holdfast {flag}vault on")
+        agents = " and ".join(label for label, *_ in threatened)
+        verb = "delete" if len(threatened) > 1 else "deletes"
+        flag = invocation.home_flag or (f"--home {threatened[0][0]} " if len(rows) > 1 else "")
+        on = f"holdfast {flag}vault on" if len(threatened) == 1 else "holdfast vault on --all-homes"
+        told = f"{agents} {verb} sessions that have not been used for a while."
+        suggest(told, "To keep them:", on)
     if any(figures.alone for _, _, figures, _ in rows):
-        say("To see the sessions that their agent deleted, and to bring one back:")
-        suggest(f"holdfast {invocation.home_flag}sessions list --vaulted")
-        suggest(f"holdfast {invocation.home_flag}sessions restore ID")
+        sessions = f"holdfast {invocation.home_flag}sessions"
+        suggest(
+            "",
+            "To see the sessions that their agent deleted, and to bring one back:",
+            f"{sessions} list --vaulted",
+            f"{sessions} restore ID",
+        )
 
 
 @vault.command(example="holdfast vault on --home claude-code\nholdfast vault on --all-homes")
@@ -130,7 +131,7 @@ def off(invocation: Invocation, *, dry_run: bool) -> int:
 
 def _turn(invocation: Invocation, *, dry_run: bool, to: bool) -> int:
     home = invocation.one_home()
-    if home.vault is None and invocation.several_homes:
+    if home.vault is None and invocation.together is not None:  # --all-homes
         note(f"note: {home.path} has no vault: nobody but Holdfast deletes its sessions.")
         return 0
     done: VaultRefresh | None = None

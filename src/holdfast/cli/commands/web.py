@@ -13,7 +13,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import note, print_json, say, suggest
+from holdfast.cli.output import note, print_json, say, say_command
 from holdfast.errors import UsageError, to_install
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _tell(invocation: Invocation, link: str, gate: Gate) -> None:
         print_json({"url": link, "port": gate.port, "read_only": gate.read_only})
     else:
         say("Holdfast is open at this address, until Ctrl-C:")
-        suggest(link)
+        say_command(link)
     sys.stdout.flush()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes.agents.appended import Appended, Lines
 from holdfast.homes.agents.json_lines import (
+    UNREADABLE,
     Record,
     fields,
     head_of,
@@ -15,10 +18,13 @@ from holdfast.homes.agents.json_lines import (
     newest,
     transcript_of,
 )
-from holdfast.homes.agents.known import AGENTS
+from holdfast.homes.agents.known import AGENTS, STATE
 from holdfast.homes.agents.leftovers import Pattern, leftover, matching
 from holdfast.model.part import Facts, Leftover, LinePart, Role, Signs, Transcript, Unit
 from holdfast.model.session import Message
+
+#: So many files are looked into for a session. One of them may be torn, or have only just begun.
+_FEW = 20
 
 
 def facts_of(name: str, **more: Any) -> Facts:
@@ -82,9 +88,32 @@ class TranscriptFormat(AgentFormat):
         return Transcript(path=path, unit=unit, messages=self.spoken_in(path).messages())
 
 
-def has_any(root: Path, *names: str) -> bool:
-    """Whether one of these is in a folder."""
-    return any((root / name).exists() for name in names)
+def is_home(
+    root: Path,
+    marks: Iterable[str],
+    *,
+    files: Iterable[Path],
+    is_session: Callable[[Path], bool],
+    emptied: Iterable[object],
+) -> bool:
+    """Whether a folder is the home of an agent whose folders have names that others use as well.
+
+    It has one of the `marks` that the agent leaves there, or a session that looks like one of this
+    agent: after its first session an agent may have left nothing else. Where Holdfast has moved all
+    the sessions away, the `emptied` folders around them are all that is left; if that were no home,
+    nobody could bring the sessions back.
+    """
+    return (
+        any((root / mark).exists() for mark in marks)
+        or any(_is_readable_session(path, is_session) for path in islice(files, _FEW))
+        or ((root / STATE).is_dir() and any(emptied))
+    )
+
+
+def _is_readable_session(path: Path, is_session: Callable[[Path], bool]) -> bool:
+    with contextlib.suppress(*UNREADABLE):
+        return is_session(path)
+    return False
 
 
 def trace(

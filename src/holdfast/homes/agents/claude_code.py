@@ -21,7 +21,7 @@ from glob import escape
 from pathlib import Path
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, has_any, trace
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, trace
 from holdfast.homes.agents.appended import Appended, Lines
 from holdfast.homes.agents.blocks import CLAUDE, block_messages
 from holdfast.homes.agents.json_lines import (
@@ -84,8 +84,17 @@ class ClaudeCode(TranscriptFormat):
     facts = facts_of("claude-code", processes=("claude", "claude-code"), versions=("1", "2"))
 
     def recognise(self, root: Path) -> bool:
-        marks = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
-        return (root / "projects").is_dir() and has_any(root, *marks)
+        """`projects` alone is enough in the usual place. Elsewhere it may be anybody's."""
+        return (root / "projects").is_dir() and (
+            root.name == self.facts.folder
+            or is_home(
+                root,
+                ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots"),
+                files=root.glob("projects/*/*.jsonl"),
+                is_session=lambda path: _ID.fullmatch(path.stem) is not None,
+                emptied=root.glob("projects/-*"),
+            )
+        )
 
     def doubt(self, root: Path) -> str | None:
         return self.newer_version(_transcripts(root))

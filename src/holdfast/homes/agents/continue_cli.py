@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.agents import signs_of_life as life
-from holdfast.homes.agents.agent_format import AgentFormat, facts_of, has_any
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home
 from holdfast.homes.agents.blocks import tokens_in, tool_call, used
 from holdfast.homes.agents.json_lines import (
     INJECTED,
@@ -52,8 +52,13 @@ class Continue(AgentFormat):
     left = (("log", "logs/*"),)
 
     def recognise(self, root: Path) -> bool:
-        marks = ("config.yaml", "config.json", "permissions.yaml")
-        return (root / "sessions").is_dir() and has_any(root, *marks)
+        return (root / "sessions").is_dir() and is_home(
+            root,
+            ("config.yaml", "config.json", "permissions.yaml"),
+            files=_files(root),
+            is_session=lambda path: _is_document(document_in(path)),
+            emptied=[isinstance(_list(root), list)],
+        )
 
     def doubt(self, root: Path) -> str | None:
         listed = root / "sessions" / _LIST
@@ -61,7 +66,7 @@ class Continue(AgentFormat):
             return f"{_LIST} is not the list that Holdfast knows"
         path = newest(_files(root))
         said = document_in(path) if path else {}
-        if path and said and not said.keys() >= _DOCUMENT:
+        if path and said and not _is_document(said):
             return f"{path.name} is not a session as Holdfast knows it"
         return None
 
@@ -81,7 +86,7 @@ class Continue(AgentFormat):
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         said = document_in(path)
-        if not said.keys() >= _DOCUMENT or not isinstance(said["history"], list):
+        if not _is_document(said) or not isinstance(said["history"], list):
             return None
         unit = replace(_read(path), id=str(said["sessionId"]))
         return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
@@ -157,6 +162,10 @@ def _model(said: Record) -> str:
         if model := within(entry, "message", "usage").get("model"):
             return str(model)
     return str(said.get("chatModelTitle") or "")
+
+
+def _is_document(said: Record) -> bool:
+    return said.keys() >= _DOCUMENT
 
 
 def _list(root: Path) -> object:

@@ -19,7 +19,7 @@ from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.agents.agent_format import (
     TranscriptFormat,
     facts_of,
-    has_any,
+    is_home,
     strange_head,
     trace,
 )
@@ -56,8 +56,13 @@ class Droid(TranscriptFormat):
     left = (("log", "logs/*"), ("program", "bin/rg"))
 
     def recognise(self, root: Path) -> bool:
-        marks = ("host.json", "droids", "last-startup-version")
-        return (root / "sessions").is_dir() and has_any(root, *marks)
+        return (root / "sessions").is_dir() and is_home(
+            root,
+            ("host.json", "droids", "last-startup-version"),
+            files=root.glob("sessions/-*/*.jsonl"),
+            is_session=lambda path: _is_head(head_of(path)),
+            emptied=root.glob("sessions/-[!-]*"),
+        )
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes.agents.agent_format import AgentFormat, facts_of, has_any, trace
+from holdfast.homes.agents.agent_format import AgentFormat, facts_of, is_home, trace
 from holdfast.homes.agents.blocks import GEMINI, tool_calls_in
 from holdfast.homes.agents.json_lines import (
     INJECTED,
@@ -74,8 +74,13 @@ class Gemini(AgentFormat):
     facts = facts_of("gemini", processes=("gemini", "gemini-cli"))
 
     def recognise(self, root: Path) -> bool:
-        marks = ("projects.json", "settings.json", "state.json")
-        return (root / "tmp").is_dir() and has_any(root, *marks)
+        return (root / "tmp").is_dir() and is_home(
+            root,
+            ("projects.json", "settings.json", "state.json"),
+            files=_chats(root),
+            is_session=lambda path: _head(path).keys() >= _HEAD,
+            emptied=root.glob("tmp/*/chats"),
+        )
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat that begins otherwise than those we know is of

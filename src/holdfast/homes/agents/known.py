@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
 
 STATE = ".holdfast"
-#: A home with more folders than this has its sign in one of these.
-_MOST_FOLDERS = 100
+#: Where more names than this fit a sign, it is found below one of these or not at all.
+_MOST_NAMES = 100
+
+
+def open_home_of(form: Format, root: Path, clock: Clock, options: HomeOptions) -> Home:
+    from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
+
+    return FormatHome(root, form, clock=clock, options=options)
 
 
 def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[str, ...]) -> Kind:
@@ -49,9 +55,7 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
         return form().transcripts(path)
 
     def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
-        from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
-
-        return FormatHome(root, form(), clock=clock, options=options)
+        return open_home_of(form(), root, clock, options)
 
     return Kind(
         name=module.replace("_", "-"),
@@ -66,8 +70,9 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
 
 
 def _has(root: Path, sign: str) -> bool:
-    """Whether a folder has a sign: a file, or one in any of its first folders, `*/NAME`."""
-    if not sign.startswith("*"):
+    """Whether a folder has a sign: a path below it, with at most one `*` for the rest of a name."""
+    before, star, after = sign.partition("*")
+    if not star:
         try:
             os.stat(f"{root}/{sign}")  # noqa: PTH116 - for every agent, at each start
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -77,11 +82,13 @@ def _has(root: Path, sign: str) -> bool:
                 raise
             return False
         return True
+    folder, _, start = f"{root}/{before}".rpartition("/")
     try:
-        inside = os.listdir(root)[:_MOST_FOLDERS]  # noqa: PTH208 - for every home, at each start
+        names = os.listdir(folder)  # noqa: PTH208 - for every home, at each start
     except OSError:
         return False
-    return any(os.path.exists(f"{root}/{name}{sign[1:]}") for name in inside)  # noqa: PTH110
+    found = [name for name in names if name.startswith(start)][:_MOST_NAMES]
+    return any(os.path.exists(f"{folder}/{name}{after}") for name in found)  # noqa: PTH110
 
 
 def _around_logs(folder: str) -> str:
@@ -97,7 +104,7 @@ AGENTS = (
         "Qwen Code",
         ".qwen",
         "QWEN_HOME",
-        ("usage_record.jsonl", "output-language.md", "tip_history.json"),
+        ("projects/*/chats", "usage_record.jsonl", "output-language.md", "tip_history.json"),
     ),
     _kind("claude_code:ClaudeCode", "Claude Code", ".claude", "CLAUDE_CONFIG_DIR", ("projects",)),
     _kind(
@@ -112,7 +119,7 @@ AGENTS = (
         "Gemini CLI",
         ".gemini",
         "",
-        ("projects.json", "state.json", "settings.json"),
+        ("tmp/*/chats", "projects.json", "state.json", "settings.json"),
     ),
     _kind("cline:Cline", "Cline", ".cline/data", "CLINE_DATA_DIR", ("db/sessions.db",)),
     _kind("copilot:Copilot", "Copilot CLI", ".copilot", "COPILOT_HOME", ("session-state",)),

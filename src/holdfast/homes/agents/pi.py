@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, has_any, strange_head
+from holdfast.homes.agents.agent_format import TranscriptFormat, facts_of, is_home, strange_head
 from holdfast.homes.agents.appended import Lines
 from holdfast.homes.agents.blocks import blocks_of, tokens_in, tool_calls_in
 from holdfast.homes.agents.json_lines import (
@@ -40,8 +40,13 @@ class Pi(TranscriptFormat):
     facts = facts_of("pi", processes=("pi", "pi-coding-agent"), versions=("0.73.1",))
 
     def recognise(self, root: Path) -> bool:
-        marks = ("auth.json", "models.json", "settings.json")
-        return (root / "sessions").is_dir() and has_any(root, *marks)
+        return (root / "sessions").is_dir() and is_home(
+            root,
+            ("auth.json", "models.json", "settings.json"),
+            files=root.glob("sessions/--*/*.jsonl"),
+            is_session=lambda path: _is_head(head_of(path)),
+            emptied=root.glob("sessions/--*--"),
+        )
 
     def doubt(self, root: Path) -> str | None:
         return strange_head(

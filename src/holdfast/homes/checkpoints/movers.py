@@ -333,7 +333,7 @@ class RollBack:
         item = removal.item
         state = store.restore_state(item.target, item.version, paths=item.paths or None)
         if state is RestoreState.CUT:
-            return perform(store, removal, now=self._clock())[0]
+            return self._do(store, removal)
         if state is RestoreState.DONE:
             return removal.end(Result.ROLLED_BACK)
         return removal.end(Result.SKIPPED, NOT_REACHED)

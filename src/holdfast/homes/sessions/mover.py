@@ -36,7 +36,7 @@ from holdfast.spine.outcomes import (
 )
 from holdfast.stores.files import storage_errors
 from holdfast.stores.trash_folder import TrashFolder
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"
@@ -204,6 +204,7 @@ class SessionMover:
                     obstacles |= self._delete(store, part, found, empties=empties)
                     store.rest()
         except HoldfastError as error:
+            obstacles |= _gone(store, [each for each in going if each.item.id not in obstacles])
             if None not in obstacles.values():
                 for path in kept_in:
                     # The rows are there: a copy would only confuse.
@@ -280,7 +281,10 @@ class SessionMover:
             for name, there in now.items():
                 if there.number != found[name].number:  # another one, of which there is no copy
                     obstacles[name] = CHANGED
-            store.delete([now[name] for name, why in obstacles.items() if not why])
+            store.delete(
+                [now[name] for name, why in obstacles.items() if not why],
+                for_good=not any(each.item.undoable for each in going),
+            )
         return obstacles
 
     # --- For good ---------------------------------------------------------------------------------
@@ -304,21 +308,33 @@ class SessionMover:
         held = self._folder(store, batch[0]).holding(_numbers(batch))
         coming = {path: [by_number[each] for each in numbers] for path, numbers in held.items()}
         ids = {path: _ids(removals) for path, removals in coming.items()}
-        with closing(store.made_ready(ids)) as ready:
-            for path in ready:
-                removals = coming[path]
-                try:
-                    moved |= self._from_bundle(store, path, removals)
-                except BusyError:
-                    raise  # as in `_worked_off`
-                except (HoldfastError, OSError) as error:
-                    # What came back before is back, and what comes next may be.
-                    store.truncate_log()
-                    moved |= {each.number: failed(in_a_word(error)) for each in removals}
-                store.rest()
-        self._drop_if_empty(store, batch[0])
+        try:
+            with closing(store.made_ready(ids)) as ready:
+                for path in ready:
+                    moved |= self._all_from(store, path, coming.pop(path))
+                    store.rest()
+            self._drop_if_empty(store, batch[0])
+        except BusyError:
+            raise  # as in `_worked_off`
+        except (HoldfastError, OSError) as error:
+            # What came back before is back all the same.
+            for removals in coming.values():
+                moved |= _none_of(removals, error)
         for each in batch:
             yield moved.get(each.number) or damaged(COPY_MISSING)
+
+    def _all_from(
+        self, store: SessionEngine, path: Path, removals: Sequence[Removal]
+    ) -> Mapping[int, Moved]:
+        """What became of the sessions in a bundle. What comes after them may come back in any
+        case."""
+        try:
+            return self._from_bundle(store, path, removals)
+        except BusyError:
+            raise  # as in `_worked_off`
+        except (HoldfastError, OSError) as error:
+            store.truncate_log()
+            return _none_of(removals, error)
 
     def _from_bundle(
         self, store: SessionEngine, path: Path, removals: Sequence[Removal]
@@ -342,10 +358,16 @@ class SessionMover:
             back = store.put_back(path, coming) if coming else Returned()
         moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
         gone = {each.item.id for each in removals if moved[each.number].done}
-        if gone and gone.issuperset(inside):
-            folder.drop(path)  # after the rows are back
-        elif gone:
-            folder.without(path, gone)
+        try:  # after the rows are back
+            if gone and gone.issuperset(inside):
+                folder.drop(path)
+            elif gone:
+                folder.without(path, gone)
+        except (HoldfastError, OSError) as error:
+            note = f"its copy stays in the trash: {in_a_word(error)}"
+            return {
+                each: replace(one, reason=note) if one.done else one for each, one in moved.items()
+            }
         return moved
 
     # --- Together ---------------------------------------------------------------------------------
@@ -419,6 +441,13 @@ def at_once(most: int) -> int:
     return AT_ONCE if most <= MOST_MESSAGES else most
 
 
+def _gone(store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
+    """Those of these sessions that left before an error was met: a commit may be there although the
+    flush after it failed. If nobody can say, this raises, and the copies stay."""
+    there = store.look(_ids(going))
+    return {name: None for name in _ids(going) if name not in there}
+
+
 def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
     """Why a session may not go as things are."""
     there = found.get(removal.item.id)
@@ -480,6 +509,10 @@ class _Copies:
             copies |= inside
             in_trash |= _shared(folder, path, dict.fromkeys(inside, 1))
         return cls(copies, in_trash, damage)
+
+
+def _none_of(removals: Sequence[Removal], error: HoldfastError | OSError) -> Mapping[int, Moved]:
+    return {each.number: failed(in_a_word(error)) for each in removals}
 
 
 def _returned(

@@ -22,6 +22,7 @@ from holdfast.model.checkpoint import (
     Captured,
     ChangeKind,
     Checkpoint,
+    CutRestore,
     Entry,
     NotCaptured,
     Preview,
@@ -66,13 +67,16 @@ _NOTHING = Captured(files={}, directories={})
 _NOT_THEN = "the checkpoint did not capture it: {}"
 
 
-def finish(layout: Layout, project: str) -> None:
+def finish(layout: Layout, project: str, cut: Restoration) -> CutRestore:
     """Finish an interrupted restore before a checkpoint is taken. The caller holds the locks.
 
     If that fails, on a full disk for example, the next take tries again; this take goes on.
     """
-    with contextlib.suppress(HoldfastError):
-        Restorer(layout, project).finish()
+    try:
+        done = Restorer(layout, project).finish()
+    except HoldfastError as error:
+        return CutRestore(target=cut.target, problem=error.message)
+    return CutRestore(target=cut.target, problem="" if done else "A checkpoint of it is gone.")
 
 
 class Restorer:

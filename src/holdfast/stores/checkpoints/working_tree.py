@@ -89,6 +89,8 @@ class WorkingTree:
         self._worktrees: dict[bytes, bytes | None] = {}
         self._there: dict[bytes, bool] = {}
         self._owner: tuple[int, int] | tuple[()] | None = None
+        #: The directories that had to be opened for work in them, with the permissions from before.
+        self.opened_up: dict[bytes, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +103,9 @@ class WorkingTree:
 
     def again(self) -> WorkingTree:
         """The same project for another thread, even if its path leads elsewhere by now."""
-        return WorkingTree(Path(), inside=self._root)
+        tree = WorkingTree(Path(), inside=self._root)
+        tree.opened_up = self.opened_up
+        return tree
 
     @contextlib.contextmanager
     def flushed_at_the_end(self) -> Iterator[None]:
@@ -323,6 +327,9 @@ class WorkingTree:
     def make(self, path: bytes) -> bool:
         """Make a directory, private until it gets its permissions; returns whether it was made."""
         folder, name = _split(path)
+        # A run before this one may have made it, and have locked the directory that it is in.
+        if _is_directory(name, self._enter(folder)):
+            return False
         fd = self._open_up(folder)
         try:
             os.mkdir(name, PRIVATE_DIR, dir_fd=fd)
@@ -339,6 +346,8 @@ class WorkingTree:
         """Remove a directory if it is empty; returns whether no directory is there now."""
         folder, name = _split(path)
         try:
+            if not _is_directory(name, self._enter(folder)):
+                return True
             os.rmdir(name, dir_fd=self._open_up(folder))
         except OSError as error:
             if error.errno in _NOT_EMPTY:
@@ -352,12 +361,22 @@ class WorkingTree:
     # --- Descriptors ------------------------------------------------------------------------------
 
     def _open_up(self, folder: bytes) -> int:
-        """Let the owner work in a directory. The plan sets its permissions at the end."""
+        """Let the owner work in a directory. The plan or `close_up` sets its permissions later."""
         fd = self._enter(folder)
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE:
             os.fchmod(fd, mode | PRIVATE_DIR)
+            self.opened_up.setdefault(folder, mode)
         return fd
+
+    def close_up(self, folder: bytes, mode: int) -> None:
+        """Give a directory back the permissions from before it was opened, if it still has those
+        that it was opened with."""
+        fd = self._enter(folder)
+        now = stat.S_IMODE(os.fstat(fd).st_mode)
+        if now == mode | PRIVATE_DIR != mode:
+            os.fchmod(fd, mode)
+            self._dirty = True
 
     def _enter(self, folder: bytes) -> int:
         """Only two descriptors are open at a time: a path may have two thousand directories."""

@@ -12,16 +12,14 @@ from pathlib import Path
 
 from holdfast.errors import StorageError, UsageError, in_voice
 from holdfast.model.arguments import StrPath, real
-from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
+from holdfast.model.checkpoint import Capturing, CutRestore, Sight, TakeOutcome, Taking
 from holdfast.model.text import format_bytes
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare
 from holdfast.stores.checkpoints.look_state import Listings
-from holdfast.stores.checkpoints.projects import relative, unreachable
-from holdfast.stores.checkpoints.refused_places import refused
+from holdfast.stores.checkpoints.projects import kept_for_runs, refused, relative, unreachable
 from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
-from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.space import (
     NoRoomError,
     Room,
@@ -160,9 +158,12 @@ class CheckpointWriter:
         project, place = order.project, order.workdir
         hidden = 0
         with used(self.layout), project_lock(self.layout, project, str(place)):
-            if self._finish_restore(project) and order.early is not None:
+            cut = self._finish_restore(project)
+            if cut is not None and order.early is not None:
                 order.early.close()  # it may have compared before this
             taken = self._taker(project, place, room, order.early).take(order, paths)
+            if cut is not None:
+                taken = replace(taken, cut_restore=cut)
             # The checkpoint is taken. If a full disk prevents the rest, a later take does it.
             with suppress(StorageError):
                 self._touch(project, place, order.now)
@@ -173,16 +174,15 @@ class CheckpointWriter:
                 self._clear_up(hidden, room)  # after the locks are released
         return taken
 
-    def _finish_restore(self, project: str) -> bool:
-        """Finish an interrupted restore before its half-done state is captured; says whether there
-        was one."""
-        if restore_record.under_way(self.layout.private(project)) is None:
-            return False
+    def _finish_restore(self, project: str) -> CutRestore | None:
+        """Finish an interrupted restore, if there is one, before its state is captured."""
+        cut = restore_record.under_way(self.layout.private(project))
+        if cut is None:
+            return None
         # Imported here: only a take that follows a killed restore needs it.
         from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
 
-        finish(self.layout, project)
-        return True
+        return finish(self.layout, project, cut)
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
         limit, over, fits = self.how.max_bytes, False, True

@@ -154,7 +154,8 @@ class Database:
             raise StorageError(f"The store {self.path} was closed.")
         if getattr(self._local, "process", None) != os.getpid():
             # A connection must not cross a fork: the child leaves the parent's alone, unclosed.
-            self._local.connection = self._connect()
+            with sqlite_errors(self.path):
+                self._local.connection = self._connect()
             self._local.process = os.getpid()
             self._local.depth = 0
             self._local.gate = self._local.log = None
@@ -230,7 +231,7 @@ class Database:
         nobody reads or writes; otherwise later."""
         if self._is_read_only:
             return
-        with contextlib.suppress(sqlite3.OperationalError):
+        with contextlib.suppress(sqlite3.OperationalError, StorageError):
             # First without blocking anyone; what is left then is little.
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -242,8 +243,8 @@ class Database:
         self._asked_to_checkpoint += 1
         if self._is_read_only or self._asked_to_checkpoint % every:
             return
-        connection = self.connection()
-        with contextlib.suppress(sqlite3.OperationalError):
+        with contextlib.suppress(sqlite3.OperationalError, StorageError):
+            connection = self.connection()
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             with self._gate().passed(self._busy_seconds):
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

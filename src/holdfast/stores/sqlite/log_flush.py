@@ -7,6 +7,11 @@ damages the store. The writer flushes the log itself, after the lock and before 
 
 One flush makes everything durable that is in the log by then, so whatever a transaction was based
 on is durable with it. Others may read it a moment earlier than that.
+
+What nobody waits for is flushed by a thread, five milliseconds after it was asked for, unless
+somebody flushed the log meanwhile for a reason of their own: most turns of an agent's loop do, and
+pay for one flush. A younger request is left alone until it is as old. A flush too early would be
+one for nothing, and the flush that somebody waits for would have to wait behind it.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from holdfast.stores.files import next_step
 
 # macOS has only the flush that writes times as well.
 _flush = getattr(os, "fdatasync", os.fsync)
-#: How old a request that nobody waits for becomes.
+#: How long what nobody waits for may wait.
 _SECONDS = 0.005
 
 
@@ -60,16 +65,8 @@ class LogFlush:
 
 
 class LateFlush:
-    """Flushes in a moment what nobody waits for.
-
-    A thread flushes the log five milliseconds after it was asked to, unless somebody flushed it
-    meanwhile for a reason of their own: most turns of an agent's loop do, and pay for one flush. A
-    younger request is left alone until it is as old: a flush too early is one for nothing, and the
-    flush that somebody waits for has to wait behind it.
-
-    One for each store and process: a child of a fork makes its own, since the thread of its parent
-    is not there.
-    """
+    """For one store in one process: a child of a fork makes its own, its parent's has no thread
+    there."""
 
     def __init__(self, database: Path) -> None:
         self.process = os.getpid()

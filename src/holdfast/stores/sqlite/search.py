@@ -22,7 +22,6 @@ from holdfast.stores.sessions import session_rows
 from holdfast.stores.sessions.content import Stored, unpacked
 from holdfast.stores.sessions.found_row import FoundRow
 from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
-from holdfast.stores.sessions.plain_marks import is_plain
 from holdfast.stores.sessions.query import Query, Term, parse
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sessions.unindexed_search import (
@@ -107,21 +106,30 @@ def _weighs(db: sqlite3.Connection, query: Query) -> bool:
     nobody waits until the rest is weighed."""
     half = 0
     for term in query.terms():
-        if not is_plain(term):
+        if not term.is_plain:
             return True  # a phrase takes long to count
-        if not _is_in_more_than(db, term, half or _MANY):
+        beyond = _match_after(db, term, half or _MANY)
+        if beyond is None:
             return True
         if not half:
             [messages] = db.execute("SELECT count(*) FROM message_index_docsize").fetchone()
             half = messages // 2
-            if half > _MANY and not _is_in_more_than(db, term, half):
+            left = half - _MANY - 1
+            if left >= 0 and _match_after(db, term, left, above=beyond) is None:
                 return True
     return False
 
 
-def _is_in_more_than(db: sqlite3.Connection, term: Term, messages: int) -> bool:
-    one_more = "SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT 1 OFFSET ?"
-    return _matching(db, one_more, [term.to_fts5(), messages]).fetchone() is not None
+def _match_after(db: sqlite3.Connection, term: Term, skipped: int, *, above: int = 0) -> int | None:
+    """The message with a term that comes after so many others with it; None if there are no more
+    than those."""
+    row = _matching(
+        db,
+        "SELECT rowid FROM message_index WHERE message_index MATCH ? AND rowid > ? "
+        "LIMIT 1 OFFSET ?",
+        [term.to_fts5(), above, skipped],
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def _indexed_hits(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.web import running
 from holdfast.web.screens import (
     archive,
     checkpoints,
     cleanup,
     doctor,
+    jobs,
     log,
     log_run,
     overview,
@@ -39,6 +39,6 @@ SCREENS = tuple(
         vault,
         doctor,
         settings,
-        running,
+        jobs,
     )
 )

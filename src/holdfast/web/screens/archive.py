@@ -12,7 +12,7 @@ from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:

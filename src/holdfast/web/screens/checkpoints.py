@@ -17,7 +17,7 @@ from holdfast.model.patch import FilePatch, read_patch
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.rendering import day
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
 if TYPE_CHECKING:

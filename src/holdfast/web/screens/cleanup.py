@@ -28,7 +28,7 @@ from holdfast.web.controls import (
 )
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import PlanView, expect_known, view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _SUMMED = ("count", "bytes", "to_trash", "for_good", "for_good_count")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """The controls beside a plan."""
+    """The controls next to a plan."""
 
     controls: Sequence[Control]
     rows: Sequence[Row]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.api.home import Home
 from holdfast.errors import UsageError
 from holdfast.web.jobs import Done
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The log: what was done in every home, undone and done again from here."""
+"""The log: what was done in every home, and undoing or redoing it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.model.plan_words import amount, did, kind_name, shown_name
 from holdfast.value import dataclass, replace
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _in_runs(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def entry_of(label: str, slug: str, operation: Operation, waiting: set[str]) -> Entry:
-    """One operation as it is listed; those that are `waiting` can be done again."""
+    """One operation as it is listed; those that are `waiting` can be redone."""
     return Entry(
         label=label,
         slug=slug,
@@ -129,7 +129,7 @@ def entry_of(label: str, slug: str, operation: Operation, waiting: set[str]) -> 
 
 
 def _stays(operation: Operation) -> bool:
-    """Whether it did something that leaves no trash, and that undo takes back all the same."""
+    """Whether it did something that leaves no trash and can still be undone."""
     return operation.action is not OperationAction.UNDO and bool(
         operation.removed_to_trash > operation.undone
     )
@@ -231,7 +231,7 @@ async def undo_several(site: Site, request: Request) -> Response:
                     done.append(
                         Done(home=home, report=machine.open(home).undo(number, progress=job))
                     )
-                except HoldfastError as error:  # the others can be undone all the same
+                except HoldfastError as error:  # the others can still be undone
                     done.append(Done(home=home, error=error))
         return done
 
@@ -262,6 +262,7 @@ def again_of(home: Home, entry: Entry, verb: str) -> Again:
 def undo_of(planned: UndoPlan, entry: Entry) -> Again:
     target = planned.operation
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
+    items += planned.files
     facts = []
     if planned.since:
         ran, latest = in_words([each.id for each in planned.since]), planned.since[0].command

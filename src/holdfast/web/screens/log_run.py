@@ -1,4 +1,4 @@
-"""One run over several homes: undone, or done again, as a whole."""
+"""One run over several homes: undone or redone as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.operation import one_run
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.screens.log import Again, Entry, again_of, entry_of, plan_of
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 

@@ -1,7 +1,7 @@
-"""The first screen: who fills the disk, and what one click frees.
+"""The first screen: what fills the disk, and what can be freed.
 
-A scan of large homes takes seconds. The page comes at once with what was seen last, and asks for
-new figures beside.
+A scan of large homes takes seconds. The page opens at once with what was seen last, and fetches new
+figures in the background.
 """
 
 from __future__ import annotations

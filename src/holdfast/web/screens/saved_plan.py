@@ -11,7 +11,7 @@ from holdfast.errors import PlanFileError
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import PlanView, expect_known, view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, UnknownPageError, get, post
 
 if TYPE_CHECKING:

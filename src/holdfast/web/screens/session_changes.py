@@ -18,7 +18,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Form, Screen, Site, post
 
 if TYPE_CHECKING:

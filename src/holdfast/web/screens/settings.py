@@ -185,7 +185,7 @@ def _typed(value: object) -> str:
 
 
 async def set_key(site: Site, request: Request) -> Response:
-    """Set one key. A wrong value is told beside its field, and changes nothing."""
+    """Set one key. A wrong value is reported next to its field, and changes nothing."""
     form = await site.form(request)
     key, typed = form.one("key"), form.one("value")
     lines = [each for each in typed.splitlines() if each.strip()]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from holdfast.api.archive import Log, Trash
+from holdfast.api.archive import Trash, Trashed
 from holdfast.api.plan import expect_same
 from holdfast.errors import UsageError
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
 from holdfast.web.plan_view import PlanView, view_plan
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:
@@ -21,21 +20,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holdfast.api.machine import Machine
-    from holdfast.api.place import Place
-    from holdfast.model.operation import TrashEntry
     from holdfast.web.jobs import Run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trashed:
-    """What one operation put into the trash of a home."""
-
-    operation: str
-    command: str
-    removed_at: float
-    expires_at: float
-    items: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +35,7 @@ class HomeTrash:
 
     @property
     def items(self) -> int:
-        return sum(each.items for each in self.groups)
+        return sum(len(each.entries) for each in self.groups)
 
     @property
     def bytes(self) -> int:
@@ -59,7 +44,7 @@ class HomeTrash:
 
 async def show(site: Site, request: Request) -> Response:
     def look(machine: Machine) -> tuple[Sequence[HomeTrash], Sequence[tuple[str, str]]]:
-        looked = machine.look(_trashed)
+        looked = machine.look(lambda place: Trash(place).by_operation())
         homes = [
             HomeTrash(slug=site.slug(home), label=home.label, groups=groups)
             for home, groups in looked.seen
@@ -69,28 +54,6 @@ async def show(site: Site, request: Request) -> Response:
 
     homes, unread = await site.desk.read(look)
     return site.page(request, "trash/list.html", title="Trash", homes=homes, unread=unread)
-
-
-def _trashed(place: Place) -> Sequence[Trashed]:
-    """By operation, the oldest first, because that goes first."""
-    trash = Trash(place)
-    groups: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in trash.list():
-        groups[entry.removal.operation].append(entry)
-    if not groups:
-        return ()
-    commands = {each.id: each.command for each in Log(place).list()}
-    return [
-        Trashed(
-            operation=operation,
-            command=commands.get(operation, ""),
-            removed_at=entries[0].removed_at,
-            expires_at=trash.expires_at(entries[0]),
-            items=len(entries),
-            bytes=sum(entry.bytes for entry in entries),
-        )
-        for operation, entries in groups.items()
-    ]
 
 
 async def confirm(site: Site, request: Request) -> Response:

@@ -1,15 +1,14 @@
-"""Vault: sessions that agents delete by themselves, and that are kept all the same."""
+"""Vault: sessions that agents delete by themselves, and Holdfast keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.api.home import Home
 from holdfast.model.session import SessionFilter
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done
-from holdfast.web.running import started
+from holdfast.web.screens.jobs import started
 from holdfast.web.site import Screen, Site, get, post
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ async def show(site: Site, request: Request) -> Response:
 
 
 def _look(site: Site, machine: Machine) -> Shown:
-    looked = machine.look(lambda place: (Home(place).vault, Home(place).sweep))
+    looked = machine.vaults()
     page = machine.list_sessions(SessionFilter(vaulted=True), limit=_MOST, openings=True)
     return Shown(
         vaults=[

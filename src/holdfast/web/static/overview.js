@@ -1,4 +1,4 @@
-// The page came with the figures of the last look. Ask for new ones beside.
+// The page came with the figures of the last look. Fetch new ones in the background.
 import { put, tell } from "./page.js";
 
 const figures = document.querySelector("[data-figures]");

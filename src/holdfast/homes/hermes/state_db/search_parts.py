@@ -112,9 +112,16 @@ def built(
             db.execute(f"INSERT INTO {table} (rowid, content) {texts}", parameters)
             db.execute("COMMIT")
     except (OSError, sqlite3.Error):  # a full disk, say: filling the table itself may do
-        path.unlink(missing_ok=True)
+        dropped(path)
         return False
     return True
+
+
+def dropped(path: Path) -> None:
+    """Remove a file that was made here. One that stays costs room until the next run clears it, and
+    must not make the work that it was for look as if it had failed."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 @contextlib.contextmanager

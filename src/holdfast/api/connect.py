@@ -1,0 +1,171 @@
+"""Holdfast in the loop of an agent: its entries in the settings of that agent, planned, written,
+taken out and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.api.place import Place, is_home
+from holdfast.api.plan import HomePlan, HomeReport
+from holdfast.connect import EVENTS
+from holdfast.connect.settings_entries import (
+    PROJECT,
+    USER,
+    Setup,
+    Wired,
+    leads_to,
+    plan_connect,
+    plan_disconnect,
+    settings_file,
+    wired,
+)
+from holdfast.connect.switched_off import distrusted, switched_off
+from holdfast.errors import UsageError, in_voice
+from holdfast.model.arguments import text
+from holdfast.model.item import SETTING
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.rewrite import Rewrite
+from holdfast.ports.runs import Progress
+from holdfast.value import dataclass, replace
+
+SCOPES = (USER, PROJECT)
+_OTHER_NAMES = {"claude": "claude-code"}
+_NAMES = ", ".join(EVENTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Whether Holdfast's entries are in the settings of an agent, for the user or for a project.
+
+    `off` says why the agent would not start them all the same, `problem` why the file cannot be
+    read. `home` is the one that they keep checkpoints in. With `fails_closed` no tool runs while
+    Holdfast cannot be started.
+    """
+
+    agent: str
+    scope: str
+    path: Path
+    events: Sequence[str]
+    off: str = ""
+    problem: str = ""
+    home: Path | None = None
+    fails_closed: bool = False
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.events)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConnectPlan:
+    """What connecting or disconnecting would write into which files. Nothing is made before
+    `apply`, not even the home. `word` is "connected" or "disconnected". `links` has where a file
+    that is a link leads to."""
+
+    agent: str
+    word: str
+    place: Place
+    plan: Plan
+    rewrites: Sequence[Rewrite]
+    links: Mapping[str, str]
+
+    def apply(self, *, progress: Progress | None = None) -> HomeReport:
+        """Write exactly this. It is an operation of the home, and its undo takes it back. What
+        changed since is skipped and reported."""
+        self.place.create_own()
+        home = self.place.home
+        plan = replace(self.plan, home=str(home.root))
+        return HomePlan(place=self.place, home=home, plan=plan).apply(progress=progress)
+
+
+def setup_of(place: Place, agent: str, scope: str, where: Setup) -> Setup:
+    """How an agent is, or would be, connected to the home at `place`. `where` has the rest."""
+    agent = text(agent, "An agent")
+    named = _OTHER_NAMES.get(agent, agent)
+    if named not in EVENTS:
+        raise UsageError(f"Holdfast cannot connect to {agent!r}, only to {_NAMES}.")
+    if scope not in SCOPES:
+        raise UsageError(f'scope must be "user" or "project", not {scope!r}.')
+    if scope == PROJECT and not where.project.is_dir():
+        raise UsageError(f"There is no project at {where.project}.")
+    fails_closed = place.settings.loop_rules().blocks_on_failure
+    return replace(where, agent=named, scope=scope, fails_closed=fails_closed)
+
+
+def connecting(place: Place, setup: Setup) -> ConnectPlan:
+    return _plan(place, setup, plan_connect(setup), "connect")
+
+
+def disconnecting(place: Place, setup: Setup) -> ConnectPlan:
+    return _plan(place, setup, plan_disconnect(setup, _done(place)), "disconnect")
+
+
+def _done(place: Place) -> Sequence[Rewrite]:
+    """What was written into settings of agents and is still there."""
+    if not is_home(place.root):
+        return ()
+    items = [each.removal.item for each in place.home.log.read().changed]
+    rewritten = [each for each in items if each.action is Action.REWRITE]
+    return [Rewrite.of(each.id, each.version, each.target) for each in rewritten]
+
+
+def _plan(place: Place, setup: Setup, rewrites: Sequence[Rewrite], name: str) -> ConnectPlan:
+    changes = [each for each in rewrites if not each.nothing]
+    now = place.clock()
+    items = [
+        PlanItem(
+            kind=SETTING,
+            id=each.path,
+            source=setup.agent,
+            bytes=0,
+            last_active_at=now,
+            version=each.before,
+            action=Action.REWRITE,
+            reason=f"{name}ed: {setup.agent}, {setup.scope}",
+            undoable=True,
+            target=each.target(),
+        )
+        for each in changes
+    ]
+    command = place.command(name)
+    links = {each.path: leads_to(setup, Path(each.path)) for each in changes}
+    return ConnectPlan(
+        agent=setup.agent,
+        word=f"{name}ed",
+        place=place,
+        plan=Plan(home=str(setup.home), command=command, made_at=now, items=tuple(items)),
+        rewrites=changes,
+        links={path: link for path, link in links.items() if link},
+    )
+
+
+def connections(place: Place, where: Setup) -> Sequence[Connection]:
+    """Every agent in both scopes. In the home directory both may have the same file: then it counts
+    as that of the user."""
+    setups = [setup_of(place, agent, scope, where) for agent in EVENTS for scope in SCOPES]
+    by_file = {(each.agent, settings_file(each)): each for each in reversed(setups)}
+    return [_looked_at(each) for each in reversed(by_file.values())]
+
+
+def _looked_at(setup: Setup) -> Connection:
+    seen = wired(setup)
+    return Connection(
+        agent=seen.agent,
+        scope=seen.scope,
+        path=seen.path,
+        events=sorted(seen.commands),
+        off=_why_off(setup, seen) if seen.installed else "",
+        problem=seen.problem,
+        home=seen.home,
+        fails_closed=seen.fails_closed,
+    )
+
+
+def _why_off(setup: Setup, seen: Wired) -> str:
+    off = switched_off(setup, seen)
+    if not off and seen.agent == "codex":
+        why = distrusted(setup)
+        scope = "" if seen.scope == USER else " with --scope project"
+        off = why and in_voice(f"{why}; `holdfast connect codex`{scope} puts that right")
+    return off

@@ -1,0 +1,46 @@
+"""The schedulers of the system that can run maintenance, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from holdfast.api.schedulers.crontab import Crontab
+from holdfast.api.schedulers.launchd import Launchd
+from holdfast.api.schedulers.schedule import Job, Schedule, this_program
+from holdfast.api.schedulers.systemd import Systemd
+from holdfast.errors import UsageError
+from holdfast.model.arguments import text
+
+_KINDS: Mapping[str, type[Systemd | Crontab | Launchd]] = {
+    each.scheduler: each for each in (Systemd, Crontab, Launchd)
+}
+SCHEDULERS = tuple(_KINDS)
+
+
+def schedule_of(
+    scheduler: str,
+    *,
+    home: Path | None,
+    user_home: Path,
+    environ: Mapping[str, str],
+    program: Sequence[str] | None,
+) -> Schedule:
+    """Maintenance of `home`, or of all homes without one, as this scheduler would run it."""
+    if isinstance(program, str):
+        raise UsageError(f"program is a sequence of words, not {program!r}.")
+    if text(scheduler, "A scheduler") not in _KINDS:
+        near = get_close_matches(scheduler, SCHEDULERS, n=1)
+        also = f"Did you mean {near[0]!r}? " if near else ""
+        raise UsageError(
+            f"There is no scheduler {scheduler!r}.",
+            hint=f"{also}They are {', '.join(SCHEDULERS)}.",
+        )
+    job = Job(
+        home=home,
+        user_home=user_home,
+        environ=environ,
+        program=this_program() if program is None else tuple(program),
+    )
+    return _KINDS[scheduler](job)

@@ -1,0 +1,68 @@
+"""Maintenance as an agent of macOS's launchd: one file in ~/Library/LaunchAgents. It runs every
+night, or is kept running."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+from typing import Any
+
+from holdfast.api.schedulers.schedule import FileSchedule, Job, Scheduled
+from holdfast.errors import UsageError
+
+#: Seconds before launchd starts it again after it ended by itself.
+_THROTTLE = 60
+
+
+class Launchd(FileSchedule):
+    """The file of one job."""
+
+    scheduler = "launchd"
+
+    def __init__(self, job: Job) -> None:
+        stem = "maintain" if job.is_usual else f"maintain-{job.id}"
+        label = f"holdfast.{'watch' if job.home is None else stem}"
+        path = job.user_home / "Library" / "LaunchAgents" / f"{label}.plist"
+        super().__init__(job, {path: _content(job, label)})
+        self.name = label
+        domain = f"gui/{os.getuid()}"
+        self.turn_on = (("launchctl", "bootstrap", domain, str(path)),)
+        self.turn_off = ("launchctl", "bootout", f"{domain}/{label}")
+        self.take_away = self.by_hand()
+
+    def install(self) -> Scheduled:
+        if self.installed():
+            self._job.failure(self.turn_off)  # or launchd would refuse the new one
+        return super().install()
+
+
+def _content(job: Job, label: str) -> bytes:
+    try:
+        return plistlib.dumps(
+            {
+                "Label": label,
+                "ProgramArguments": list(job.standing if job.home is None else job.daily),
+                "ProcessType": "Background",
+                "LowPriorityIO": True,
+                "Nice": 10,
+                "Umask": 0o077,
+                **_when(job),
+            }
+        )
+    except (UnicodeEncodeError, ValueError) as error:
+        raise UsageError(
+            f"A file of launchd cannot contain the path {job.described!r}.",
+            hint="Give the home a name of printable characters.",
+        ) from error
+
+
+def _when(job: Job) -> dict[str, Any]:
+    if job.home is None:
+        # If another process watches already, it ends with a code of its own and is tried again.
+        return {
+            "RunAtLoad": True,
+            "KeepAlive": {"SuccessfulExit": False},
+            "ThrottleInterval": _THROTTLE,
+        }
+    hour, minute = job.at_night()
+    return {"StartCalendarInterval": {"Hour": hour, "Minute": minute}}

@@ -1,0 +1,163 @@
+"""Maintenance that a scheduler of the system starts: systemd, cron or launchd.
+
+`Machine.plan_schedule` makes a `Schedule`. It shows what would be written, writes it, and takes it
+away again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.stores.files import replace, storage_errors
+from holdfast.value import dataclass
+
+#: A daily timer is never exact: without this it would come a moment too soon every other day.
+EARLY = "2h"
+#: Seconds that a program of the scheduler may take.
+TIMEOUT = 60
+_ID_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a scheduler runs: maintenance of `home` once a day, or the watch over all homes when
+    `home` is None. `user_home` and `environ` belong to the user whose scheduler it is, and
+    `program` are the words that start Holdfast."""
+
+    home: Path | None
+    user_home: Path
+    environ: Mapping[str, str]
+    program: Sequence[str]
+
+    @property
+    def id(self) -> str:
+        """Tells the homes of a machine apart in names of files and in a crontab."""
+        name = "" if self.home is None else str(self.home)
+        return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:_ID_LENGTH]
+
+    @property
+    def daily(self) -> tuple[str, ...]:
+        """For a scheduler that starts it once a day."""
+        every = () if self.home is not None else ("--all-homes",)
+        return self._command(*every, "--early", EARLY)
+
+    @property
+    def standing(self) -> tuple[str, ...]:
+        """For a scheduler that keeps it running."""
+        return self._command("--watch")
+
+    def _command(self, *flags: str) -> tuple[str, ...]:
+        home = () if self.home is None else ("--home", str(self.home))
+        return (*self.program, *home, "maintain", *flags)
+
+    @property
+    def described(self) -> str:
+        return "the homes of all agents" if self.home is None else str(self.home)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it maintains Holdfast's own home at its usual place."""
+        return self.home == (self.user_home / ".holdfast").resolve()
+
+    def at_night(self, hours: int = 6) -> tuple[int, int]:
+        """Hour and minute of the daily run. The id of the home spreads the homes of a machine over
+        the night."""
+        return divmod(int(self.id, 16) % (60 * hours), 60)
+
+    def failure(self, command: Sequence[str]) -> str | None:
+        """Why a command failed; None when it did not."""
+        environ = dict(self.environ)
+        try:
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=TIMEOUT, env=environ
+            )
+        except FileNotFoundError:
+            return f"there is no `{command[0]}` here"
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"`{shlex.join(command)}` failed: {error}"
+        if done.returncode == 0:
+            return None
+        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        return f"`{shlex.join(command)}` failed: {said[0]}"
+
+
+def this_program() -> tuple[str, ...]:
+    """The words that start this Holdfast."""
+    # -P: a file called holdfast.py, wherever the scheduler runs this, is not meant.
+    return (sys.executable, "-P", "-m", "holdfast")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """What installing or removing did. `problem` says why the scheduler could not be told;
+    `replaced` whether there was an earlier entry."""
+
+    problem: str | None = None
+    replaced: bool = False
+
+
+class Schedule(ABC):
+    """One job and its scheduler. Making one reads and writes nothing."""
+
+    scheduler: str
+    #: What the job is called there, and what to tell the user once it is installed.
+    name = ""
+    advice = ""
+    #: The files of systemd and launchd, and the line of a crontab.
+    files: Mapping[Path, bytes] = {}
+    line: str | None = None
+    #: The commands that turn it on, and shell lines that take everything away by hand.
+    turn_on: Sequence[Sequence[str]] = ()
+    take_away: Sequence[str] = ()
+
+    @abstractmethod
+    def install(self) -> Scheduled:
+        """Write it, and turn it on."""
+
+    @abstractmethod
+    def installed(self) -> Sequence[str]:
+        """What is there now and would be removed: paths of files, or lines of the crontab."""
+
+    @abstractmethod
+    def uninstall(self) -> Scheduled:
+        """Turn it off, and remove it."""
+
+
+class FileSchedule(Schedule):
+    """Files in a folder of the user, and the commands that turn on and off what they describe."""
+
+    turn_off: Sequence[str]
+
+    def __init__(self, job: Job, files: Mapping[Path, bytes]) -> None:
+        self._job = job
+        self.files = files
+
+    def install(self) -> Scheduled:
+        replaced = bool(self.installed())
+        for path, content in self.files.items():
+            with storage_errors(f"write {path}"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace(path, content)
+        problem = next(filter(None, map(self._job.failure, self.turn_on)), None)
+        return Scheduled(problem=problem, replaced=replaced)
+
+    def installed(self) -> Sequence[str]:
+        return [str(path) for path in self.files if path.is_file()]
+
+    def uninstall(self) -> Scheduled:
+        # Off first: a job that has lost its file goes on until somebody stops it.
+        problem = self._job.failure(self.turn_off)
+        for path in self.files:
+            with storage_errors(f"remove {path}"):
+                path.unlink(missing_ok=True)
+        return Scheduled(problem=problem)
+
+    def by_hand(self) -> Sequence[str]:
+        files = [f"./{path}" if str(path).startswith("-") else str(path) for path in self.files]
+        return [shlex.join(self.turn_off), shlex.join(["rm", *files])]

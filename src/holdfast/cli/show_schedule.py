@@ -1,0 +1,127 @@
+"""`holdfast maintain --install` and `--uninstall`: the system's scheduler runs maintenance. Both
+show it first."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from holdfast.api.schedulers.crontab import NoCrontabError
+from holdfast.api.schedulers.schedule import Schedule, Scheduled
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, note, print_json, say
+from holdfast.cli.removal import asked, print_declined
+from holdfast.cli.streams import write
+
+
+def install(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: bool) -> int:
+    """For the named home maintenance once a day. With none, the watch over all homes."""
+    schedule = _planned(invocation, scheduler)
+    if not invocation.json:
+        _show(schedule)
+    declined = _declined(invocation, schedule, "installed", dry_run=dry_run, yes=yes)
+    if declined is not None:
+        return declined
+    try:
+        done = schedule.install()
+    except NoCrontabError as error:
+        note(error.message)
+        note(error.hint or "")
+        _document(invocation, schedule, installed=False)
+        return error.exit_code
+    _tell_installed(invocation, schedule, done)
+    turned_on = done.problem is None
+    _document(invocation, schedule, installed=True, turned_on=turned_on)
+    return 0
+
+
+def uninstall(invocation: Invocation, scheduler: str, *, dry_run: bool, yes: bool) -> int:
+    """Take away what `install` wrote for the same home, or for all of them."""
+    schedule = _planned(invocation, scheduler)
+    found = schedule.installed()
+    if not found:
+        _document(invocation, schedule, installed=False)
+        if not invocation.json:
+            say("There is nothing to remove.")
+        return 0
+    for each in found:
+        note(f"{each} goes." if schedule.files else f"This line of your crontab goes: {each}")
+    declined = _declined(invocation, schedule, "removed", dry_run=dry_run, yes=yes)
+    if declined is not None:
+        return declined
+    problem = schedule.uninstall().problem
+    if problem is None:
+        note("Removed.")
+    else:
+        note(f"warning: {problem}")
+        note("The files are gone. What may still run ends when you log out.")
+    _document(invocation, schedule, installed=False)
+    return 0
+
+
+def _planned(invocation: Invocation, scheduler: str) -> Schedule:
+    chosen = invocation.chosen_home
+    # A home or a configuration that is wrong would never run.
+    home = None if chosen is None else invocation.open_place(chosen).home.root
+    return invocation.machine.plan_schedule(scheduler, home=home)
+
+
+def _show(schedule: Schedule) -> None:
+    if schedule.line is not None:
+        say("A line of your crontab:")
+        write(f"\n{schedule.line}\n\n")
+    there = schedule.installed() if schedule.files else ()
+    for path, content in schedule.files.items():
+        again = " (replaces the one that is there)" if str(path) in there else ""
+        say(name(f"{path}{again}", "bold"))
+        write(content.decode() + "\n")
+
+
+def _declined(
+    invocation: Invocation, schedule: Schedule, done: str, *, dry_run: bool, yes: bool
+) -> int | None:
+    """The exit code when nothing is to be changed; None to go on."""
+    question = "Install this?" if done == "installed" else "Remove this?"
+    declined = None if dry_run or yes else asked(question, done)
+    if not dry_run and declined is None:
+        return None
+    _document(invocation, schedule, installed=done == "removed")
+    if declined is not None:
+        return print_declined(declined)
+    if not invocation.json:
+        say("Nothing was changed.")
+    return 0
+
+
+def _tell_installed(invocation: Invocation, schedule: Schedule, done: Scheduled) -> None:
+    if schedule.line is not None:
+        note(f"Installed{', replacing an earlier one' if done.replaced else ''}.")
+    elif done.problem is None:
+        note(f"Installed: {schedule.name} is on.")
+    else:
+        note(f"warning: {done.problem}")
+        note("It is written, but it is not on yet. Turn it on with:")
+        for words in schedule.turn_on:
+            note(f"  {shlex.join(words)}")
+    if schedule.advice:
+        note(schedule.advice)
+    note("To remove it again:")
+    note(f"  holdfast {invocation.home_flag}maintain --uninstall {schedule.scheduler}")
+
+
+def _document(
+    invocation: Invocation, schedule: Schedule, *, installed: bool, turned_on: bool = False
+) -> None:
+    if not invocation.json:
+        return
+    document: dict[str, Any] = {"installed": installed, "scheduler": schedule.scheduler}
+    if schedule.line is not None:
+        document["line"] = schedule.line
+    else:
+        document["files"] = [
+            {"path": str(path), "content": content.decode()}
+            for path, content in schedule.files.items()
+        ]
+        document["turned_on"] = turned_on
+        document["turn_on"] = [shlex.join(words) for words in schedule.turn_on]
+    print_json({**document, "take_away": list(schedule.take_away)})

@@ -1,0 +1,181 @@
+"""What a host does to its machine without the command: agents connected, maintenance scheduled."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.errors import ClosedError, HoldfastError, NotAHomeError, UsageError
+
+_NOW = 1_700_000_000.0
+_SAYS_ALL = 'echo "$0 $@" >> "$HOME/said"'
+_CRONTAB = """case "$1" in
+  -l) [ -f "$HOME/tab" ] && cat "$HOME/tab" || { echo "no crontab for you" >&2; exit 1; } ;;
+  -) cat > "$HOME/tab" ;;
+esac"""
+
+
+def _user(place: Path, **programs: str) -> Mapping[str, str]:
+    """The environment of a user who has these programs."""
+    tools = place / "tools"
+    tools.mkdir()
+    for name, script in programs.items():
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(stat.S_IRWXU)
+    return {"HOME": str(place), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+
+def _machine(place: Path, environ: Mapping[str, str]) -> holdfast.Machine:
+    return holdfast.machine(user_home=place, environ=environ, clock=lambda: _NOW)
+
+
+def test_a_schedule_is_shown_installed_and_taken_away(tmp_path: Path) -> None:
+    machine = _machine(tmp_path, _user(tmp_path, systemctl=_SAYS_ALL))
+    schedule = machine.plan_schedule("systemd", program=("/opt/holdfast",))
+    [path] = schedule.files
+    assert path == tmp_path / ".config/systemd/user/holdfast-watch.service"
+    assert b'ExecStart="/opt/holdfast" "maintain" "--watch"\n' in schedule.files[path]
+    assert (path.exists(), schedule.installed()) == (False, [])
+    done = schedule.install()
+    assert (done.problem, done.replaced) == (None, False)
+    assert path.read_bytes() == schedule.files[path]
+    assert machine.plan_schedule("systemd").installed() == [str(path)]
+    assert schedule.install().replaced
+    assert schedule.uninstall().problem is None
+    assert not path.exists()
+    assert "--user disable --now holdfast-watch.service" in (tmp_path / "said").read_text()
+
+
+def test_where_the_scheduler_does_not_answer_the_files_are_written(tmp_path: Path) -> None:
+    environ = _user(tmp_path, launchctl="echo 'no such domain' >&2; exit 5")
+    schedule = _machine(tmp_path, environ).plan_schedule("launchd")
+    done = schedule.install()
+    assert done.problem is not None
+    assert "no such domain" in done.problem
+    assert all(path.is_file() for path in schedule.files)
+
+
+def test_the_crontab_keeps_the_lines_of_others(tmp_path: Path) -> None:
+    home = tmp_path / "a home"
+    holdfast.open(home, create=True).close()
+    (tmp_path / "tab").write_bytes(b"0 1 * * * theirs \xff")
+    machine = _machine(tmp_path, _user(tmp_path, crontab=_CRONTAB))
+    schedule = machine.plan_schedule("cron", home=home)
+    assert not schedule.installed()
+    schedule.install()
+    theirs, ours = (tmp_path / "tab").read_bytes().splitlines()
+    assert theirs == b"0 1 * * * theirs \xff"
+    assert ours.decode() == schedule.line
+    assert f"--home '{home}' maintain --early 2h" in ours.decode()
+    assert list(schedule.installed()) == [schedule.line]
+    assert schedule.install().replaced
+    schedule.uninstall()
+    assert (tmp_path / "tab").read_bytes() == b"0 1 * * * theirs \xff\n"
+
+
+def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
+    machine = _machine(tmp_path, _user(tmp_path))
+    with pytest.raises(UsageError, match="no scheduler 'systemdd'") as refused:
+        machine.plan_schedule("systemdd")
+    assert "Did you mean 'systemd'?" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="sequence of words"):
+        machine.plan_schedule("cron", program="holdfast")
+    with pytest.raises(UsageError, match="must be text"):
+        machine.plan_schedule(["cron"])  # type: ignore[arg-type]
+    with pytest.raises(NotAHomeError):
+        machine.plan_schedule("cron", home=tmp_path / "nothing")
+    home = tmp_path / "home"
+    holdfast.open(home, create=True).close()
+    (home / "config.toml").write_text("[sessions]\nretention_days = -1\n")
+    with pytest.raises(UsageError, match="retention_days"):
+        machine.plan_schedule("cron", home=home)
+
+
+def test_an_agent_is_connected_and_disconnected(tmp_path: Path) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    before = '{"model": "opus"}\n'
+    settings.write_text(before)
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    planned = machine.plan_connect("claude")
+    assert [each.path for each in planned.rewrites] == [str(settings)]
+    assert settings.read_text() == before
+    assert not (tmp_path / ".holdfast").exists()
+    report = planned.apply()
+    assert report.report.changed == 1
+    [connected] = [each for each in machine.connections(project=tmp_path) if each.connected]
+    assert (connected.agent, connected.scope, connected.path) == ("claude-code", "user", settings)
+    assert (connected.home, connected.off) == (tmp_path / ".holdfast", "")
+    with holdfast.open(tmp_path / ".holdfast") as home:
+        assert [each.command for each in home.log.read().operations] == ["connect"]
+    assert machine.plan_connect("claude-code").rewrites == []
+    assert machine.plan_disconnect("claude-code").apply().report.changed == 1
+    assert settings.read_text() == before
+    machine.plan_connect("claude-code").apply().undo()
+    assert settings.read_text() == before
+
+
+def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    machine.plan_connect("gemini", scope="project", project=project).apply()
+    assert (project / ".gemini" / "settings.json").is_file()
+    assert not (tmp_path / ".gemini").exists()
+    found = {
+        (each.agent, each.scope) for each in machine.connections(project=project) if each.connected
+    }
+    assert found == {("gemini", "project")}
+    with pytest.raises(UsageError, match="scope must be"):
+        machine.plan_connect("gemini", scope="everywhere")
+    with pytest.raises(UsageError, match="There is no project at"):
+        machine.plan_connect("gemini", scope="project", project=tmp_path / "typo")
+    with pytest.raises(UsageError, match="must be text"):
+        machine.plan_connect(["gemini"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="cannot connect to 'aider'"):
+        machine.plan_connect("aider")
+
+
+def test_advice_about_a_connection_names_methods(tmp_path: Path) -> None:
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    machine.plan_connect("codex").apply()
+    (tmp_path / ".codex" / "config.toml").write_text("")  # what Codex trusted is gone
+    [codex] = [each for each in machine.connections(project=tmp_path) if each.connected]
+    assert "`machine.plan_connect('codex')` puts that right" in codex.off
+
+
+def test_a_closed_home_says_so(tmp_path: Path) -> None:
+    home = holdfast.open(tmp_path / "home", create=True)
+    sessions = home.sessions
+    name = sessions.create(source="cli").id
+    home.close()
+    home.close()
+    tries: list[Callable[[], object]] = [
+        lambda: home.sessions,
+        home.status,
+        home.log.read,
+        home.trash.list,
+        home.archive.find,
+        home.checkpoints.list,
+        lambda: home.checkpoints.take(tmp_path),
+        lambda: home.plan_delete(name),
+        home.undo_latest,
+        home.doctor,
+        home.alarms,
+        home.__enter__,
+    ]
+    for each in tries:
+        with pytest.raises(ClosedError, match="was closed"):
+            each()
+    with pytest.raises(HoldfastError, match="was closed"):
+        sessions.get(name)
+    result = home.maintain(force=True)  # which never raises
+    assert (result.ok, result.error_kind) == (False, "closed")
+    assert home.path == tmp_path / "home"
+    with holdfast.open(home.path) as again:
+        assert again.sessions.get(name).id == name
