@@ -29,7 +29,7 @@ from holdfast.model.checkpoint import (
     Watched,
 )
 from holdfast.model.checkup import Verification
-from holdfast.model.moment import Duration, seconds
+from holdfast.model.durations import Duration, seconds
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy

@@ -277,7 +277,8 @@ def _check(operation: Operation, log: LogView) -> None:
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
             f"Operation {operation.id} restored sessions and removed nothing: nothing to undo.",
-            hint="To archive them again: holdfast sessions archive ID…",
+            hint="To take them out of the home again, and keep them in the archive: "
+            "holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
         return
