@@ -37,8 +37,8 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result, unseen
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.model.stored_session import Found
-from holdfast.policy.by_name import plan_all
 from holdfast.policy.decision import plan_item
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
