@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.archive import home_archive
+from holdfast.homes.archive import place as archive_place
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import Search, Session, SessionFilter
@@ -79,7 +79,7 @@ def over(
             return SessionArchive(blobs, cached, spool=spool, homes=Members())
         return SessionArchive(blobs, Catalogue(LineFile(catalogue)), spool=spool)
 
-    monkeypatch.setattr(home_archive, "folder_archive", made)
+    monkeypatch.setattr(archive_place, "folder_archive", made)
 
 
 @pytest.fixture

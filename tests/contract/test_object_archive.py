@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Home
 from holdfast.errors import HoldfastError, StorageError
-from holdfast.homes.archive.object_store import CACHE
+from holdfast.homes.archive.place import CACHE
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.report import Result

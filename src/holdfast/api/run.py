@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints, Which
 from holdfast.api.place import Place
+from holdfast.api.run_limits import Ending, RunLimits, attend
 from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
@@ -26,7 +27,6 @@ from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.figures import Tally
 from holdfast.model.text import one_line
-from holdfast.services.attend import Ending, RunLimits, attend
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.stores.files import storage_errors
 from holdfast.stores.process_group import ProcessGroup, foreground_terminal

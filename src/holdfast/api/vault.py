@@ -8,7 +8,7 @@ from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.ports.runs import Progress
-from holdfast.services.upkeep import has_vault, refresh_vault
+from holdfast.services.maintenance_steps import has_vault, refresh_vault
 from holdfast.value import replace
 
 

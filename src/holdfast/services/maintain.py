@@ -37,7 +37,7 @@ from holdfast.services.events import (
     shortfall_events,
     tell,
 )
-from holdfast.services.upkeep import (
+from holdfast.services.maintenance_steps import (
     COMMAND,
     checkpoint_policy,
     plan_step,

@@ -21,7 +21,16 @@ from typing import TypeVar
 
 from holdfast.homes.sessions.folder import FOLDER, Life, SessionFileName, of_another_user, recent
 from holdfast.model.operation import Removal
-from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
+from holdfast.model.report import (
+    IN_PLACE,
+    Moved,
+    Presence,
+    damaged,
+    failed,
+    refused,
+    stayed,
+    unseen,
+)
 from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
@@ -51,7 +60,7 @@ _FEW = 64
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: thousands are made, and none is kept
 class _Places:
     """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
     A descriptor is None when its folder does not exist. `begun` are the names in the trash when
@@ -138,7 +147,7 @@ class SessionFileMover(OneStepMover):
             changed = not same_content(version_of(original), judged)
             return Presence(here=True, changed=changed, obstacle=obstacle)
         obstacle = self._protected(places, original, owners.get(places.parsed.session))
-        return Presence(here=True, obstacle=obstacle or "")
+        return Presence(here=True, obstacle=obstacle) if obstacle else IN_PLACE
 
     def _protected(
         self, places: _Places, status: os.stat_result, owner: Owner | None

@@ -264,7 +264,7 @@ class SqliteEngine(DatabaseEngine):
         self.rest()
         return most
 
-    def delete(self, going: Sequence[Found]) -> None:
+    def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
         numbers = [each.number for each in going]
         with self._database.write() as db:
             _part(db, numbers)
@@ -276,6 +276,8 @@ class SqliteEngine(DatabaseEngine):
                 space.checkpoint_later(db)
             with space.unmerged(db):
                 delete(db, numbers)
+            if for_good:
+                search_index.left_for_good(db)
             self._unmerged.append(removed)
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
