@@ -370,7 +370,7 @@ class WorkingTree:
         return fd
 
     def close_up(self, folder: bytes, mode: int) -> None:
-        """Give a directory back the permissions from before it was opened, if it is still there, and
+        """Give a directory back the permissions from before it was opened, if it is still there and
         still has those that it was opened with."""
         try:
             fd = self._enter(folder)
