@@ -20,7 +20,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Report
 from holdfast.model.session import Message, Relation, Session, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import BATCH, batches
@@ -313,10 +313,10 @@ def test_an_error_leaves_everything_and_no_copies(
     before, done = everything(home), list[Path]()
     real = getattr(SqliteEngine, place)
 
-    def fail(*arguments: Any) -> Any:
+    def fail(*arguments: Any, **named: Any) -> Any:
         if place == "delete" or done:
             raise StorageError("no")
-        done.append(real(*arguments))
+        done.append(real(*arguments, **named))
         return done[-1]
 
     monkeypatch.setattr(SqliteEngine, place, fail)
@@ -354,10 +354,10 @@ def test_without_room_for_the_log_of_all_half_of_them_goes_at_a_time(
     """Without copies. Half of a store goes row by row, and foreign keys are needed for that."""
     real = SqliteEngine.delete
 
-    def delete(engine: SqliteEngine, going: Sequence[Any]) -> None:
+    def delete(engine: SqliteEngine, going: Sequence[Any], *, for_good: bool) -> None:
         if len(going) > 6:
             raise StorageError("no room")
-        real(engine, going)
+        real(engine, going, for_good=for_good)
 
     monkeypatch.setattr(SqliteEngine, "delete", delete)
     report = remove(home, *OLD, undoable=False)

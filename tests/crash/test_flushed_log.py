@@ -18,7 +18,7 @@ from holdfast.errors import BudgetExceededError, StorageError
 from holdfast.model.session import TAKEN_BACK, Message, Session, Tokens
 from holdfast.policy.budgets import Budgets
 from holdfast.stores import processes
-from holdfast.stores.sqlite import late_flush, log_flush, space
+from holdfast.stores.sqlite import log_flush, space
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 from tests import tally
 
@@ -98,7 +98,7 @@ def test_a_reply_takes_its_call_with_it_to_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a call is on the disk when it returns, and so is the end of a session."""
-    monkeypatch.setattr(late_flush, "_SECONDS", 600.0)  # what is flushed here is not its work
+    monkeypatch.setattr(log_flush, "_SECONDS", 600.0)  # what is flushed here is not its work
     with open_sessions(tmp_path / "home") as sessions:
         store = sessions._store
         assert isinstance(store, SqliteSessionStore)
@@ -165,7 +165,7 @@ def test_what_nobody_waited_for_is_flushed_when_it_is_old_enough(
         disk.flush(fd)
         flushed.set()
 
-    monkeypatch.setattr(late_flush, "monotonic", monotonic)
+    monkeypatch.setattr(log_flush, "monotonic", monotonic)
     monkeypatch.setattr(log_flush, "_flush", flush)
     for at, title in ((0.0, "zebra"), (0.004, "gnu")):
         clock[0] = at

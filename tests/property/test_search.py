@@ -25,9 +25,8 @@ from holdfast.stores.sessions.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sessions.plain_marks import plain_marks
 from holdfast.stores.sessions.query import parse
-from holdfast.stores.sessions.unindexed_search import SmallIndex, parse_part
+from holdfast.stores.sessions.unindexed_search import SmallIndex, parse_part, plain_marks
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

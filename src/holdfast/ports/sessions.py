@@ -234,7 +234,9 @@ class SessionEngine(Protocol):
     def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
         """Write an undo copy, for the removals from `first` to `last`; durable on return."""
 
-    def delete(self, going: Sequence[Found]) -> None: ...
+    def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
+        """Delete sessions, inside a transaction. What goes `for_good` has no copy: its words must
+        not stay behind."""
 
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         """These bundles, of each of which some sessions are wanted, one after the other, each when

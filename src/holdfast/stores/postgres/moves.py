@@ -112,7 +112,7 @@ class PostgresEngine:
     def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
         return self.copies(folder).write([each.number for each in going], first, last)
 
-    def delete(self, going: Sequence[Found]) -> None:
+    def delete(self, going: Sequence[Found], *, for_good: bool = False) -> None:
         numbers = [each.number for each in going]
         if numbers:
             with self._database.write() as db:

@@ -20,7 +20,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.stores.postgres import ledger, survey
+from holdfast.stores.postgres import ledger, search, survey
 from holdfast.stores.postgres import messages as message_rows
 from holdfast.stores.postgres.database import Database, Db
 from holdfast.stores.postgres.rows import (
@@ -173,15 +173,10 @@ class PostgresSessionReader:
         return {each: opening_of(self.messages(each, limit=LOOKED_AT)) for each in ids}
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        # Here, because most commands never search.
-        from holdfast.stores.postgres.search import search  # noqa: PLC0415
-
-        return search(self.database, asked)
+        return search.search(self.database, asked)
 
     def close_words(self, text: str) -> Sequence[str]:
-        from holdfast.stores.postgres.search import suggestion  # noqa: PLC0415 - as above
-
-        return suggestion(self.database, text)
+        return search.suggestion(self.database, text)
 
     def unlisted(self) -> Sequence[Problem]:
         return ()

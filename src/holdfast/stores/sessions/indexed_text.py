@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 
 from holdfast.errors import DamageError
@@ -92,8 +93,6 @@ def clean(text: str) -> str:
     """Text that SQLite can hold, composed, so that `é` is the same however it was typed."""
     if text.isascii() and "\0" not in text:
         return text
-    import unicodedata  # noqa: PLC0415 - large, and only other text than ASCII needs it
-
     return unicodedata.normalize("NFC", re.sub(_ODD, "\ufffd", text))
 
 
@@ -124,8 +123,6 @@ def has_unspaced(text: str) -> bool:
 
 def is_searchable(text: str) -> bool:
     """Whether the index sees any word in it. Unassigned characters are letters to SQLite."""
-    import unicodedata  # noqa: PLC0415 - as in `clean`
-
     return any(
         is_word(character) or category[0] in "LN" or category in ("Co", "Cn")
         for character in text

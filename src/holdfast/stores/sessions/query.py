@@ -41,6 +41,11 @@ class Term:
     def to_fts5(self, quote: Quote = quoted) -> str:
         return quote(self.text) + ("*" if self.prefix else "")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one word for the index, without a look at its rules."""
+        return self.text.isascii() and self.text.isalnum()
+
     def terms(self) -> Iterator[Term]:
         """The words and phrases that are looked for, not those that are excluded."""
         yield self

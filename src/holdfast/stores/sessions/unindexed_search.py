@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.errors import QueryError
@@ -25,14 +26,14 @@ from holdfast.stores.sessions.indexed_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sessions.plain_marks import plain_marks
-from holdfast.stores.sessions.query import Query, Term, check_length, parse
+from holdfast.stores.sessions.query import Every, Query, Term, check_length, parse
 from holdfast.value import dataclass, field
 
 #: How text becomes words; schema_1.sql says the same of the index.
 TOKENIZER = "unicode61 remove_diacritics 2"
 SHORTEST_PART = 2
 _MOST_MARKS = 100
+_LETTER = "[0-9A-Za-z]"
 #: The tokenizer's folding of each character met so far, A to Z first.
 _FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 #: Texts that are weighed together, and their length.
@@ -40,6 +41,10 @@ _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
 #: So many matches more than asked for are kept; then only the best.
 _SPARE = 2_000
+
+
+#: A text with its matches marked; None if it does not match.
+Mark = Callable[[str], str | None]
 
 
 class Place(Protocol):
@@ -200,6 +205,38 @@ def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
             small.add(others.items())
             found |= small.marked(query.to_fts5())
     return found
+
+
+def plain_marks(query: Query) -> Mark | None:
+    """What marks texts of ASCII alone, as nearly all are, without an index: there a word is any run
+    of letters and digits, and case is all that the tokenizer folds. None for a query with phrases,
+    exclusions or groups in it."""
+    parts = (query,) if isinstance(query, Term) else query.parts
+    words = [part for part in parts if isinstance(part, Term) and part.is_plain]
+    if len(words) < len(parts) or (isinstance(query, Every) and query.without):
+        return None
+    needed = all if isinstance(query, Every) else any
+    # What stands before a word is looked at last, and each word has a pattern of its own. So the
+    # search jumps from word to word; one pattern for all would stop at every character.
+    patterns = [
+        re.compile(
+            f"{each}(?<!{_LETTER}{each})"
+            + (f"{_LETTER}*" if word.prefix else "")
+            + f"(?!{_LETTER})"
+        )
+        for word in words
+        for each in [word.text.lower()]
+    ]
+
+    def mark(text: str) -> str | None:
+        lower = text.lower()
+        places = [[found.span() for found in pattern.finditer(lower)] for pattern in patterns]
+        if not needed(places):
+            return None
+        # Two may find the same word: one of them is a beginning of the other.
+        return marked(text, sorted({place for each in places for place in each}))
+
+    return mark
 
 
 def too_much(error: sqlite3.Error) -> QueryError:

@@ -38,8 +38,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sessions.indexed_text import search_text
 from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.late_flush import LateFlush
-from holdfast.stores.sqlite.log_flush import LogFlush
+from holdfast.stores.sqlite.log_flush import LateFlush, LogFlush
 from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.write_queue import Gate
 

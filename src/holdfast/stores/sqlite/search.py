@@ -22,7 +22,6 @@ from holdfast.stores.sessions import session_rows
 from holdfast.stores.sessions.content import Stored, unpacked
 from holdfast.stores.sessions.found_row import FoundRow
 from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
-from holdfast.stores.sessions.plain_marks import is_plain
 from holdfast.stores.sessions.query import Query, Term, parse
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sessions.unindexed_search import (
@@ -107,7 +106,7 @@ def _weighs(db: sqlite3.Connection, query: Query) -> bool:
     nobody waits until the rest is weighed."""
     half = 0
     for term in query.terms():
-        if not is_plain(term):
+        if not term.is_plain:
             return True  # a phrase takes long to count
         beyond = _match_after(db, term, half or _MANY)
         if beyond is None:

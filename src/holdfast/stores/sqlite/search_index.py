@@ -17,6 +17,8 @@ from holdfast.stores.sessions.session_rows import AMONG
 BATCH = 256
 #: The fact that says how old a list of the words may be; see word_list.py.
 AGE = "words_age"
+#: The fact that messages left the index for good since its parts were merged.
+_FOR_GOOD = "index_garbage_for_good"
 #: An append that finds more than this behind the index leaves the rest to the next one: nobody
 #: should wait long for a message to be stored.
 _MOST_AT_ONCE = 2 * BATCH
@@ -140,9 +142,22 @@ def garbage(db: sqlite3.Connection) -> int:
     return int(row[0]) if row else 0
 
 
+def left_for_good(db: sqlite3.Connection) -> None:
+    """Note that messages which left the index have no copy in the trash or the archive. In their
+    transaction, so that a run which is killed before it merges the index leaves that to the next
+    one."""
+    if garbage(db):
+        db.execute("INSERT OR IGNORE INTO facts (name, value) VALUES (?, 1)", (_FOR_GOOD,))
+
+
+def has_left_for_good(db: sqlite3.Connection) -> bool:
+    """Whether the index may have words of messages that nothing can bring back."""
+    return bool(db.execute("SELECT 1 FROM facts WHERE name = ?", (_FOR_GOOD,)).fetchone())
+
+
 def forget_garbage(db: sqlite3.Connection) -> None:
     """Nothing in the index is of messages that left it. The list of its words may not be either."""
-    db.execute("DELETE FROM facts WHERE name = 'index_garbage'")
+    db.execute("DELETE FROM facts WHERE name IN ('index_garbage', ?)", (_FOR_GOOD,))
     db.execute("DELETE FROM word_list")
     _outdate_words(db)  # another process may be making one
 

@@ -1,0 +1,80 @@
+"""Of a session that is deleted with `--now`, no word can be read in any file of the home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.model.session import Message
+from holdfast.stores.sqlite import search_index, space
+from holdfast.stores.sqlite.database import Database
+
+#: The index stores only the end of a word, what it does not share with the word before it.
+WORD, END = "quaxolotl7vkzwjhfy", b"7vkzwjhfy"
+#: Those that go are less than one message in twenty.
+SAID = {"gone": 3, "stays": 3 * search_index.BATCH, "also": 3}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "home"
+    with holdfast.open(place, create=True) as home:
+        for name, count in SAID.items():
+            word = WORD if name == "gone" else f"other{name}"
+            said = [Message("user", f"{word} number{n} of {name}") for n in range(count)]
+            session = home.sessions.create(source="cli", id=name)
+            for at in range(0, count, search_index.BATCH):
+                home.sessions.append(session, said[at : at + search_index.BATCH])
+            home.sessions.end(session)
+    database = Database(place / "sessions.db", create=False)
+    with database.write() as db:  # one large part, with which FTS5 does not merge a small one soon
+        db.execute("INSERT INTO message_index (message_index) VALUES ('optimize')")
+    database.close()
+    return place
+
+
+def delete(place: Path, name: str, *, use_trash: bool) -> None:
+    with holdfast.open(place) as home:
+        assert home.delete([name], use_trash=use_trash).removed == 1
+
+
+def files_with(end: bytes, place: Path) -> list[str]:
+    files = [each for each in place.rglob("*") if each.is_file()]
+    return sorted(each.name for each in files if end in each.read_bytes())
+
+
+def test_no_word_stays_of_what_is_deleted_for_good(place: Path) -> None:
+    assert files_with(END, place) == ["sessions.db"]
+    with holdfast.open(place) as other:  # as long as somebody has it open, there is a log
+        assert other.sessions.get("stays").message_count == SAID["stays"]
+        delete(place, "gone", use_trash=False)
+        assert files_with(END, place) == []
+        assert not other.sessions.search(WORD)
+        assert len(other.sessions.search("number1")) == 2
+    assert files_with(END, place) == []
+
+
+def test_what_can_come_back_does_not_cost_a_merge(place: Path) -> None:
+    delete(place, "gone", use_trash=True)
+    assert "sessions.db" in files_with(END, place)
+    # What goes for good later takes along the words of what went to the trash before.
+    delete(place, "also", use_trash=False)
+    assert "sessions.db" not in files_with(END, place)
+
+
+def test_a_large_store_is_not_merged_at_once_and_a_later_run_does_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(space, "_SOON_MERGED", 0)
+        delete(place, "gone", use_trash=False)
+        assert files_with(END, place) == ["sessions.db"], "until one message in twenty has left"
+    # As after a run that was killed before it came to this.
+    database = Database(place / "sessions.db", create=False)
+    space.give_back(database)
+    with database.read() as db:
+        assert not search_index.has_left_for_good(db)
+    database.close()
+    assert files_with(END, place) == []
