@@ -226,9 +226,10 @@ def words(sample: Sample, home: Home) -> Look:
     }
     if sample.renumbers:
         seen = {name: what for name, what in seen.items() if ".db:" not in name}
-        for each in home.sessions.find():
-            said = home.sessions.messages(each)
-            seen[each.id] = (each, [replace(message, number=None) for message in said])
+        with sample.open(home.path) as again:  # whoever looks at files closes the home
+            for each in again.sessions.find():
+                said = again.sessions.messages(each)
+                seen[each.id] = (each, [replace(message, number=None) for message in said])
     return seen
 
 
