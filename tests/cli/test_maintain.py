@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.api.budget import HomeShare
-from holdfast.api.guardian import Listener, watch
 from holdfast.api.machine import Machine as Homes
+from holdfast.api.machine_watch import Listener, watch
 from holdfast.cli.show_budget import done_words
 from holdfast.model.maintenance import LookedAfter
 from holdfast.model.plan import Plan

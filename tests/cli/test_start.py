@@ -16,6 +16,7 @@ from holdfast.cli.flags import read
 from tests.cli import forked
 from tests.cli.machine import Machine
 from tests.cli.runner import PATIENCE
+from tests.contract.agent_homes import make_claude
 
 #: The lane of every other command.
 _BY_CLICK = "from holdfast.cli import main; main._quick_take = lambda args: None"
@@ -224,6 +225,14 @@ def test_a_list_on_a_pipe_loads_no_more_than_it_needs(machine: Machine, project:
     )
     subprocess.run([sys.executable, "-c", make, str(machine.home)], check=True, env=machine.env())
     assert not _loaded(machine, project, "sessions", "list") & _NOT_FOR_A_LIST
+
+
+def test_a_list_of_another_agent_loads_nothing_of_archives(machine: Machine, project: Path) -> None:
+    root = machine.root / "claude"
+    make_claude(root)
+    loaded = _loaded(machine, project, "--home", str(root), "sessions", "list")
+    assert "holdfast.homes.foreign.sessions" in loaded
+    assert not loaded & {"backports.zstd", "logging", "tarfile", "holdfast.stores.archive.archive"}
 
 
 def _loaded(machine: Machine, cwd: Path, *args: str) -> set[str]:

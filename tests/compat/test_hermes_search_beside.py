@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.hermes.state_db import search_parts, space
+from holdfast.homes.hermes.state_db import search_parts, search_tables
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.search_beside import IndexBeside
-from holdfast.homes.hermes.state_db.space import SearchRenewal
+from holdfast.homes.hermes.state_db.search_tables import IndexBeside, SearchRenewal
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo_latest
@@ -38,7 +37,7 @@ TABLES = ("messages_fts", "messages_fts_trigram")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(space, "others_have_open", lambda _: False)
+    monkeypatch.setattr(search_tables, "others_have_open", lambda _: False)
     return recorded(tmp_path)
 
 
@@ -151,7 +150,7 @@ def test_what_lives_after_all_is_searched(root: Path, monkeypatch: pytest.Monkey
 def test_where_hermes_has_it_open_nothing_leaves_at_once(
     root: Path, moved_in: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "others_have_open", lambda _: True)
+    monkeypatch.setattr(search_tables, "others_have_open", lambda _: True)
     assert not pruned(root).failed
     assert not moved_in
     assert session_ids(root) == LIVING

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SchemaError
-from holdfast.homes.hermes.state_db import moves, search_fill
+from holdfast.homes.hermes.state_db import moves, search_tables
 from tests.compat.hermes_sessions import (
     check,
     database,
@@ -55,7 +55,7 @@ def test_triggers_are_back_and_index_what_hermes_writes_next(root: Path) -> None
 def test_an_undo_that_fails_half_way_leaves_triggers_and_copies(
     root: Path, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, real = seen(root), search_fill.fill
+    whole, real = seen(root), search_tables.fill
     before = declared(root)
 
     def fill(db: sqlite3.Connection, table: str, *words: Any) -> int:
@@ -90,7 +90,7 @@ def test_what_one_table_lacks_is_put_into_that_one(
     root: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = seen(root)
-    monkeypatch.setattr("holdfast.homes.hermes.state_db.space._AT_ONCE", most)
+    monkeypatch.setattr("holdfast.homes.hermes.state_db.search_tables._AT_ONCE", most)
     with database(root) as db:
         db.execute("DELETE FROM messages_fts WHERE rowid % 2")
         db.execute("DELETE FROM messages_fts_trigram WHERE rowid % 3 = 0")
@@ -124,4 +124,4 @@ def test_text_of_an_unknown_trigger_is_an_error_and_not_silence(root: Path) -> N
             "CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages BEGIN SELECT 1; END"
         )
         with pytest.raises(SchemaError):
-            search_fill.fill(db, "messages_fts", "1")
+            search_tables.fill(db, "messages_fts", "1")

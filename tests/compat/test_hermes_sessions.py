@@ -16,7 +16,7 @@ from holdfast.errors import SchemaError, UnknownSessionError, UsageError
 from holdfast.homes.archive.session_rows import StoreRows
 from holdfast.homes.hermes.state_db import moves
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.space import is_search_due
+from holdfast.homes.hermes.state_db.search_tables import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
 from holdfast.model.checkup import Severity

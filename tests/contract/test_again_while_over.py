@@ -11,12 +11,12 @@ from holdfast.config.reader import load
 from holdfast.homes.registry import open_home
 from holdfast.model.item import TRANSCRIPT, Inventory, Item
 from holdfast.model.maintenance import Step
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import Caps, Limits, Policy
 from holdfast.ports.home import Home
 from holdfast.services import maintain as maintenance
 from holdfast.services.bounds import ROUNDS, Round, bound
-from holdfast.services.upkeep import StepPlan
+from holdfast.services.maintenance_steps import StepPlan
 from holdfast.spine.carry_out import Silent
 from tests.builders import NOW
 

@@ -83,6 +83,10 @@ def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no scheduler 'systemdd'") as refused:
         machine.plan_schedule("systemdd")
     assert "Did you mean 'systemd'?" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="sequence of words"):
+        machine.plan_schedule("cron", program="holdfast")
+    with pytest.raises(UsageError, match="must be text"):
+        machine.plan_schedule(["cron"])  # type: ignore[arg-type]
     with pytest.raises(NotAHomeError):
         machine.plan_schedule("cron", home=tmp_path / "nothing")
     home = tmp_path / "home"
@@ -129,6 +133,10 @@ def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
     assert found == {("gemini", "project")}
     with pytest.raises(UsageError, match="scope must be"):
         machine.plan_connect("gemini", scope="everywhere")
+    with pytest.raises(UsageError, match="There is no project at"):
+        machine.plan_connect("gemini", scope="project", project=tmp_path / "typo")
+    with pytest.raises(UsageError, match="must be text"):
+        machine.plan_connect(["gemini"])  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="cannot connect to 'aider'"):
         machine.plan_connect("aider")
 

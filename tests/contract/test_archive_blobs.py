@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.archive import home_archive
+from holdfast.homes.archive import place as archive_place
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import Search, Session, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo_latest
@@ -79,7 +79,7 @@ def over(
             return SessionArchive(blobs, cached, spool=spool, homes=Members())
         return SessionArchive(blobs, Catalogue(LineFile(catalogue)), spool=spool)
 
-    monkeypatch.setattr(home_archive, "folder_archive", made)
+    monkeypatch.setattr(archive_place, "folder_archive", made)
 
 
 @pytest.fixture

@@ -37,11 +37,10 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     change,
     project_refs,
 )
-from holdfast.stores.checkpoints.projects import read_record, write_record
+from holdfast.stores.checkpoints.projects import held_by_run, read_record, write_record
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout, project_of, used
 from holdfast.stores.checkpoints.restore_record import Restoration
-from holdfast.stores.checkpoints.run_hold import held_by_run
 from holdfast.stores.checkpoints.space import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 

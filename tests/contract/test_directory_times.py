@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.checkpoints import local_disk, take, walk
+from holdfast.stores.checkpoints import take, walk
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.value import replace
 from tests.contract.checkpoint_bench import Bench, left_out
@@ -148,7 +148,7 @@ def test_a_worktree_is_noticed_when_what_it_names_appears(bench: Watched, tmp_pa
 
 
 def test_where_another_machine_may_change_files_all_are_read(bench: Watched) -> None:
-    bench.monkeypatch.setattr(local_disk, "_LOCAL", (b"other",))
+    bench.monkeypatch.setattr(walk, "_LOCAL", (b"other",))
     assert bench.read() == {".", "one", "one/deep", "two"}
 
 
@@ -201,4 +201,4 @@ def test_the_listing_is_not_written_for_a_few_stamps(tmp_path: Path) -> None:
     ],
 )
 def test_only_some_file_systems_are_local(line: bytes, local: bool) -> None:
-    assert local_disk.is_local(line + b"\n", os.makedev(254, 0)) is local
+    assert walk.is_local(line + b"\n", os.makedev(254, 0)) is local

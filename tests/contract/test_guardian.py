@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.api.guardian import Listener, watch
 from holdfast.api.in_child import Child
 from holdfast.api.machine import Machine
+from holdfast.api.machine_watch import Listener, watch
 from holdfast.errors import BusyError
 from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.growth_look import MachineEyes, Tops
 from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
 from holdfast.model.maintenance import LookedAfter
-from holdfast.policy.growing import Grown, grown
+from holdfast.policy.growth_alarm import Grown, grown
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.tally import FileTallies

@@ -20,8 +20,8 @@ from holdfast.model.maintenance import Step
 from holdfast.policy.rules import Policy
 from holdfast.ports.home import Home
 from holdfast.services.doctor import examine
+from holdfast.services.maintenance_steps import plan_step, preview
 from holdfast.services.plans import plan_archive
-from holdfast.services.upkeep import plan_step, preview
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo
 from tests.compat import hermes_sessions as hermes

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.homes.archive import return_many as archive_return_many
-from holdfast.homes.archive.files_back import FilesBack
+from holdfast.homes.archive.return_many import FilesBack
 from holdfast.homes.archive.session_rows import StoreRows
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.checkpoints import new_folders, restore_run, working_tree
+from holdfast.stores.checkpoints import restore_plan, restore_run, working_tree
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.restore_run import UNCAPTURED
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -186,7 +186,7 @@ def test_very_deep_directories_are_made_in_their_places(
 ) -> None:
     target, before = gone
     monkeypatch.setattr(working_tree.WorkingTree, "make_aside", None)
-    monkeypatch.setattr(new_folders, "_DEEPEST", -1)
+    monkeypatch.setattr(restore_plan, "_DEEPEST", -1)
     assert not restore(store, target).kept
     assert everything(project) == before
 

@@ -22,8 +22,8 @@ from holdfast.model.operation import OperationAction, OperationState, Removal
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
 from holdfast.model.stored_session import Found
-from holdfast.policy.by_name import plan_all
 from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed
@@ -314,6 +314,27 @@ def test_what_changes_after_the_last_look_is_skipped(
     assert not [path for path in home.root.glob("trash/**/*") if path.is_file()]
     tally.injected()
     tally.verified()
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+def test_another_session_that_looks_the_same_has_no_copy_and_stays(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch, undoable: bool
+) -> None:
+    """One that took the id after the copy was made, with the same times and counts."""
+    real = SessionMover._delete
+
+    def late(*arguments: Any, **how: Any) -> Any:
+        with closing(sqlite3.connect(home.root / "sessions.db")) as other, other:
+            old = other.execute("SELECT number FROM sessions WHERE id = 'leaf'").fetchone()
+            other.execute("UPDATE messages SET session = 99, role = 'tool' WHERE session = ?", old)
+            other.execute("UPDATE sessions SET number = 99 WHERE number = ?", old)
+        return real(*arguments, **how)
+
+    monkeypatch.setattr(SessionMover, "_delete", late)
+    report = remove(home, "leaf", undoable=undoable)
+    assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
+    assert {each.role for each in everything(home)["leaf"][1]} == {"tool"}
+    assert not [path for path in home.root.glob("trash/**/*") if path.is_file()]
 
 
 def test_an_ended_session_that_a_process_holds_is_skipped(home: HoldfastHome) -> None:

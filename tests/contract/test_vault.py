@@ -15,7 +15,13 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.api.machine import Machine
-from holdfast.errors import SessionExistsError, StorageError, UnknownSessionError, UsageError
+from holdfast.errors import (
+    CannotUndoError,
+    SessionExistsError,
+    StorageError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.model.report import Result
 from holdfast.parts.trees import remove_tree
 from holdfast.stores.archive.archive import SessionArchive
@@ -198,6 +204,24 @@ def test_no_byte_counts_twice_and_what_holdfast_prunes_is_not_kept(bench: Bench)
     home.trash.empty()
     assert not home.sessions.find(vaulted=True)
     assert home.status().inventory.total_bytes == files_below(bench.root)
+
+
+@over_agents
+def test_a_restore_is_not_undone_but_archived_again(bench: Bench) -> None:
+    going = bench.going()[:1]
+    before = said(bench.home, going[0])
+    bench.home.refresh_vault()
+    agent_deletes(bench, going)
+    restored = bench.home.restore_sessions(going)
+    with pytest.raises(CannotUndoError, match="removed nothing") as refused:
+        bench.home.undo(restored.operation)
+    assert "home.archive_sessions" in (refused.value.hint or "")
+    bench.now += 7 * 86_400  # an agent may have written what is this young
+    archived = bench.again().archive_sessions(going)
+    assert archived.removed == 1, archived.outcomes
+    assert not bench.again().sessions.find(vaulted=True), "the vault let go of it, too"
+    assert bench.home.undo(archived.operation).brought_back == 1
+    assert said(bench.again(), going[0]) == before
 
 
 @pytest.mark.parametrize(

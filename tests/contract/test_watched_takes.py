@@ -15,7 +15,7 @@ from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.model.checkpoint import Taking
 from holdfast.model.loop import LoopEvent, Moment, Touches
-from holdfast.stores.checkpoints import local_disk, standing_watch, take
+from holdfast.stores.checkpoints import standing_watch, take, walk
 from holdfast.stores.checkpoints.look import Looked, Seeing, find_all
 from holdfast.stores.checkpoints.watched_takes import WatchedTakes
 from holdfast.value import replace
@@ -129,7 +129,7 @@ def test_what_the_system_did_not_tell_is_found(
 ) -> None:
     bench = watched.bench
     if what == "mount":
-        monkeypatch.setattr(local_disk, "_MOUNTS", "/proc/self/mounts")
+        monkeypatch.setattr(walk, "_MOUNTS", "/proc/self/mounts")
     else:
         told = [(-1, int(flags.Q_OVERFLOW), 0, "")]
         monkeypatch.setattr(INotify, "read", lambda *_, **__: told)
@@ -149,7 +149,7 @@ def test_where_not_every_change_is_told_nothing_is_watched(
     bench.taken()
     takes = WatchedTakes(bench.store, bench.project)
     if what == "network":
-        monkeypatch.setattr(local_disk, "_LOCAL", (b"other",))
+        monkeypatch.setattr(walk, "_LOCAL", (b"other",))
     elif what == "full":
         monkeypatch.setattr(standing_watch, "_SHARE", 10**9)
     else:

@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 import holdfast
-from holdfast.api.guardian import round_of
 from holdfast.api.machine import Machine
+from holdfast.api.machine_watch import round_of
 from holdfast.api.sessions import open_sessions
 from holdfast.config.key import MEGABYTE
 from holdfast.model.operation import MAINTAIN

@@ -20,8 +20,8 @@ from holdfast.homes.hermes import checkup, file_names, life
 from holdfast.homes.hermes.file_names import HermesName
 from holdfast.homes.hermes.kind import DATABASE
 from holdfast.homes.hermes.state_db.moves import AWAITED_PARENTS, AwaitedParents
-from holdfast.homes.hermes.state_db.packed_text import packed, packer, unpack
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
+from holdfast.homes.hermes.state_db.undo_copies import packed, packer, unpack
 from holdfast.model.item import SESSION
 from holdfast.model.session import Search, SessionFilter
 from holdfast.spine.carry_out import Silent

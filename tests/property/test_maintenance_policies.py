@@ -19,7 +19,7 @@ from holdfast.homes.options import HomeOptions
 from holdfast.model.operation import OperationAction
 from holdfast.model.plan import Action
 from holdfast.policy.rules import DAY
-from holdfast.services.upkeep import plan_step, steps_of
+from holdfast.services.maintenance_steps import plan_step, steps_of
 from holdfast.spine.undo import undo
 from tests import tally
 from tests.builders import NOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.policy.sharing import Budget, Pot, after, is_over, level, shares
+from holdfast.policy.shared_budget import Budget, Pot, after, is_over, level, shares
 
 SIZES = st.lists(st.integers(0, 10**12), min_size=1, max_size=12)
 POTS = st.lists(

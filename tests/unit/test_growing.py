@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
+from holdfast.api.growth_watch import GrowthWatch
 from holdfast.model.alarm import Alarm, Writer
-from holdfast.policy.growing import Grown, Room, Sizes, filling, grown
-from holdfast.services.growing import GrowthWatch
+from holdfast.policy.growth_alarm import Grown, Room, Sizes, filling, grown
 
 MB = 1_000_000
 LIMIT = 1_000.0 * MB

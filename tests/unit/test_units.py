@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
-from holdfast.model.text import (
-    format_bytes,
-    format_count,
-    format_duration,
-    parse_duration,
-    parse_moment,
-    parse_size,
-)
+from holdfast.model.durations import parse_duration, parse_moment
+from holdfast.model.text import format_bytes, format_count, format_duration, parse_size
 from tests.builders import NOW, moment
 
 MINUTE, HOUR, DAY, YEAR = 60, 3_600, 86_400, 365 * 86_400

@@ -25,8 +25,8 @@ from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import StrPath, several
+from holdfast.model.durations import Moment, moment
 from holdfast.model.item import Problem
-from holdfast.model.moment import Moment, moment
 from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.path_map import mapped, path_maps

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, TypedDict
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import expanded, instance, is_path, several, shown
+from holdfast.model.durations import Duration, Moment, moment, seconds
 from holdfast.model.item import RULED_KINDS
-from holdfast.model.moment import Duration, Moment, moment, seconds
 from holdfast.model.operation import Operation
 from holdfast.model.session import SessionFilter, SessionRef, id_of
 from holdfast.model.text import parse_size

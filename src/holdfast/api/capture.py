@@ -103,7 +103,7 @@ class Capture:
         hash_all: bool = False,
     ) -> Taking:
         """What `take` would do now. Nothing is captured, and no store is created for it."""
-        from holdfast.stores.checkpoints.dry_take import foresee  # noqa: PLC0415 - no take needs it
+        from holdfast.stores.checkpoints.store import foresee  # noqa: PLC0415 - no take needs it
 
         workdir = directory(path)
         within = self.inside(workdir, () if paths is None else paths) or None

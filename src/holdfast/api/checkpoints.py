@@ -29,7 +29,7 @@ from holdfast.model.checkpoint import (
     Watched,
 )
 from holdfast.model.checkup import Verification
-from holdfast.model.moment import Duration, seconds
+from holdfast.model.durations import Duration, seconds
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
@@ -40,7 +40,7 @@ from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.edits import carry_out_edits, pin_checkpoints, rename_checkpoint
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.spine.settle import settle_if_needed
-from holdfast.stores.checkpoints.run_hold import held_by_run
+from holdfast.stores.checkpoints.projects import held_by_run
 from holdfast.stores.checkpoints.watch import following
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import dataclass, replace
@@ -394,7 +394,7 @@ class Checkpoints(CheckpointRemotes):
         store = self.need_store()
         named = several(which)
         if not named:
-            raise UsageError("Say which checkpoints to delete.")
+            raise UsageError("Name the checkpoints to delete.")
         return self._plan_drop([self._chosen(store, each).id for each in named], use_trash)
 
     def plan_clear(self, *, legacy: bool = False, use_trash: bool = True) -> HomePlan:

@@ -22,6 +22,7 @@ from holdfast.connect.settings_entries import (
 )
 from holdfast.connect.switched_off import distrusted, switched_off
 from holdfast.errors import UsageError, in_voice
+from holdfast.model.arguments import text
 from holdfast.model.item import SETTING
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.rewrite import Rewrite
@@ -80,11 +81,14 @@ class ConnectPlan:
 
 def setup_of(place: Place, agent: str, scope: str, where: Setup) -> Setup:
     """How an agent is, or would be, connected to the home at `place`. `where` has the rest."""
+    agent = text(agent, "An agent")
     named = _OTHER_NAMES.get(agent, agent)
     if named not in EVENTS:
         raise UsageError(f"Holdfast cannot connect to {agent!r}, only to {_NAMES}.")
     if scope not in SCOPES:
         raise UsageError(f'scope must be "user" or "project", not {scope!r}.')
+    if scope == PROJECT and not where.project.is_dir():
+        raise UsageError(f"There is no project at {where.project}.")
     fails_closed = place.settings.loop_rules().blocks_on_failure
     return replace(where, agent=named, scope=scope, fails_closed=fails_closed)
 

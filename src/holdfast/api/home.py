@@ -36,11 +36,11 @@ from holdfast.model.alarm import Alarm
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Finding, Repair
+from holdfast.model.durations import Duration, seconds
 from holdfast.model.figures import Growth, HomeFigures
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import MAINTAIN, Operation, Removal
 from holdfast.model.plan import PlanItem, fingerprint
 from holdfast.model.session import SessionFilter
@@ -53,9 +53,9 @@ from holdfast.ports.runs import Clock, Progress
 from holdfast.services.doctor import Diagnosis, examine, mend, neglected
 from holdfast.services.figures import look
 from holdfast.services.maintain import failed
+from holdfast.services.maintenance_steps import StepPlan, preview
 from holdfast.services.stats import HomeStats, stats, usage
 from holdfast.services.status import HomeStatus, status
-from holdfast.services.upkeep import StepPlan, preview
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.edited import Edited, look_at_edits

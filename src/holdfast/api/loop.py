@@ -36,9 +36,8 @@ from holdfast.model.loop import (
 )
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
-from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
-from holdfast.policy.checkpoint_gaps import gaps
+from holdfast.policy.circuit_breaker import fingerprint
 from holdfast.policy.loop_guard import (
     MISSED,
     UNDECIDED,
@@ -55,7 +54,7 @@ from holdfast.policy.loop_guard import (
     with_told,
     with_use,
 )
-from holdfast.policy.loop_rules import LoopRules
+from holdfast.policy.loop_rules import LoopRules, gaps
 from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
@@ -75,6 +74,15 @@ _MOST_WATCHED = 4
 _BLOCK = re.compile(rb"^[^#\n]*\bon_failure[\"']?\s*=\s*[\"']block[\"']", re.MULTILINE)
 _MOST_CONFIG = 1024**2
 _UNTIL_THEN = "Until then, checkpoints are taken with the defaults, and no budget holds."
+
+
+def prepare() -> None:
+    """Load what the first take would load: for a process that answers many hooks."""
+    import subprocess  # noqa: PLC0415 - a hook that is started for one answer may need neither
+
+    import holdfast.stores.checkpoints.writer  # noqa: PLC0415
+
+    _ = holdfast.stores.checkpoints.writer, subprocess
 
 
 class Loop:
@@ -117,7 +125,7 @@ class Loop:
         self._count("hook_failures", agent)
 
     def _count(self, what: str, agent: str) -> None:
-        # Imported here: a hook has something to count once in a long while.
+        # Imported here: a hook seldom has anything to count.
         from holdfast.model.figures import Tally  # noqa: PLC0415
         from holdfast.stores.tally import FileTallies  # noqa: PLC0415
 

@@ -24,6 +24,9 @@ from holdfast.api.agent_home import (
     latest_folders,
     own_folder,
 )
+from holdfast.api.arguments import Ids, names
+from holdfast.api.disks import Disk, disks_of
+from holdfast.api.locate import Located, locate
 from holdfast.api.place import Place, find_home, system_clock, usual_homes, usual_places_of
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError
@@ -32,20 +35,19 @@ from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.policy.selection import rank
 from holdfast.stores.files import storage_errors
+from holdfast.stores.sqlite.database import PATIENCE
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from contextlib import AbstractContextManager
 
     from holdfast.api.archive import ArchivedSessions
-    from holdfast.api.arguments import Ids
     from holdfast.api.budget import MachineBudget
     from holdfast.api.connect import Connection, ConnectPlan
-    from holdfast.api.disks import Disk
     from holdfast.api.home import Home
     from holdfast.api.joint import JointRun
-    from holdfast.api.locate import Located
     from holdfast.api.overview import MachineOverview
     from holdfast.api.schedulers.schedule import Schedule
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
@@ -174,7 +176,7 @@ class Machine:
         return self._found[0]
 
     def look_for_homes(self) -> None:
-        """Find the homes anew the next time: the first session of an agent makes its home."""
+        """Look for homes again the next time: the first session of an agent makes its home."""
         self.__dict__.pop("_found", None)
         self.__dict__.pop("_guardian", None)
 
@@ -196,8 +198,8 @@ class Machine:
         return place
 
     def unchecked_place(self, home: AgentHome) -> Place:
-        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
-        neither is opened."""
+        """The same without opening the home, for a caller that corrects its configuration or finds
+        out what is wrong with it."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
@@ -213,8 +215,6 @@ class Machine:
     def wait_at_most(self, seconds: float) -> None:
         """Homes that are opened from now on, here and in what this calls, wait no longer than this
         for others who write to their stores: then they raise `BusyError`."""
-        from holdfast.stores.sqlite.database import PATIENCE  # noqa: PLC0415 - no list needs it
-
         PATIENCE.set(seconds)
 
     def one_look(self) -> AbstractContextManager[None]:
@@ -313,8 +313,6 @@ class Machine:
 
     def disks(self, homes: Iterable[AgentHome] | None = None) -> Sequence[Disk]:
         """The disks that the homes are on, or these, and what is free there, the least first."""
-        from holdfast.api.disks import disks_of  # noqa: PLC0415 - no list needs it
-
         return disks_of(self.homes if homes is None else homes)
 
     def alarms(self) -> Sequence[Alarm]:
@@ -523,8 +521,6 @@ class Machine:
             listed = _archive(place).page if archived else SessionView(place).list_sessions
             return listed(wanted, order_by=order_by, limit=most, offset=skipped)
 
-        from holdfast.homes.archive.reader import rank  # noqa: PLC0415 - for several homes only
-
         with one_look():
             looked = self.look(page, homes=homes)
         found = [
@@ -587,8 +583,6 @@ class Machine:
         With `surely` the start of an id is refused while a home cannot be read, because that home
         may have another session of such an id. Whoever changes something asks like this.
         """
-        from holdfast.api.locate import locate  # noqa: PLC0415 - a list needs no ids
-
         return locate(self, prefix, surely=surely, store=store, archive=archive)
 
     def expect(self, prefix: str, place: Place) -> None:
@@ -606,8 +600,6 @@ class Machine:
         self, ids: Ids, *, surely: bool = False, store: bool = True, archive: bool = False
     ) -> Sequence[tuple[AgentHome, Sequence[str]]]:
         """Whole ids by the home that has them; raises like `resolve`."""
-        from holdfast.api.arguments import names  # noqa: PLC0415 - a list needs no ids
-
         by_home: dict[AgentHome, list[str]] = {}
         for each in names(ids, "ids"):
             found = self.resolve(each, surely=surely, store=store, archive=archive)

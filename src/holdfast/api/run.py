@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints, Which
 from holdfast.api.place import Place
+from holdfast.api.run_limits import Ending, RunLimits, attend
 from holdfast.api.run_meter import SOURCE, RunMeter
 from holdfast.api.sessions import sessions_of
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
@@ -26,7 +27,6 @@ from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import Change
 from holdfast.model.figures import Tally
 from holdfast.model.text import one_line
-from holdfast.services.attend import Ending, RunLimits, attend
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.stores.files import storage_errors
 from holdfast.stores.process_group import ProcessGroup, foreground_terminal
@@ -90,11 +90,11 @@ class Runner:
     ) -> RunReport:
         """Run a command in a directory until it ends or exceeds a limit.
 
-        Where no checkpoint can be taken, `told` hears why, and the command runs all the same.
+        Where no checkpoint can be taken, `told` hears why, and the command still runs.
         `started` gets the command, to pass signals on to it.
         """
         if not command:
-            raise UsageError("Say which command to run.")
+            raise UsageError("Name the command to run.")
         place = directory(workdir)
         if not place.is_dir():
             raise UsageError(f"{place} is not a directory.")

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.api.run_limits import Spent
 from holdfast.errors import HoldfastError
 from holdfast.homes.foreign.sessions import FormatSessions
 from holdfast.homes.meters.meter import TRANSCRIBED, read_transcript
@@ -18,7 +19,6 @@ from holdfast.model.session import Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.loop_guard import less
 from holdfast.policy.prices import Prices, cost
-from holdfast.services.attend import Spent
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class _Before:
 class _Used:
     """What one session used since the run began, of tokens or of money.
 
-    What was used stays used: when a transcript is cut or written anew, what it said before is kept
+    What was used stays used: when a transcript is cut or written again, what it said before is kept
     and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
     was read while the agent wrote the file.
     """

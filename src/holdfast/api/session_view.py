@@ -15,6 +15,8 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
+from holdfast.policy.lifecycle import NOT_ENDED
+from holdfast.policy.prices import Prices, session_cost
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
@@ -24,7 +26,6 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.item import Problem
     from holdfast.model.session import Hit
     from holdfast.model.usage import Cost
-    from holdfast.policy.prices import Prices
     from holdfast.ports.sessions import SessionStore
     from holdfast.services.restore import Whereabouts
 
@@ -43,8 +44,6 @@ class SessionPage:
 
     def cost(self, session: Session) -> Cost:
         """What a session cost by its own figures and the configured prices."""
-        from holdfast.policy.prices import session_cost  # noqa: PLC0415 - few lists show a cost
-
         return session_cost(self.prices, session)
 
     def full_cost(self, session: Session) -> float | None:
@@ -130,8 +129,6 @@ class SessionView:
     def sign_of_life(self, session: SessionRef) -> str | None:
         """Why a session in the store counts as in use, in words: which process, which lease or file
         says so. None if it does not, or only because it has no end."""
-        from holdfast.policy.lifecycle import NOT_ENDED  # noqa: PLC0415 - no list needs it
-
         why = self._place.home.sign_of_life(id_of(session), self._place.clock())
         return None if why == NOT_ENDED else why
 

@@ -15,6 +15,7 @@ from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.sessions.files import HomeSessionFiles
 from holdfast.model.arguments import StrPath, instance, named_place
+from holdfast.model.figures import Tally
 from holdfast.model.guard import Alert
 from holdfast.model.session import Json, Session, SessionRef
 from holdfast.policy.budgets import Budgets, GuardOptions
@@ -132,8 +133,6 @@ def sessions_of(
 
 
 def _count_refusal(home: Home) -> None:
-    from holdfast.model.figures import Tally  # noqa: PLC0415 - most guards refuse nothing
-
     home.tallies.add(Tally.REFUSALS)
 
 

@@ -17,7 +17,8 @@ from holdfast.homes.own_store import no_driver
 from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
-from holdfast.stores import processes
+from holdfast.stores import processes, store_copy
+from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from holdfast.ports.runs import Progress
     from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 
 #: libpq's other way to name a database: `host=db.example.org dbname=holdfast`.
 _PARAMETER = re.compile(
@@ -84,8 +84,6 @@ def copy_store(
 ) -> StoreCopied:
     """Copy all sessions of a store into an empty one. Each is the address of a database, a home, or
     a file `sessions.db`. The source is only read. A copy that was interrupted goes on."""
-    from holdfast.stores import store_copy  # noqa: PLC0415 - for this alone
-
     with ExitStack() as stack:
         first = stack.enter_context(closing(_source(os.fspath(source))))
         second = stack.enter_context(closing(_target(os.fspath(target))))
@@ -156,8 +154,6 @@ def _source(where: str) -> PostgresSource | SqliteSource:
         from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
 
         return PostgresSource(where)
-    from holdfast.stores.sqlite.copy_end import SqliteSource  # noqa: PLC0415 - for this alone
-
     return SqliteSource(_file(where))
 
 
@@ -167,8 +163,6 @@ def _target(where: str) -> PostgresTarget | SqliteTarget:
         from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
 
         return PostgresTarget(where)
-    from holdfast.stores.sqlite.copy_end import SqliteTarget  # noqa: PLC0415 - for this alone
-
     path = _file(where)
     if not path.parent.is_dir():
         raise UsageError(

@@ -7,9 +7,9 @@ from holdfast.services.checkpoint_watch import Step as WatchStep
 from holdfast.services.doctor import Diagnosis
 from holdfast.services.exchange.session_export import ExportReport
 from holdfast.services.exchange.session_import import ImportReport
+from holdfast.services.maintenance_steps import StepPlan
 from holdfast.services.stats import HomeStats
 from holdfast.services.status import CheckpointCount, HomeStatus
-from holdfast.services.upkeep import StepPlan
 from holdfast.spine.edited import Edited
 from holdfast.spine.undo import Foreseen
 

@@ -8,7 +8,7 @@ from holdfast.errors import UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.ports.runs import Progress
-from holdfast.services.upkeep import has_vault, refresh_vault
+from holdfast.services.maintenance_steps import has_vault, refresh_vault
 from holdfast.value import replace
 
 
@@ -45,7 +45,7 @@ class SessionVault(SessionView):
         if self._place.home.vault is None:
             raise UsageError(
                 f"{self._place.root} has no vault: nobody but Holdfast deletes its sessions.",
-                hint="A vault is for homes of other agents: `holdfast vault` lists them.",
+                hint="A vault is for homes of other agents.",
             )
         return plan_set(self._place, "vault.enabled", ["true" if on else "false"])
 

@@ -19,7 +19,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.streams import be_quiet, state, tell_held
 from holdfast.errors import COMMAND_FLAG
-from holdfast.model.text import minutes_meant
+from holdfast.model.durations import minutes_meant
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class Invocation:
         """The time that a flag names: a duration ago, or a date in local time."""
         from datetime import datetime
 
-        from holdfast.model.text import parse_moment
+        from holdfast.model.durations import parse_moment
 
         local = datetime.now().astimezone().tzinfo
         return parse_moment(text, now=self.now, local=local)

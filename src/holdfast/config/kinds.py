@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from holdfast.errors import UsageError
-from holdfast.model.text import one_line, parse_duration
+from holdfast.model.durations import parse_duration
+from holdfast.model.text import one_line
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 

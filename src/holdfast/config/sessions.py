@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import Choice, Duration, Flag, Number, Patterns
-from holdfast.model.text import parse_duration
+from holdfast.model.durations import parse_duration
 from holdfast.policy.lifecycle import OnReset, Transcript
 from holdfast.policy.rules import DAY, HOUR, TRIVIAL_MAX, Caps, GcRules, Limits, Rules
 from holdfast.policy.session_limits import SessionLimits

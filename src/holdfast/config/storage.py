@@ -27,7 +27,7 @@ from holdfast.model.checkpoint import (
     MAX_SNAPSHOTS,
     Capturing,
 )
-from holdfast.model.text import parse_duration
+from holdfast.model.durations import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
 

@@ -14,7 +14,7 @@ from holdfast.homes.agents import signs_of_life as life
 from holdfast.homes.options import VAULT
 from holdfast.model.alarm import Writer
 from holdfast.model.text import one_line
-from holdfast.policy.growing import Grown, Room, Sizes
+from holdfast.policy.growth_alarm import Grown, Room, Sizes
 from holdfast.stores.files import RESERVE
 from holdfast.value import dataclass
 

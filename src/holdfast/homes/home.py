@@ -17,8 +17,12 @@ from holdfast.homes.home_bytes import Survey, beside_checkpoints, counted, trash
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, SESSION, Inventory, Item, Problem
 from holdfast.model.plan import EDITS, Action
+from holdfast.model.session import Hit, Search, SessionFilter
+from holdfast.stores.disk import disk_room
+from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.tally import FileTallies
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass, replace
 
@@ -28,7 +32,6 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.model.archive import ArchiveWeight
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.figures import DiskRoom
-    from holdfast.model.session import Hit, Search, SessionFilter
     from holdfast.ports.archive import Archive, Vault
     from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
     from holdfast.ports.runs import Clock, Doer, OperationLog, Progress, Space
@@ -187,8 +190,6 @@ class Home:
     # --- Looking ----------------------------------------------------------------------------------
 
     def sign_of_life(self, session_id: str, now: float) -> str | None:
-        from holdfast.model.session import SessionFilter
-
         found = self._contents.survey(now, SessionFilter(ids=(session_id,)), None)
         mine = (each for each in found.items if (each.kind, each.id) == (SESSION, session_id))
         return next((each.alive for each in mine), None)
@@ -264,20 +265,14 @@ class Home:
         return 0
 
     def disk_room(self) -> DiskRoom | None:
-        from holdfast.stores.disk import disk_room
-
         return disk_room(self.root)
 
     @property
     def figures(self) -> FigureBook:
-        from holdfast.stores.figures_file import FiguresFile
-
         return FiguresFile(self.state)
 
     @property
     def tallies(self) -> Tallies:
-        from holdfast.stores.tally import FileTallies
-
         return FileTallies(self.state)
 
     def checkup(self) -> HomeCheckup:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.errors import StorageError, to_install
 from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.sessions.stored import StoredContents
 from holdfast.model.session import SessionFilter
@@ -17,6 +18,8 @@ from holdfast.ports.sessions import SessionEngine, SessionStore
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import survey
+from holdfast.stores.sqlite.guard_book import SqliteGuardBook
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.value import replace
 
@@ -125,13 +128,9 @@ class SqliteContents(OwnContents):
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
     ) -> ImportStore:
-        from holdfast.stores.sqlite.session_import import SqliteImport
-
         return SqliteImport(self.create(), keep_replaced, count_usage=count_usage)
 
     def guard_book(self) -> GuardBook:
-        from holdfast.stores.sqlite.guard_book import SqliteGuardBook
-
         return SqliteGuardBook(self.create())
 
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
@@ -232,8 +231,6 @@ def postgres_store(url: str) -> PostgresSessionStore:
 
 def no_driver() -> Exception:
     """What to say where the packages for PostgreSQL are not installed."""
-    from holdfast.errors import StorageError, to_install
-
     return StorageError(
         "A store in PostgreSQL needs psycopg and greenlet, which are not both installed.",
         hint=to_install("'psycopg[binary]>=3.3,<4' 'greenlet>=3.1,<4'"),

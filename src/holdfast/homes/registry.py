@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
+from functools import cache, partial
 
 from holdfast.errors import HoldfastError, NotAHomeError, StorageError
-from holdfast.homes.agents.known import AGENTS
+from holdfast.homes.agents.known import AGENTS, open_home_of
 from holdfast.homes.hermes.kind import HERMES
 from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
 from holdfast.homes.options import USUAL, HomeOptions
@@ -50,19 +50,17 @@ def brought() -> tuple[Kind, ...]:
     """The kinds that installed packages bring. A broken one costs itself, and is named."""
     if not _may_bring():
         return ()
-    import logging  # noqa: PLC0415 - both are slow, and rarely needed
-    from importlib.metadata import entry_points  # noqa: PLC0415
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
 
-    log = logging.getLogger("holdfast")
     found: dict[str, Kind] = {}
     for each in entry_points(group=GROUP):
         try:
             kind = kind_from(_format(each.load()))
         except Exception as error:  # noqa: BLE001 - it is third-party code
-            log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
+            _warn("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
             continue
         if kind.name in found or any(kind.name == one.name for one in _BUILT_IN):
-            log.warning("the home format %s (%s) is already registered", kind.name, each.value)
+            _warn("the home format %s (%s) is already registered", kind.name, each.value)
             continue
         found[kind.name] = kind
     return tuple(found.values())
@@ -104,19 +102,13 @@ _FORMAT_NAMES = ("facts", "recognise", "doubt", "roots", "units", "leftovers", "
 def kind_from(form: Format) -> Kind:
     """The kind of home that a format describes."""
     facts = form.facts
-
-    def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
-        from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
-
-        return FormatHome(root, form, clock=clock, options=options)
-
     return Kind(
         name=facts.name,
         agent=facts.agent,
         default_folder=facts.folder,
         environment=facts.environment,
         recognise=form.recognise,
-        open=opened,
+        open=partial(open_home_of, form),
         state=lambda root: root / facts.state,
         transcripts=getattr(form, "transcripts", lambda _: None),
     )
@@ -219,14 +211,15 @@ def _is_recognised_by_another(kind: Kind, root: Path) -> bool:
     except HoldfastError:
         raise
     except Exception as error:  # noqa: BLE001 - it is third-party code
-        import logging  # noqa: PLC0415 - as above
-
         said = f"{type(error).__name__}: {error}"
-        log = logging.getLogger("holdfast")
-        log.warning(
-            "the home format %s cannot tell whether %s is its home: %s", kind.name, root, said
-        )
+        _warn("the home format %s cannot tell whether %s is its home: %s", kind.name, root, said)
         return False
+
+
+def _warn(message: str, *said: object) -> None:
+    import logging  # noqa: PLC0415 - slow, and rarely needed
+
+    logging.getLogger("holdfast").warning(message, *said)
 
 
 def state_folder(root: Path) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.api.loop import Loop
+from holdfast.api.loop import Loop, prepare
 from holdfast.api.place import Place
 from holdfast.config import stamp_of
 from holdfast.errors import COMMAND_FLAG, HoldfastError
@@ -77,11 +77,7 @@ class Answerer:
 
     def prepare(self) -> None:
         """Load what the first answer would load."""
-        import subprocess  # noqa: PLC0415 - as the next one
-
-        import holdfast.stores.checkpoints.writer  # noqa: PLC0415 - loaded with the first take
-
-        _ = holdfast.stores.checkpoints.writer, subprocess
+        prepare()
 
     def _loop(self, home: Path) -> Loop:
         place = Place(home)

@@ -18,8 +18,9 @@ from holdfast.api.machine import FoundSession, Machine
 from holdfast.api.place import Place
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.checkpoint import Checkpoint, Preview
+from holdfast.model.durations import parse_moment
 from holdfast.model.session import Hit, Json, Message, Search, SessionFilter
-from holdfast.model.text import format_count, one_line, parse_moment
+from holdfast.model.text import format_count, one_line
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.value import dataclass, replace
 

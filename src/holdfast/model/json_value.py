@@ -127,10 +127,10 @@ class Reader:
 
     def choice(self, key: str, choices: type[E]) -> E:
         value = self.value(key)
-        for choice in choices:
-            if value == choice.value:
-                return choice
-        return self._wrong(key, "one of " + ", ".join(choices), value)
+        try:
+            return choices(value)  # type: ignore[arg-type]
+        except ValueError:
+            return self._wrong(key, "one of " + ", ".join(choices), value)
 
     def _wrong(self, key: str, wanted: str, value: object) -> NoReturn:
         raise self._error(f"`{key}` of a {self._what} must be {wanted}, not {_name(value)}")

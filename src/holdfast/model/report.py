@@ -172,6 +172,10 @@ class Presence:
     bytes: int = 0
 
 
+#: In its place, alone and free to go, as nearly every item is. One value for all of them.
+IN_PLACE = Presence(here=True)
+
+
 def refused(reason: str) -> Presence:
     """Not part of this home: it will never be inspected."""
     return Presence(here=None, ours=False, obstacle=reason)
@@ -198,6 +202,10 @@ class Moved:
     @property
     def done(self) -> bool:
         return self.result is None
+
+
+#: Nothing was asked of a mover so far.
+UNMOVED = Moved()
 
 
 def stayed(reason: str) -> Moved:

@@ -1,4 +1,4 @@
-"""Text for people: quantities to text and back, and text that is safe to show.
+"""Text for people: quantities as text, sizes back from it, and text that is safe to show.
 
 The only place that formats bytes, and the only one that decides what is safe to show.
 """
@@ -12,98 +12,15 @@ from holdfast.errors import UsageError
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import tzinfo
 
-_SECONDS = {
-    "s": 1.0,
-    "m": 60.0,
-    "h": 3_600.0,
-    "d": 86_400.0,
-    "w": 7 * 86_400.0,
-    "mo": 30 * 86_400.0,
-    "y": 365 * 86_400.0,
-}
-_UNITS = {"min": "m", "mon": "mo"} | {
-    word + end: unit
-    for word, unit in {
-        "sec": "s",
-        "second": "s",
-        "minute": "m",
-        "hour": "h",
-        "day": "d",
-        "week": "w",
-        "month": "mo",
-        "year": "y",
-    }.items()
-    for end in ("", "s")
-}
-# Compiled when they are first used: every command loads this module, and few parse.
-_DURATION_PART = (
-    rf"(\d+(?:\.\d+)?)({'|'.join(sorted({*_SECONDS, *_UNITS}, key=len, reverse=True))})"
-)
-_DURATION = rf"(?:{_DURATION_PART})+"
-_MINUTES = r"(\d+(?:\.\d+)?)m"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_BARE = r"\d+(?:\.\d+)?"
-_LONGEST = 1_000 * _SECONDS["y"]
+#: A number without a unit.
+BARE = r"\d+(?:\.\d+)?"
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
 _LEAST_COST = 0.0001
 _SMALL_COST = 0.1  # what cents would show with one digit or none
-_M = ("minute", "month")
-
-
-def parse_duration(text: str) -> float:
-    """Seconds in `5h`, `2d`, `1w`, `3mo`, `1d12h`, `2weeks`. A month has 30 days, a year 365."""
-    compact = text.strip().lower()
-    if re.fullmatch(_BARE, compact):
-        raise _without_unit(text, compact, ("seconds", "s"), ("days", "d"))
-    if not re.fullmatch(_DURATION, compact):
-        raise UsageError(
-            f"{text!r} is not a duration.",
-            hint="Write a number and a unit: 30m, 5h, 2d, 1w, 3mo, 1y, or several: 1d12h. m is "
-            "minutes, mo months.",
-        )
-    parts = re.findall(_DURATION_PART, compact)
-    seconds = sum(float(number) * _SECONDS[_UNITS.get(unit, unit)] for number, unit in parts)
-    if seconds > _LONGEST:
-        raise UsageError(f"{text!r} is longer than 1,000 years.")
-    return seconds
-
-
-def minutes_meant(text: str) -> str | None:
-    """What `3m` means, for those who mean months by it; None for everything else."""
-    found = re.fullmatch(_MINUTES, text.strip().lower())
-    if found is None:
-        return None
-    number = found[1]
-    minutes, months = (f"{number} {unit}{'' if number == '1' else 's'}" for unit in _M)
-    return f"{text.strip()} means {minutes}; for {months} write {number}mo."
-
-
-def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float:
-    """The epoch second that `text` names: a duration before `now`, a date, or an ISO time.
-
-    Dates and times without an offset are in `local`, or UTC when it is None.
-    """
-    stripped = text.strip()
-    if re.fullmatch(_DURATION, stripped.lower()):
-        return now - parse_duration(stripped)
-    from datetime import UTC, datetime  # noqa: PLC0415 - few ask, and it is slow to load
-
-    try:
-        moment = datetime.fromisoformat(stripped)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=local or UTC)
-        return moment.timestamp()
-    except (ValueError, OverflowError):
-        if re.fullmatch(_BARE, stripped):
-            raise _without_unit(text, stripped, ("hours ago", "h"), ("days ago", "d")) from None
-        raise UsageError(
-            f"{text!r} is neither a duration nor a date.",
-            hint="Write 5h, 2d, 1w, 3mo, a date such as 2026-03-25, or 2026-03-25T11:25.",
-        ) from None
 
 
 def parse_size(text: str) -> int:
@@ -121,12 +38,12 @@ def parse_size(text: str) -> int:
     size = float(number) * unit
     if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
         raise UsageError(f"{text!r} is larger than any disk.")
-    if round(size) and re.fullmatch(_BARE, stripped):
-        raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
+    if round(size) and re.fullmatch(BARE, stripped):
+        raise without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     return round(size)
 
 
-def _without_unit(
+def without_unit(
     text: str, number: str, one: tuple[str, str], other: tuple[str, str]
 ) -> UsageError:
     """The error for a number alone, with both ways to read it."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
+from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import Decision, plan_item
-from holdfast.policy.holds import IN_USE, PINNED, in_use_because
+from holdfast.policy.keep_rules import IN_USE, PINNED, in_use_because
 from holdfast.policy.rules import Files
-from holdfast.policy.shared_bytes import SharedBytes
 from holdfast.value import dataclass, replace
 
 FILES_STAY = "files stay"

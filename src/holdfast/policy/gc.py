@@ -11,7 +11,7 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.text import format_count, format_duration
 from holdfast.policy.decision import REASONS, Decision, Delegates
 from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
-from holdfast.policy.holds import apart, hold, hold_parents, kept_with_parents
+from holdfast.policy.keep_rules import apart, hold, hold_parents, kept_with_parents
 from holdfast.policy.rules import GcRules, Policy
 
 

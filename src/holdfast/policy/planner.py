@@ -39,6 +39,7 @@ from holdfast.policy.caps import (
     cap_count,
     unreached,
 )
+from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import Decision, Delegates, kept_because
 from holdfast.policy.draft import (
     FILES_STAY,
@@ -48,9 +49,12 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
-from holdfast.policy.holds import (
+from holdfast.policy.keep_rules import (
     PINNED,
+    Group,
     apart,
+    by_group,
+    decide,
     decide_trash,
     hold,
     hold_parents,
@@ -59,8 +63,6 @@ from holdfast.policy.holds import (
     spare_living,
 )
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
-from holdfast.policy.shared_bytes import SharedBytes
-from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
 NAMED = "named"
@@ -381,7 +383,7 @@ def _bound_project(
     others = [each for each in newest_first if each.item.id not in ways_back]
     spared = sum(each.kept for each in newest_first if each.item.id in ways_back)
     limit = policy.max_count
-    if spared:  # the newest stays beside it, or is it
+    if spared:  # the newest stays as well, or this is the newest
         limit = max(int(newest_first[0] in others), limit - spared)
 
     def take(decision: Decision, reason: str) -> int:

@@ -1,4 +1,4 @@
-"""Which scanned items a run is about, and which sessions a filter wants."""
+"""Which scanned items a run is about, which sessions a filter wants, and in which order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
-from holdfast.model.session import Session, SessionFilter, Tokens
+from holdfast.model.session import Session, SessionFilter, SessionOrder, Tokens
+from holdfast.policy.prices import Prices
 from holdfast.value import dataclass, field, replace
 
 
@@ -134,3 +135,35 @@ def _is_below(value: str | None, wanted: str) -> bool:
 
 def _between(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
+
+
+# --- The order of a list ------------------------------------------------------------------------
+
+
+def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:
+    """What comes first has the lowest rank."""
+    if order_by.of_texts:
+        text = getattr(session, order_by.value) or ""
+        # As SQLite sorts: by bytes, without the case of ASCII letters.
+        folded = text.encode("utf-8", "surrogatepass")
+        if order_by is not SessionOrder.ID:
+            folded = folded.lower()
+        return not text, folded, -session.last_active_at
+    return False, b"", -_figure(session, order_by, prices)
+
+
+def _figure(session: Session, order_by: SessionOrder, prices: Prices) -> float:
+    match order_by:
+        case SessionOrder.STARTED:
+            return session.started_at
+        case SessionOrder.MESSAGES:
+            return session.message_count
+        case SessionOrder.TOKENS:
+            return session.tokens.total
+        case SessionOrder.COST:
+            cost = prices.cost_of_session(session)
+            return session.cost if cost is None else cost  # an order has no place for unknown
+        case SessionOrder.BYTES:
+            return session.bytes
+        case _:
+            return session.last_active_at

@@ -13,7 +13,7 @@ from holdfast.model.operation import MAINTAIN
 from holdfast.model.plan import Plan
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import Caps, Limits, Policy
-from holdfast.policy.sharing import (
+from holdfast.policy.shared_budget import (
     Budget,
     Pot,
     Share,

@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model import arguments
 from holdfast.model.arguments import StrPath, without_tilde
-from holdfast.model.moment import Moment, epoch
+from holdfast.model.durations import Moment, epoch
 from holdfast.model.session import (
     Hit,
     Message,

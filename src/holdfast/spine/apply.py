@@ -39,7 +39,9 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         )
     steps = plan.steps
     if not steps:
-        return _with_settled(Report(operation=None), plan, settle_if_needed(home, clock=clock))
+        settled = settle_if_needed(home, clock=clock)
+        redone = _still_to_redo(home, plan, settled)[1] if plan.redoes else None
+        return _with_settled(redone or Report(operation=None), plan, settled)
     with home.log.writing(plan.command) as log:
         settled = settle(log, home, clock=clock)
         if plan.redoes:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Moved, Outcome, Presence, Result, failed
+from holdfast.model.report import UNMOVED, Moved, Outcome, Presence, Result, failed
 from holdfast.ports.runs import Mover
 from holdfast.spine.outcomes import (
     COPY_WAS_GONE,
@@ -99,7 +99,10 @@ class _Run:
         self._batch = batch
         self._verdicts = verdicts
         #: The result of each: until something is done, what was seen.
-        self._moved = [Moved(copied=each.copied, bytes=each.bytes) for each in seen]
+        self._moved = [
+            Moved(copied=each.copied, bytes=each.bytes) if each.copied or each.bytes else UNMOVED
+            for each in seen
+        ]
 
     def leave(self) -> None:
         self._act(self._mover.copy, self._asked(Step.GO))
@@ -137,11 +140,8 @@ class _Run:
 
     def _asked(self, *steps: Step) -> list[int]:
         """Those that have to go through one of these steps, and did not fail before."""
-        return [
-            each
-            for each, verdict in enumerate(self._verdicts)
-            if verdict.step in steps and self._moved[each].done
-        ]
+        asked = [each for each, verdict in enumerate(self._verdicts) if verdict.step in steps]
+        return [each for each in asked if self._moved[each].done]
 
     def _act(self, act: _Act, some: Sequence[int]) -> Sequence[int]:
         if some:
@@ -164,13 +164,13 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
 
 class OneStepMover:
     """What movers share whose `drop` keeps the copy in the same step: a rename, a reference that
-    moves. They prepare nothing, and need no copy before."""
+    moves. They have nothing to prepare, and need no copy before."""
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        return None
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return [Moved()] * len(batch)
+        return [UNMOVED] * len(batch)
 
 
 def one_by_one(

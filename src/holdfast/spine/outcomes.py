@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from functools import lru_cache
 
-from holdfast.model.report import Presence, Result
+from holdfast.model.report import IN_PLACE, Presence, Result
 from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"
@@ -60,6 +60,8 @@ class Verdict:
 
 def judge_removal(seen: Presence) -> Verdict:
     """The verdict on an item that a plan removes."""
+    if seen is IN_PLACE:
+        return _GOES
     match seen:
         case Presence(here=None):
             verdict = _unseen(seen)
@@ -136,3 +138,6 @@ def _unseen(seen: Presence) -> Verdict:
 @lru_cache(maxsize=256)  # a few verdicts, on thousands of items
 def _verdict(result: Result, reason: str = "", *, step: Step = Step.NOTHING) -> Verdict:
     return Verdict(step=step, result=result, reason=reason)
+
+
+_GOES = _verdict(Result.REMOVED, step=Step.GO)

@@ -15,7 +15,7 @@ from holdfast.model.item import PROJECT
 from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
-from holdfast.spine.undo import Foreseen, foreseen
+from holdfast.spine.undo import Foreseen, foreseen, is_cut
 
 
 def plan_redo(home: Home, operation_id: str | None, *, now: float) -> tuple[Operation, Plan]:
@@ -103,7 +103,7 @@ def _meant(log: LogView, operation_id: str) -> Operation:
 
 
 def _check(log: LogView, operation: Operation) -> None:
-    if any(_of(log, operation.id)):
+    if any(_of(log, operation.id)) or is_cut(log, operation.redone_by):
         return
     number = operation.id
     if operation.redone_by:

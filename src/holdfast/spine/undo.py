@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,8 @@ def undo(
         if finished is not None:
             return finished
         view = home.log.read()
-        target = choose(view, chosen)
+        target = _by_id(view, chosen)
+        _check(target, view)
         removals, far = _to_bring_back(view, target), elsewhere(view, target)
         files = archived_files(view, target)
         for batch in batches(removals):
@@ -205,6 +206,10 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 
 def _latest(log: LogView) -> Operation:
+    cut = [each.undoes for each in log.operations if each.own and each.finished_at is None]
+    killed = [each for each in log.operations if each.id in cut]
+    if killed:  # undoing again finishes that undo; it is not for the operation before
+        return killed[-1]
     there = [each for each in log.operations if each.to_undo]
     found = [each for each in there if each.own]
     asked = [each for each in found if each.command not in UNASKED]
@@ -272,9 +277,12 @@ def _check(operation: Operation, log: LogView) -> None:
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
             f"Operation {operation.id} restored sessions and removed nothing: nothing to undo.",
-            hint="To archive them again: holdfast sessions archive ID…",
+            hint="To take them out of the home again, and keep them in the archive: "
+            "holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
+        return
+    if is_cut(log, operation.undone_by):
         return
     if operation.elsewhere:
         raise CannotUndoError(
@@ -304,6 +312,12 @@ def _check(operation: Operation, log: LogView) -> None:
             hint=_why_for_good(operation.command),
         )
     raise CannotUndoError(f"Operation {operation.id} removed nothing, so there is nothing to undo.")
+
+
+def is_cut(log: LogView, numbers: Collection[str]) -> bool:
+    """Whether one of these operations was killed. Even if it had only its end to write, whoever
+    asks for the same again does not know that."""
+    return any(each.finished_at is None for each in log.operations if each.id in numbers)
 
 
 def _named(log: LogView, operation_id: str) -> str:

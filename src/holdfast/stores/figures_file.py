@@ -17,8 +17,8 @@ from pathlib import Path
 from holdfast.model.figures import HomeFigures
 from holdfast.model.item import Item
 from holdfast.model.json_value import NO_RECORD, fields_from_json
+from holdfast.policy.keep_rules import kept_by_rules
 from holdfast.policy.rules import Rules
-from holdfast.policy.verdict import kept_by_rules
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.stores.line_file import LineFile, Stamp
 from holdfast.stores.lock import exclusive

@@ -21,7 +21,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.json_value import Reader
@@ -98,16 +97,16 @@ class FileJournal:
         return True
 
     def finish(self, *, at: float, stopped: str | None = None) -> None:
-        self.append({"finished_at": at, "stopped": stopped})
+        self.append(log_record.end(at, stopped))
 
     def bytes(self) -> int:
         return allocated_bytes(os.fstat(self._fd))
 
-    def append(self, line: dict[str, Any], *, flush: bool = True) -> None:
+    def append(self, line: str, *, flush: bool = True) -> None:
         with storage_errors(f"write the operation log {self._path}"):
             before = os.lseek(self._fd, 0, os.SEEK_CUR)
             try:
-                write_all(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+                write_all(self._fd, line.encode() + b"\n")
                 if flush:
                     os.fsync(self._fd)
             except OSError:
@@ -143,7 +142,8 @@ def create(
     try:
         journal = FileJournal(path, fd, path.stem)
         try:
-            journal.append(header, flush=False)  # alone it says nothing: the next line is flushed
+            # Alone it says nothing: the next line is flushed.
+            journal.append(json.dumps(header, separators=(",", ":")), flush=False)
             sync_dir(path.parent)
             yield journal
         except BaseException:

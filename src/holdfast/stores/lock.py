@@ -14,7 +14,9 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import open_regular, storage_errors
 
-_PAUSE = 0.05
+#: The first pause of whoever waits, and the longest: each is twice the one before. Most locks are
+#: held for a moment only, and nobody should wait much longer than that.
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _HOLDER_BYTES = 200
 _USUAL: Mapping[str, float] = {}
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -157,7 +159,7 @@ class _Waiting:
         self._is_told = False
 
     def acquire(self, fd: int, how: int) -> None:
-        since = time.monotonic()
+        since, pause = time.monotonic(), _PAUSE
         while True:
             try:
                 fcntl.flock(fd, how | fcntl.LOCK_NB)
@@ -167,7 +169,8 @@ class _Waiting:
                 now = time.monotonic()
                 self._check(now - since)
                 since = now
-                time.sleep(_PAUSE)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 return
 

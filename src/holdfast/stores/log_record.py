@@ -10,20 +10,24 @@ An undo refers to items by their number in the operation that it undoes.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.operation import OperationAction, Removal
-from holdfast.model.plan import PlanItem
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:  # named here only
     from holdfast.ports.runs import Journal
+
+_INFINITE = float("inf")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,31 +85,70 @@ class Record(ABC):
 # --- Lines ----------------------------------------------------------------------------------------
 
 
-def intent(operation: str, batch: Sequence[Removal]) -> dict[str, Any]:
-    return {"intent": [_intent(operation, removal) for removal in batch]}
+# Written as text, item by item: a removal of thousands spends more on `json.dumps` than on its
+# files. `json.loads` reads the same from it (tests/property/test_log_lines.py).
+
+_quoted = json.encoder.encode_basestring_ascii
 
 
-def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {
-        "outcome": [
-            {
-                "n": removal.number,
-                "result": outcome.result.value,
-                "reason": outcome.reason,
-                "freed": outcome.bytes_freed,
-                "in_trash": outcome.bytes_in_trash,
-                **({"paths": outcome.paths} if outcome.paths else {}),
-                **({"in_part": True} if outcome.in_part else {}),
-            }
-            for removal, outcome in zip(batch, outcomes, strict=True)
-        ]
+def intent(operation: str, batch: Sequence[Removal]) -> str:
+    entries = [
+        f'{{"n":{each.number},"item":{_item(each.item)}}}'
+        if each.operation == operation
+        else f'{{"n":{each.number}}}'
+        for each in batch
+    ]
+    return f'{{"intent":[{",".join(entries)}]}}'
+
+
+def outcome(batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> str:
+    entries = [
+        f'{{"n":{removal.number},{_ending(each.result, each.reason, each.paths, each.in_part)},'
+        f'"freed":{each.bytes_freed},"in_trash":{each.bytes_in_trash}}}'
+        for removal, each in zip(batch, outcomes, strict=True)
+    ]
+    return f'{{"outcome":[{",".join(entries)}]}}'
+
+
+def end(at: float, stopped: str | None) -> str:
+    return json.dumps({"finished_at": at, "stopped": stopped}, separators=(",", ":"))
+
+
+def _item(item: PlanItem) -> str:
+    """What `PlanItem.to_json` says."""
+    if item.without_end or item.target or not -_INFINITE < item.last_active_at < _INFINITE:
+        return json.dumps(item.to_json(), separators=(",", ":"))
+    kind = _decided(item.kind, item.source, item.action, item.reason, item.undoable, item.owned)
+    return (
+        f'{{{kind},"id":{_quoted(item.id)},"session":{_quoted(item.session)},'
+        f'"bytes":{item.bytes},"last_active_at":{item.last_active_at!r},'
+        f'"version":{_quoted(item.version)},"goes_with":{_quoted(item.goes_with)}}}'
+    )
+
+
+@lru_cache(maxsize=256)  # many items share what was decided about them
+def _decided(
+    kind: str, source: str, action: Action, reason: str, undoable: bool, owned: bool
+) -> str:
+    said = {
+        "kind": kind,
+        "source": source,
+        "action": action.value,
+        "reason": reason,
+        "undoable": undoable,
+        "owned": owned,
     }
+    return json.dumps(said, separators=(",", ":"))[1:-1]
 
 
-def _intent(operation: str, removal: Removal) -> dict[str, Any]:
-    if removal.operation != operation:
-        return {"n": removal.number}
-    return {"n": removal.number, "item": removal.item.to_json()}
+@lru_cache(maxsize=256)
+def _ending(result: Result, reason: str, paths: int, in_part: bool) -> str:
+    said: dict[str, Any] = {"result": result.value, "reason": reason}
+    if paths:
+        said["paths"] = paths
+    if in_part:
+        said["in_part"] = True
+    return json.dumps(said, separators=(",", ":"))[1:-1]
 
 
 def _removal(record: Record, read: Reader, earlier: Mapping[str, Record]) -> Removal:

@@ -11,6 +11,7 @@ from holdfast.api.schedulers.launchd import Launchd
 from holdfast.api.schedulers.schedule import Job, Schedule, this_program
 from holdfast.api.schedulers.systemd import Systemd
 from holdfast.errors import UsageError
+from holdfast.model.arguments import text
 
 _KINDS: Mapping[str, type[Systemd | Crontab | Launchd]] = {
     each.scheduler: each for each in (Systemd, Crontab, Launchd)
@@ -27,8 +28,10 @@ def schedule_of(
     program: Sequence[str] | None,
 ) -> Schedule:
     """Maintenance of `home`, or of all homes without one, as this scheduler would run it."""
-    if scheduler not in _KINDS:
-        near = get_close_matches(str(scheduler), SCHEDULERS, n=1)
+    if isinstance(program, str):
+        raise UsageError(f"program is a sequence of words, not {program!r}.")
+    if text(scheduler, "A scheduler") not in _KINDS:
+        near = get_close_matches(scheduler, SCHEDULERS, n=1)
         also = f"Did you mean {near[0]!r}? " if near else ""
         raise UsageError(
             f"There is no scheduler {scheduler!r}.",

@@ -179,9 +179,9 @@ def exit_code(result: MaintenanceResult) -> int:
 
 def watch(invocation: Invocation, *, force: bool) -> int:
     """Look after the named home, or all homes of the machine, until a signal comes."""
-    from holdfast.api.guardian import Listener
-    from holdfast.api.guardian import watch as look_after
     from holdfast.api.in_child import Child
+    from holdfast.api.machine_watch import Listener
+    from holdfast.api.machine_watch import watch as look_after
 
     machine = invocation.machine
     one = invocation.chosen_home

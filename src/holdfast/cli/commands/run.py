@@ -19,7 +19,8 @@ from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.take import short
 from holdfast.errors import UsageError
-from holdfast.model.text import format_count, format_duration, one_line, parse_duration
+from holdfast.model.durations import parse_duration
+from holdfast.model.text import format_count, format_duration, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

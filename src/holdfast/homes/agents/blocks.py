@@ -1,8 +1,9 @@
-"""Messages as models' interfaces have them and most agents store them: a role, and blocks of text,
-thoughts, calls of tools and their results."""
+"""Messages as models' interfaces have them and most agents store them: a role, and blocks or items
+that are text, thoughts, calls of tools and their results."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -140,3 +141,44 @@ def usage_of(numbers: Sequence[Any]) -> Usage:
     cost, *tokens = numbers
     read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
     return Usage(tokens=read, cost=cost, unpriced=unpriced)
+
+
+# --- The interface that OpenAI calls Responses ----------------------------------------------------
+
+_TEXTS = ("input_text", "output_text", "text")
+
+
+def item_text(item: Record) -> str:
+    """The text of an item that is a message."""
+    return text_of(item.get("content"), _TEXTS)
+
+
+def item_messages(item: Record, *, at: float | None, injected: bool = False) -> Iterator[Message]:
+    """`injected` says that the agent wrote it by itself."""
+    match item.get("type"):
+        case "message":
+            yield Message(
+                role=str(item.get("role") or "assistant"),
+                content=item_text(item),
+                timestamp=at,
+                extra={INJECTED: True} if injected else {},
+            )
+        case "reasoning":
+            thoughts = text_of(item.get("summary"), ("summary_text",))
+            if thoughts:
+                yield Message(role="assistant", reasoning=thoughts, timestamp=at)
+        case "function_call" | "custom_tool_call" | "local_shell_call":
+            given = filter(None, (item.get(each) for each in ("arguments", "input", "action")))
+            name = item.get("name") or item["type"]
+            call = tool_call(name, next(given, None), item.get("call_id"))
+            yield Message(role="assistant", content="", timestamp=at, tool_calls=[call])
+        case "function_call_output" | "custom_tool_call_output":
+            output = item.get("output")
+            yield Message(
+                role="tool",
+                content=output if isinstance(output, str) else json.dumps(output),
+                timestamp=at,
+                tool_call_id=item.get("call_id"),
+            )
+        case _:
+            pass

@@ -31,6 +31,12 @@ STATE = ".holdfast"
 _MOST_NAMES = 100
 
 
+def open_home_of(form: Format, root: Path, clock: Clock, options: HomeOptions) -> Home:
+    from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
+
+    return FormatHome(root, form, clock=clock, options=options)
+
+
 def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[str, ...]) -> Kind:
     """`place` is the module and the class of the format, `signs` what such a home has one of. Only
     a folder with a sign loads the format, which then looks closely. Its name is that of the module.
@@ -49,9 +55,7 @@ def _kind(place: str, agent: str, folder: str, environment: str, signs: tuple[st
         return form().transcripts(path)
 
     def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
-        from holdfast.homes.foreign.home import FormatHome  # noqa: PLC0415 - most homes are ours
-
-        return FormatHome(root, form(), clock=clock, options=options)
+        return open_home_of(form(), root, clock, options)
 
     return Kind(
         name=module.replace("_", "-"),

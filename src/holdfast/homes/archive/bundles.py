@@ -236,7 +236,7 @@ class Replacing:
 def replacing(
     home: Home, archive: SessionArchive, packer: Packer, *, command: str, clock: Clock
 ) -> Iterator[Replacing]:
-    """For one import. Meanwhile nobody else changes the home."""
+    """For one import, during which nobody else changes the home."""
     with home.log.writing(command) as log, ExitStack() as stack:
         settle(log, home, clock=clock)
 
@@ -330,7 +330,7 @@ class Adopter:
         yield self._packer.files(self._removal(operation, 0, session.id), session, [source])
 
     def _replaced(self, path: Path, operation: str, known: set[str]) -> Iterator[ArchivedSession]:
-        """By way of a store of their own, which knows their totals."""
+        """Through a temporary store, which works out their totals."""
         with _scratch(path.with_name(_SCRATCH)) as store:
             with os.fdopen(open_regular(path), "rb") as lines:
                 importing = SqliteImport(store, count_usage=False)

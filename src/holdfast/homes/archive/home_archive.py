@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError, UnreachableError
 from holdfast.homes.archive.bundles import Adopter, Packer
+from holdfast.homes.archive.place import archive_at
 from holdfast.homes.archive.reader import ArchiveReader
 from holdfast.homes.archive.session_rows import Ended, Rows
 from holdfast.model.archive import ArchivedSession, Holds
@@ -22,12 +22,9 @@ from holdfast.model.report import Moved, Outcome, Presence, Result, damaged, fai
 from holdfast.ports.runs import Doer, Mover
 from holdfast.spine.keeper import Keeper, one_by_one
 from holdfast.spine.outcomes import BUNDLE_MISSING
-from holdfast.stores.archive import USUAL_FOLDER, catalogue
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.codec import Codec, codec_of
+from holdfast.stores.archive.codec import Codec
 from holdfast.stores.blobs.folder import FolderBlobs
-from holdfast.stores.blobs.ownership import Ownership
-from holdfast.stores.line_file import LineFile
 
 if TYPE_CHECKING:
     from holdfast.homes.home import Ground
@@ -43,8 +40,8 @@ BringBack = Callable[[Sequence[Removal], bool], Sequence[Ended]]
 
 
 class HomeArchive:
-    """`keepers` are those of bundles, by kind; `doers` are those of the other actions that have to
-    do with the archive."""
+    """`keepers` look after bundles, by kind; `doers` carry out the other actions that involve the
+    archive."""
 
     def __init__(
         self,
@@ -83,8 +80,8 @@ class HomeArchive:
 
 
 class IntoArchive:
-    """What movers share that put things into bundles. The bundle is the copy, and it is no trash:
-    it stays until it is restored."""
+    """What movers that fill bundles have in common. The bundle is the undo copy, but it is not
+    trash: it stays until it is restored."""
 
     holds = Holds.SESSION
 
@@ -94,7 +91,8 @@ class IntoArchive:
         self._seen_last: Entries = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Lines for bundles that lost theirs. The obstacle is reported for each session."""
+        """Write the lines that bundles have lost. What is in the way of that is reported later, for
+        each session."""
         with contextlib.suppress(HoldfastError, OSError):
             self._archive.make()
             self._archive.heal()
@@ -167,7 +165,7 @@ class Restore:
         return outcomes
 
     def _without_bundle(self, removal: Removal) -> Ended | None:
-        """How it ends for what has no bundle to restore from; None when it has one."""
+        """How the restore of an item without a bundle ends; None when it has a bundle."""
         if removal.item.target == MAPPED and not (self._moves and removal.item.kind == ARCHIVED):
             return Result.FAILED, _NOT_MOVABLE
         if self._archive.check() and self._archive.find(removal.item.id) is not None:
@@ -257,34 +255,3 @@ class BundleMover:
             return Moved()
         self._archive.empty(removal)
         return Moved(copied=True, bytes=in_trash)
-
-
-def archive_at(ground: Ground) -> SessionArchive:
-    """The archive that the configuration of a home names."""
-    chosen = ground.options.archive
-    if not chosen.url:
-        return folder_archive(ground.archive, chosen_by=ground.state if chosen.folder else None)
-    from holdfast.homes.archive.object_store import object_archive  # noqa: PLC0415 - an extra
-
-    return object_archive(ground.state, chosen)
-
-
-def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchive:
-    """The archive in a local folder. `chosen_by` is the state folder of the home whose
-    configuration names this one; None for the usual folder, inside the home."""
-    if chosen_by is None:
-        blobs, former = FolderBlobs(path), None
-    else:
-        with contextlib.suppress(OSError, RuntimeError):  # a loop of links has no target
-            path = path.resolve()
-        usual = chosen_by / USUAL_FOLDER
-        owner = Ownership(chosen_by, path, usual=usual, is_archive=_is_archive)
-        blobs, former = FolderBlobs(path, owner), FolderBlobs(usual)
-        with contextlib.suppress(OSError):
-            former = None if usual.samefile(path) else former
-    lines = catalogue.Catalogue(LineFile(path / catalogue.NAME))
-    return SessionArchive(blobs, lines, spool=blobs.spool, former=former)
-
-
-def _is_archive(name: str) -> bool:
-    return name == catalogue.NAME or codec_of(name) is not None

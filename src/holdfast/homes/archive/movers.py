@@ -1,4 +1,4 @@
-"""How sessions of a store move into the archive, and their files alone; and how they come back."""
+"""Moves sessions of a store, or only their files, into the archive and back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
 
 
 class _FromStore(IntoArchive):
-    """What movers share that archive what a session store knows."""
+    """What the movers of sessions and of their files have in common."""
 
     def __init__(self, returner: Returner, packer: Packer) -> None:
         super().__init__(returner.archive, packer)
@@ -89,8 +89,7 @@ class ArchiveMover(_FromStore):
 
     Write-order rule: the bundle is on the disk and was read back before the catalogue has its line,
     and that is on the disk before the rows go. On the way back the rows and files come first, then
-    the line goes, then the bundle. What the log calls undo copy is the bundle itself: it is no
-    trash.
+    the line goes, then the bundle. The bundle itself is the undo copy; it is not trash.
     """
 
     def __init__(self, returner: Returner, packer: Packer) -> None:
@@ -132,8 +131,8 @@ class ArchiveMover(_FromStore):
         if rows is None:
             return [failed(NO_SESSION_STORE)] * len(batch)
         if self._coming:
-            # Only now that some of them are in the archive: where none can be put there, nothing
-            # leaves the store, and its search index must not be started over for that.
+            # Only now, when the first of them are in the archive. If nothing can be archived,
+            # nothing leaves the store, and its search index must not start over in vain.
             coming, self._coming = self._coming, ()
             with contextlib.suppress(HoldfastError):  # it only saves time
                 self._most = rows.make_ready(coming)
@@ -163,8 +162,8 @@ class ArchiveMover(_FromStore):
         here = obstacle != ALREADY_GONE
         changed = obstacle == CHANGED
         if entries is None:
-            # Its disk is not mounted: the rows alone must answer. They go last, so without them
-            # bundle and line are there.
+            # The disk of the archive is not mounted, so only the rows can answer. They go last: if
+            # they are gone, bundle and line are there.
             return Presence(here=here, copied=not here, changed=changed, obstacle=obstacle)
         entry = entries.get((removal.item.id, removal.operation))
         if entry is None:
@@ -198,8 +197,7 @@ class ArchiveMover(_FromStore):
     def _packed(
         self, rows: Rows, batch: Sequence[Removal], packed: list[ArchivedSession]
     ) -> Sequence[Moved]:
-        """Their bundles are durable together: one after the other, they would wait for the disk
-        twice each."""
+        """Make their bundles durable together: one by one, each would wait for the disk twice."""
         with self._archive.together(len(batch)) as among:
             moved = self._pack(rows, batch, packed, among)
             unnamed = among.finish()
@@ -248,8 +246,8 @@ class ArchiveMover(_FromStore):
         return moved
 
     def _settled_entries(self) -> Entries | None:
-        """The bundles that there are, with a line for each and without what a killed run had only
-        begun; None when the disk of the archive is not mounted."""
+        """All bundles, each with its line, after clearing what a killed run left unfinished; None
+        when the disk of the archive is not mounted."""
         try:
             entries = self._entries()
             self._archive.clear_unfinished()

@@ -18,7 +18,7 @@ from holdfast.model.item import Item, Problem
 from holdfast.model.operation import Removal
 from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
-from holdfast.policy.selection import matches
+from holdfast.policy.selection import matches, rank
 from holdfast.ports.runs import Progress
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_message, read_messages
@@ -209,35 +209,6 @@ def bundle_messages(archive: SessionArchive, file: str, session: Session) -> Ite
     except (UsageError, OSError) as error:
         reason = error.message if isinstance(error, UsageError) else str(error.strerror)
         raise DamageError(f"its bundle cannot be read, {reason}: {file}") from error
-
-
-def rank(session: Session, order_by: SessionOrder, prices: Prices) -> tuple[bool, bytes, float]:
-    """What comes first has the lowest rank."""
-    if order_by.of_texts:
-        text = getattr(session, order_by.value) or ""
-        # As SQLite sorts: by bytes, without the case of ASCII letters.
-        folded = text.encode("utf-8", "surrogatepass")
-        if order_by is not SessionOrder.ID:
-            folded = folded.lower()
-        return not text, folded, -session.last_active_at
-    return False, b"", -_figure(session, order_by, prices)
-
-
-def _figure(session: Session, order_by: SessionOrder, prices: Prices) -> float:
-    match order_by:
-        case SessionOrder.STARTED:
-            return session.started_at
-        case SessionOrder.MESSAGES:
-            return session.message_count
-        case SessionOrder.TOKENS:
-            return session.tokens.total
-        case SessionOrder.COST:
-            cost = prices.cost_of_session(session)
-            return session.cost if cost is None else cost  # an order has no place for unknown
-        case SessionOrder.BYTES:
-            return session.bytes
-        case _:
-            return session.last_active_at
 
 
 # --- Search ---------------------------------------------------------------------------------------

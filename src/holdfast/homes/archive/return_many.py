@@ -1,17 +1,29 @@
-"""Many archived sessions on their way back, in few transactions and with few flushes."""
+"""Brings many archived sessions back, with their files, in few transactions and few flushes."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import os
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from holdfast.errors import BusyError
-from holdfast.homes.archive.files_back import FilesBack
+from holdfast.homes.archive.session_files import (
+    SessionFolder,
+    give_name,
+    is_free,
+    make_unnamed,
+    remove_unnamed,
+)
 from holdfast.homes.archive.session_return import TROUBLE, Returner, ended_by, in_the_way
 from holdfast.homes.archive.session_rows import Ended, Rows
 from holdfast.model.archive import Holds
 from holdfast.model.report import Result
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.beside import Beside, PackedFile
+from holdfast.stores.blobs.together import flush_of_many
+from holdfast.stores.files import lstat_at, make_private_dir
 from holdfast.value import dataclass
 
 #: The most that one transaction stores: no other writer waits a tenth of a second for it.
@@ -20,6 +32,7 @@ _MOST_BYTES = 2 * 1024 * 1024
 #: Contents of files that wait for the rows of their sessions; nothing is locked for them.
 _MOST_OF_FILES = 8 * 1024 * 1024
 _BACK: Ended = (Result.BROUGHT_BACK, "")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +76,9 @@ def bring_back_many(
 
 
 class _Many:
-    """Collects bundles until they fill a transaction. Whatever cannot come together is left to the
-    returner, which says what is wrong with it. All come in the order in which they were asked for:
-    of two with one routing key, the first has it."""
+    """Collects bundles until they fill a transaction. A bundle that cannot come back with others is
+    left to the returner, which says what is wrong with it. All come back in the order in which they
+    were asked for: of two sessions with one routing key, the first gets it."""
 
     def __init__(self, returner: Returner, rows: Rows, coming: FilesBack, *, again: bool) -> None:
         self._returner = returner
@@ -94,7 +107,7 @@ class _Many:
         self._name()
 
     def _read(self, file: str) -> _Bundle | None:
-        """None for what cannot come with others: damaged, too long for memory, files alone."""
+        """None for a bundle that is damaged, too long for memory, or holds only files."""
         try:
             read = self._returner.archive.read(file)
         except TROUBLE:
@@ -106,13 +119,13 @@ class _Many:
     def _store(self) -> None:
         batch, self._batch = self._batch, _Batch()
         free = self._free(batch)
-        for is_free, some in itertools.groupby(batch, lambda each: each.file in free):
+        for has_room, some in itertools.groupby(batch, lambda each: each.file in free):
             group = list(some)
-            if not is_free or not self._together(group):
+            if not has_room or not self._together(group):
                 self._alone([each.file for each in group])
 
     def _free(self, batch: Sequence[_Bundle]) -> set[str]:
-        """The bundles of these whose sessions and files nothing has the places of."""
+        """Those of these bundles for whose session and files there is room."""
         try:
             there = self._rows.read([each.beside.session.id for each in batch])
             return {
@@ -157,3 +170,69 @@ class _Many:
         else:
             self.ended |= {file: (Result.FAILED, in_the_way(taken[file])) for file in taken}
         self._unnamed.clear()
+
+
+# --- Their files ----------------------------------------------------------------------------------
+
+
+class FilesBack:
+    """Files of bundles on their way back: whole, and without their names until `finish`.
+
+    Write-order rule: the content of each is on the disk before the first has its name, and the
+    names are before `finish` returns: only then may a bundle go. A killed run leaves temporary
+    names, which follow from the files: the run that finishes it makes them again.
+    """
+
+    def __init__(self, folder: SessionFolder, sessions: int) -> None:
+        """About so many `sessions` have files."""
+        self._folder = folder
+        self._flush = flush_of_many(sessions)
+        self._fd: int | None = None
+        self._unnamed: list[tuple[str, PackedFile]] = []
+        self._taken: dict[str, list[str]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._fd is not None:
+            for _, file in self._unnamed:
+                with contextlib.suppress(OSError):
+                    remove_unnamed(self._fd, file)
+            os.close(self._fd)
+
+    def put(self, name: str, beside: Beside, contents: Mapping[str, bytes]) -> None:
+        """Make the files of one bundle. `name` is what `finish` calls it."""
+        for file in beside.files:
+            self._folder.check_name(beside, file)
+        for file in beside.files:
+            folder = self._opened()
+            if lstat_at(file.name, folder) is None:
+                content = io.BytesIO(contents.get(file.name, b""))
+                make_unnamed(folder, file, content, flush=self._flush is None)
+                self._unnamed.append((name, file))
+            elif not is_free(folder, file):
+                self._taken.setdefault(name, []).append(file.name)
+
+    def finish(self) -> Mapping[str, list[str]]:
+        """Flush them and give them their names; more may follow. Returns the names that something
+        else took meanwhile, by bundle. After an error, all bundles count as not brought back."""
+        taken, self._taken = self._taken, {}
+        if self._fd is None:
+            return taken
+        if self._flush is not None and self._unnamed:
+            self._flush(self._fd)
+        while self._unnamed:
+            name, file = self._unnamed[-1]
+            if not give_name(self._fd, file):
+                taken.setdefault(name, []).append(file.name)
+            self._unnamed.pop()
+        os.fsync(self._fd)
+        return taken
+
+    def _opened(self) -> int:
+        """Before the first file is written: a flush of the disk tells of what failed since then."""
+        if self._fd is None:
+            make_private_dir(self._folder.path)
+            self._fd = os.open(self._folder.path, _FOLDER)
+        return self._fd

@@ -1,4 +1,4 @@
-"""Archived sessions on their way back into a home: rows and files, each session whole."""
+"""Brings archived sessions back into a home: rows and files, each session whole."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Returner:
     def bring_back(self, file: str, *, again: bool = True) -> Ended:
         """The session of one bundle, whole or not at all. The bundle is for the caller to drop.
         `again` means that an earlier run may have brought it back; without it, one that is there
-        already was not brought back, and its bundle may be all that another home has of it."""
+        already was not brought back, and its bundle may be the only copy that another home has."""
         try:
             with self.archive.at_hand(file):
                 return self._bring_back(file, again=again)

@@ -28,9 +28,13 @@ from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
-from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
+from holdfast.stores.checkpoints.projects import (
+    ProjectRecord,
+    kept_for_runs,
+    recorded,
+    state_without_record,
+)
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, opened, used
-from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.sizes import Measured, items, measure
 from holdfast.stores.checkpoints.space import store_bytes
 from holdfast.stores.files import allocated_below

@@ -31,6 +31,7 @@ from holdfast.homes.foreign.sessions import FormatSessions, hits_of
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.vault.refresh import HomeVault
 from holdfast.homes.vault.vault import Vault
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem
 from holdfast.model.part import (
@@ -51,12 +52,12 @@ from holdfast.parts.units import PINNED, UnitMover, by_container
 from holdfast.ports.archive import Archive
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Clock, Progress
+from holdfast.spine.keeper import Keeper
 from holdfast.stores.files import Inode
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
-    from holdfast.homes.vault.refresh import HomeVault
 
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
@@ -318,8 +319,6 @@ class FormatContents(Contents):
         return self.vault.doubled()
 
     def kept(self) -> HomeVault:
-        from holdfast.homes.vault.refresh import HomeVault  # noqa: PLC0415 - no list needs it
-
         return HomeVault(self)
 
     def changes(self) -> Changes:
@@ -330,7 +329,6 @@ class FormatContents(Contents):
             VaultCensus,
             VaultRestore,
         )
-        from holdfast.spine.keeper import Keeper  # noqa: PLC0415 - as above
 
         left = UnitMover(self.movers, self.ground.trash, self._left)
         vaulted = UnitMover(self.movers, self.ground.trash, VaultCensus(self.vault, self.whole))

@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from holdfast.errors import DamageError, UnknownSessionError
 from holdfast.homes.agents.json_lines import UNREADABLE, whole_records
-from holdfast.homes.archive.reader import rank
 from holdfast.homes.foreign.mirror import Mirror
 from holdfast.homes.foreign.notes import Seen, packed
 from holdfast.homes.foreign.pins import Pins
@@ -44,7 +43,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.policy.selection import matches
+from holdfast.policy.selection import matches, rank
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.stores.sessions import ledger

@@ -16,8 +16,8 @@ from holdfast.homes.hermes import file_names
 from holdfast.homes.hermes.kind import CHECKPOINTS, DATABASE, HERMES, profiles, state_folder
 from holdfast.homes.hermes.state_db import survey
 from holdfast.homes.hermes.state_db.moves import HermesEngine
+from holdfast.homes.hermes.state_db.search_tables import is_search_due
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home import Ground, Home
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.sessions.folder import SessionFileName

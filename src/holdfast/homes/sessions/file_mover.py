@@ -21,7 +21,17 @@ from typing import TypeVar
 
 from holdfast.homes.sessions.folder import FOLDER, Life, SessionFileName, of_another_user, recent
 from holdfast.model.operation import Removal
-from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
+from holdfast.model.plan import PlanItem
+from holdfast.model.report import (
+    IN_PLACE,
+    Moved,
+    Presence,
+    damaged,
+    failed,
+    refused,
+    stayed,
+    unseen,
+)
 from holdfast.ports.runs import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
@@ -48,10 +58,13 @@ _OTHER_DISK = "on another file system than the trash"
 _HANDS = 6
 #: With more files than this, the names in the trash are read once.
 _FEW = 64
+#: How many files are announced, moved and recorded at a time, with a few flushes for all of them.
+#: So many take less than half a second, after which a run can be stopped.
+_TOGETHER = 5_000
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: thousands are made, and none is kept
 class _Places:
     """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
     A descriptor is None when its folder does not exist. `begun` are the names in the trash when
@@ -101,6 +114,9 @@ class SessionFileMover(OneStepMover):
         self._clock = clock
         self._life = life
 
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        return _TOGETHER
+
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         # By the names of the files: what a saved plan says of their sessions may be anything.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
@@ -138,7 +154,7 @@ class SessionFileMover(OneStepMover):
             changed = not same_content(version_of(original), judged)
             return Presence(here=True, changed=changed, obstacle=obstacle)
         obstacle = self._protected(places, original, owners.get(places.parsed.session))
-        return Presence(here=True, obstacle=obstacle or "")
+        return Presence(here=True, obstacle=obstacle) if obstacle else IN_PLACE
 
     def _protected(
         self, places: _Places, status: os.stat_result, owner: Owner | None

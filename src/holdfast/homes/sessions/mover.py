@@ -21,13 +21,14 @@ from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.report import IN_PLACE, Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.session import Session
 from holdfast.model.stored_session import EVERYTHING, MOST_MESSAGES, Copied, Found, Returned
 from holdfast.ports.sessions import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
+    CHANGED,
     COPY_MISSING,
     NO_SESSION_STORE,
     PLACE_TAKEN,
@@ -87,6 +88,8 @@ class SessionMover:
         self._most = MOST_MESSAGES
         self._coming = 0
         self._no_room = False
+        #: The sessions of the batch that was looked at last.
+        self._seen: Mapping[str, Found] = {}
 
     def prepare(self, items: Sequence[PlanItem]) -> int | None:
         self._most, self._coming = MOST_MESSAGES, len(items)
@@ -128,14 +131,19 @@ class SessionMover:
                 for name, there in found.items()
                 if name in copies.inside and not store.is_copied(there, copies.inside[name])
             }
+        self._seen = found
         for each in batch:
             name, there = each.item.id, found.get(each.item.id)
+            obstacle = "" if there is None else there.obstacle(each.item) or ""
+            if there is not None and not (obstacle or copies.inside or copies.damaged):
+                yield IN_PLACE
+                continue
             yield Presence(
                 here=there is not None,
                 copied=name in copies.inside or each.number in copies.damaged,
                 ours=name not in others,
                 changed=there is not None and there.version != each.item.version,
-                obstacle="" if there is None else there.obstacle(each.item) or "",
+                obstacle=obstacle,
                 damage=copies.damaged.get(each.number, ""),
                 bytes=copies.bytes.get(name, 0),
             )
@@ -143,7 +151,10 @@ class SessionMover:
     # --- Out --------------------------------------------------------------------------------------
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
-        found = store.look(_ids(batch))
+        # What `look` saw is enough to copy them: the transaction that removes them looks again.
+        found, self._seen = self._seen, {}
+        if not all(each.item.id in found for each in batch):
+            found = store.look(_ids(batch))
         # Without a bundle there is nothing to gain by a longer run, unless it is all there is.
         longer = self._empties(batch) or any(each.item.undoable for each in batch)
         for run in runs(batch, found, self._most if longer else self._at_once):
@@ -190,7 +201,7 @@ class SessionMover:
             self._copy_all(store, parts, found, kept_in)
             with _full_disk_errors(copied):
                 for part in runs(going, found, EVERYTHING if empties else self._at_once):
-                    obstacles |= self._delete(store, part, empties=empties)
+                    obstacles |= self._delete(store, part, found, empties=empties)
                     store.rest()
         except HoldfastError as error:
             obstacles |= _gone(store, [each for each in going if each.item.id not in obstacles])
@@ -253,17 +264,25 @@ class SessionMover:
             return store.copy(folder, leaving, going[0].number, going[-1].number)
 
     def _delete(
-        self, store: SessionEngine, going: Sequence[Removal], *, empties: bool
+        self,
+        store: SessionEngine,
+        going: Sequence[Removal],
+        found: Mapping[str, Found],
+        *,
+        empties: bool,
     ) -> Mapping[str, str | None]:
         """Why each of these stayed, or None. Asked again inside the transaction that removes them:
         nobody can come in between."""
         if not going:
             return {}
         with store.transaction(empties=empties):
-            found = store.look(_ids(going))
-            obstacles = {each.item.id: obstacle(each, found) for each in going}
+            now = store.look(_ids(going))
+            obstacles = {each.item.id: obstacle(each, now) for each in going}
+            for name, there in now.items():
+                if there.number != found[name].number:  # another one, of which there is no copy
+                    obstacles[name] = CHANGED
             store.delete(
-                [found[name] for name, why in obstacles.items() if not why],
+                [now[name] for name, why in obstacles.items() if not why],
                 for_good=not any(each.item.undoable for each in going),
             )
         return obstacles

@@ -1,4 +1,5 @@
-"""What the vault holds of each session, and what it says about it. Reading alone is here.
+"""What the vault holds of each session, and what it says about it. This module only reads and
+writes notes; it removes nothing.
 
     <state>/vault/names/<session>/units-<n>/record.json   the parts of a session, as in the trash
                                             <n>.<part>    their second names, or copies
@@ -203,7 +204,7 @@ class Names:
         return found
 
     def doubled(self) -> frozenset[Inode]:
-        """The files of which the vault has a name beside the one that the agent has."""
+        """The files that have a name in the vault and another one elsewhere."""
         return frozenset(
             (status.st_dev, status.st_ino) for status in _statuses(self.root) if status.st_nlink > 1
         )

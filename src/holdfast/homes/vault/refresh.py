@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.archive.bundles import Packer
-from holdfast.homes.archive.packed_folder import packed, unpack
+from holdfast.homes.archive.packed_folder import packed
 from holdfast.homes.foreign.notes import Seen
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.vault.makes_up import is_document
@@ -36,7 +36,7 @@ from holdfast.homes.vault.stage import (
     trees_of,
     write_plainly,
 )
-from holdfast.homes.vault.vault import BY_THE_VAULT, Vault, sweep_of
+from holdfast.homes.vault.vault import BY_THE_VAULT, sweep_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION, Item, Problem
@@ -49,7 +49,6 @@ from holdfast.parts.trees import remove_tree
 from holdfast.parts.unit_record import RECORD, UnitRecord
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
-from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace
@@ -173,10 +172,11 @@ class HomeVault:
         return VaultRefresh(problems=tuple(problems), **done)
 
     def _let_go(self, ids: Collection[str]) -> VaultRefresh:
-        """It was turned off: what the agent has needs no second name. What it has not stays."""
+        """The vault was turned off: sessions that the agent has need no second name, and those that
+        it deleted stay."""
         here = self._vault.names.stems().intersection(map(file_stem, ids))
         entries = {stem: self._vault.names.at(stem) for stem in here}
-        # What was found alone and is there again may be another one of that id.
+        # A session that was found alone and is there again may be another one with that id.
         going = [s for s, each in entries.items() if each is None or each.alone_since is None]
         for stem in going:
             self._vault.drop(stem)
@@ -212,16 +212,17 @@ class HomeVault:
                 reason = in_a_word(error) if isinstance(error, HoldfastError | OSError) else error
                 problems.append(Problem(path=each.unit.id, reason=f"is not in the vault: {reason}"))
         if kept:
-            # Once for all: to flush each by itself takes minutes where an agent has thousands. What
-            # a power cut takes before this, the agent still has, and the next look takes in again.
+            # One flush for all: thousands of single ones take minutes. What a power cut loses
+            # before this, the agent still has, and the next look takes it in again.
             os.sync()
         for entry in kept:
             self._drop_older(entry)
         return problems
 
     def _is_stale(self, seen: Seen) -> bool:
-        """Whether the vault does not have a session as it is. One that cannot be read now stays in
-        the vault as it was; one inside another is kept with that; what lies outside is not ours."""
+        """Whether the vault lacks a session, or has it only as it was. One that cannot be read now
+        stays in the vault as it was; one inside another is kept with that; what lies outside of the
+        home is not ours."""
         if seen.inside or seen.outside or seen.unit.unread or self._vault.is_lost(seen):
             return False
         entry = self._vault.names.find(seen.unit.id)
@@ -230,8 +231,8 @@ class HomeVault:
         return entry.version != seen.version or entry.alone_since is not None
 
     def _keep(self, seen: Seen, inside: Mapping[str, Sequence[Seen]], done: Counter[str]) -> Entry:
-        """Take a session in as it is, with those that lie `inside`, by their parents. What the
-        vault had of it before is for the caller to drop."""
+        """Take a session in as it is, with those that lie `inside` it, given by their parents. The
+        caller drops what the vault had of it before."""
         names, stem = self._vault.names, file_stem(seen.unit.id)
         before = names.at(stem)
         earlier = self._earlier(seen, done)
@@ -281,13 +282,13 @@ class HomeVault:
                 yield Inner(session=session, transcript=where, place=place)
 
     def _earlier(self, seen: Seen, done: Counter[str]) -> Sequence[Slot]:
-        """What the vault has of a session that changed. Where its transcript is another one now, so
-        that what the vault has would be lost with its folder, that becomes a session of its own."""
+        """What the vault has of a session that changed. If its transcript is another one now, what
+        the vault has would be lost with its folder, so it becomes a session of its own."""
         entry, path = self._vault.names.find(seen.unit.id), seen.unit.transcript
         if entry is None or path is None or not entry.transcript:
             return () if entry is None else trees_of(entry)
         if entry.bundle:
-            folder = unpacked(self._vault, entry)
+            folder = self._vault.bundles.unpacked(entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
         says = partial(seen.messages, self._format, self._ground.root)
         if self._vault.is_made_up_for(entry, path, says):
@@ -441,25 +442,6 @@ def _written(seen: Seen) -> float:
 def own_id(session_id: str) -> str:
     """The id that its agent gave to a session, which may have been set aside since."""
     return re.sub(_SET_ASIDE, "", session_id)
-
-
-def unpacked(vault: Vault, entry: Entry, parent: Path | None = None) -> Path:
-    """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
-    cold = vault.cold
-    beside = cold.beside(entry.bundle)
-    folder = (parent or entry.folder.parent) / f"units-{beside.number}"
-    if folder == entry.folder:
-        raise DamageError(f"{entry.bundle} does not say where it was packed")
-    if not (folder / RECORD).exists():
-        remove_tree(folder)
-        with cold.at_hand(entry.bundle):
-            cold.verify(entry.bundle)
-            with (
-                cold.opened(entry.bundle) as (raw, codec),
-                bundle.members(raw, codec) as members,
-            ):
-                unpack(folder, members)
-    return folder
 
 
 def _is_copy(entry: Entry) -> bool:

@@ -3,7 +3,7 @@
 A session comes back as an undo brings one back: data before references, never over anything. It
 comes from a folder of second names that is made for that, so that the vault has it all the time: an
 agent may delete it again at its next start. A killed run changes nothing in the vault, and the next
-one begins anew.
+run starts over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.homes.archive.home_archive import BundleMover
 from holdfast.homes.archive.session_rows import Ended
 from holdfast.homes.home import Ground
 from holdfast.homes.vault.names import ABOUT, Entry, check_sums
-from holdfast.homes.vault.refresh import own_id, unpacked
+from holdfast.homes.vault.refresh import own_id
 from holdfast.homes.vault.stage import name_again
 from holdfast.homes.vault.vault import Vault
 from holdfast.model.arguments import file_stem
@@ -120,7 +120,7 @@ class VaultRestore:
         """A folder that a restore may take apart."""
         parent = self._returning.folder(entry.stem)
         if entry.bundle:
-            return unpacked(self._vault, entry, parent)
+            return self._vault.bundles.unpacked(entry, parent)
         check_sums(entry)
         folder = parent / entry.folder.name
         make_private_dir(folder)
@@ -164,9 +164,9 @@ class VaultRestore:
 
 
 def _is_free(place: Path, copy: Path) -> bool:
-    """Whether a part can come back. Agents leave empty folders behind, and folders out of which
-    they deleted something: what is left in those the vault has too. A file may be there because a
-    killed run had come this far."""
+    """Whether a part can come back. Agents leave empty folders behind, and folders from which they
+    deleted something: these are no obstacle if the vault has everything that is left in them. A
+    file may be there because a killed run had come this far."""
     if not os.path.lexists(place):
         return True
     if is_folder(place) != is_folder(copy) or place.is_symlink() != copy.is_symlink():

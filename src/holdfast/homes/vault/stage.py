@@ -1,6 +1,6 @@
 """Takes a session into a folder of the vault: the parts that bring it back, by second names or as
-copies, with the record that an undo needs. What the vault had of them before, and the agent has no
-more, or only less of, goes along."""
+copies, with the record that an undo needs. Parts that the vault had before, and that the agent has
+deleted or replaced by less, are carried over."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def _vanished(earlier: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
 
 
 def _beside(less: Sequence[Slot], slots: Sequence[Slot]) -> Iterator[Slot]:
-    """Parts that were more than what has their place now, with a place beside that."""
+    """Earlier parts that held more than what is in their place now, each with a free place next to
+    that."""
     held = {slot.part.place: slot.copy for slot in slots}
     for each in less:
         place = place_beside(each.part.place, each.copy, held.get)

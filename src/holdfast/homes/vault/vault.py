@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.foreign.notes import Seen, Vaulted
 from holdfast.homes.options import VAULT
-from holdfast.homes.vault.names import COLD, Entry, Names
+from holdfast.homes.vault.makes_up import Said, goes_on, transcript_makes_up
+from holdfast.homes.vault.names import Entry, Names
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
 from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
@@ -29,15 +30,15 @@ from holdfast.stores.files import Inode, allocated_below, sync_dir
 from holdfast.stores.sqlite.mirror import IDLE
 from holdfast.value import replace
 
-if TYPE_CHECKING:  # loaded on first use: a list of sessions does without it
+if TYPE_CHECKING:
     from holdfast.homes.home import Ground
-    from holdfast.homes.vault.makes_up import Said
+    from holdfast.homes.vault.cold import ColdBundles
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.vault import Sweep
     from holdfast.ports.formats import Format
     from holdfast.stores.archive.archive import SessionArchive
 
-#: What the catalogue of the vault calls whoever put a bundle there: no operation of the log did.
+#: The operation that the vault's catalogue names for every bundle: none of the log made them.
 BY_THE_VAULT = "vault"
 
 
@@ -47,7 +48,6 @@ class Vault:
     def __init__(self, ground: Ground, form: Format) -> None:
         self._ground = ground
         self._format = form
-        self._cold: SessionArchive | None = None
         self.folder = ground.state / VAULT
         self._going = self.folder / "going"
         self.names = Names(ground.state)
@@ -56,20 +56,16 @@ class Vault:
     def exists(self) -> bool:
         return self.folder.is_dir() and not self.folder.is_symlink()
 
+    @cached_property
+    def bundles(self) -> ColdBundles:
+        from holdfast.homes.vault.cold import ColdBundles  # noqa: PLC0415 - no list needs it
+
+        return ColdBundles(self.folder, self._ground.options.vault.cold)
+
     @property
     def cold(self) -> SessionArchive:
-        """Where bundles lie: in a folder of the vault, or in an object store."""
-        if self._cold is None:
-            from holdfast.homes.archive.home_archive import folder_archive  # noqa: PLC0415 - no list needs it
-
-            options = self._ground.options.vault.cold
-            if options.url:
-                from holdfast.homes.archive.object_store import object_archive  # noqa: PLC0415 - an extra
-
-                self._cold = object_archive(self.folder, options)
-            else:
-                self._cold = folder_archive(self.folder / COLD)
-        return self._cold
+        """Where the bundles lie."""
+        return self.bundles.archive
 
     def alone(self, ids: Iterable[str]) -> Sequence[Entry]:
         """Sessions that the home does not have any more. `ids` are those that it has."""
@@ -79,15 +75,16 @@ class Vault:
         return [entry for stem in sorted(gone) if (entry := self.names.at(stem)) is not None]
 
     def seen(self, here: Iterable[Seen]) -> Sequence[Seen]:
-        """The same as a look at the home would see them, given what that saw."""
+        """The same sessions in the form in which a look at the home sees others; `here` is what it
+        saw."""
         known = {each.unit.id for each in here}
         alone = self.alone(self.whole(here))
         inner = [each for entry in alone for each in self._seen_inside(entry)]
         return [*map(self._seen, alone), *(each for each in inner if each.unit.id not in known)]
 
     def whole(self, here: Iterable[Seen]) -> set[str]:
-        """Of the sessions that a look saw, those that their agent really has. One that has lost its
-        transcript, as a row of a database without its file, is only in the vault."""
+        """Of the sessions that a look saw, those that their agent still has. One that lost its
+        transcript, such as a row of a database without its file, is only in the vault."""
         if not self.exists:
             return {each.unit.id for each in here}
         stems = self.names.stems()
@@ -115,7 +112,7 @@ class Vault:
         session = entry.session
         linked = entry.transcript and not entry.bundle
         path = entry.folder / entry.transcript if linked else None
-        told = partial(self._told, entry) if entry.bundle else None
+        told = (lambda: self.bundles.said(entry)) if entry.bundle else None
         return self._held(session, path, entry.version, self.bytes_of(entry), told)
 
     def _seen_inside(self, entry: Entry) -> Iterator[Seen]:
@@ -129,14 +126,10 @@ class Vault:
             yield seen
 
     def _told_inside(self, entry: Entry, transcript: str, unit: Unit) -> Iterator[Message]:
-        """A bundle has the messages of its session at hand, and those of others in its files."""
-        import tempfile  # noqa: PLC0415 - as above
+        def read(path: Path) -> Iterator[Message]:
+            return self._format.messages(self._ground.root, replace(unit, transcript=path))
 
-        from holdfast.homes.vault.refresh import unpacked  # noqa: PLC0415 - as above
-
-        with tempfile.TemporaryDirectory(prefix="holdfast-vault-") as scratch:
-            path = unpacked(self, entry, Path(scratch)) / transcript
-            yield from self._format.messages(self._ground.root, replace(unit, transcript=path))
+        return self.bundles.said_inside(entry, transcript, read)
 
     def _held(
         self,
@@ -173,11 +166,6 @@ class Vault:
     def said(self, entry: Entry) -> Iterator[Message]:
         """What was said in a session that the vault holds."""
         return self._seen(entry).messages(self._format, self._ground.root)
-
-    def _told(self, entry: Entry) -> Iterator[Message]:
-        from holdfast.homes.archive.reader import bundle_messages  # noqa: PLC0415 - as above
-
-        return bundle_messages(self.cold, entry.bundle, entry.session)
 
     def bytes_of(self, entry: Entry) -> int:
         """What the disk gets back when a session leaves the vault."""
@@ -260,8 +248,6 @@ class Vault:
     def is_made_up_for(self, entry: Entry, path: Path, says: Said) -> bool:
         """Whether a transcript makes up for the one that the vault holds. What was held alone must
         be in it to the last byte."""
-        from holdfast.homes.vault.makes_up import goes_on, transcript_makes_up  # noqa: PLC0415 - as above
-
         kept = entry.folder / entry.transcript
         if entry.alone_since is not None:
             return goes_on(kept, path)

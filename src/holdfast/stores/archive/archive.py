@@ -173,7 +173,7 @@ class SessionArchive:
         )
 
     def _look_into(self, home: str) -> ArchiveView:
-        # The lines first: each of them is younger than its bundle.
+        # The lines first: each is written after its bundle, so the bundle of each is there by now.
         owed = self._owed.names() if self._owed is not None else ()
         listed = [each for each in self.catalogue.entries(home) if each.file not in owed]
         problems = list(self.catalogue.problems())
@@ -254,8 +254,8 @@ class SessionArchive:
 
     @contextlib.contextmanager
     def at_hand(self, file: str) -> Iterator[None]:
-        """Whoever opens a bundle meanwhile gets a copy: a store that goes out of reach in between
-        must not leave a session half restored. A store of this machine needs none."""
+        """Inside this, whoever opens the bundle gets a local copy: a store that goes out of reach
+        must not leave a session half restored. A store on this machine needs no copy."""
         if not self._homes.shared or file in self._at_hand:
             yield
             return

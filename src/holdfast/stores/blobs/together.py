@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
+from holdfast.stores import flush_disk
 from holdfast.stores.files import PRIVATE_FILE, link_new, make_private_dir, sync_dir
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -23,8 +24,6 @@ Write = Callable[[IO[bytes]], object]
 
 def _flush_disk() -> Callable[[int], None] | None:
     """How to flush a whole disk; None where that is impossible."""
-    from holdfast.stores import flush_disk  # noqa: PLC0415 - slow to load
-
     return flush_disk.flush_disk if flush_disk.can_flush_disk() else None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import subprocess
     from typing import Self
 
-    from holdfast.stores.checkpoints.requests import Requests
+    from holdfast.stores.checkpoints.ignore_patterns import Requests
 
 #: The prefix of the temporary files of a restore. No checkpoint has such a file, whatever a
 #: project's rules say.
@@ -148,7 +148,7 @@ class Ignoring:
             return None
         if CONFIGURED.encode() not in text:
             return None
-        from holdfast.stores.checkpoints.requests import Requests  # noqa: PLC0415 - few have any
+        from holdfast.stores.checkpoints.ignore_patterns import Requests  # noqa: PLC0415 - few have any
 
         return Requests.read(text, CONFIGURED, secrets())
 

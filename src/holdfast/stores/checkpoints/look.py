@@ -224,12 +224,38 @@ def look(seeing: Seeing, looked: Looked, new: Pack) -> None:
         if seeing.trees.at(seeing.base, path) is not None:
             looked.patch[path] = None
     if seeing.indexing and len(looked.paths) > _MANY:
-        from holdfast.stores.checkpoints.first_look import read_all  # noqa: PLC0415 - few need it
-
-        read_all(seeing, looked, new)
+        _read_all(seeing, looked, new)
         return
     for path in looked.paths:
         _look_at(seeing, looked, path, new)
+
+
+def _read_all(seeing: Seeing, looked: Looked, new: Pack) -> None:
+    """Read every file that the walk found, in several processes, and store its content."""
+    from holdfast.stores.checkpoints.readers import Readers, Reading  # noqa: PLC0415 - few need it
+
+    how = Reading(
+        root=seeing.root,
+        limit=seeing.limit,
+        moment=seeing.moment,
+        objects=seeing.trees.objects.folder,
+    )
+    # Nobody asks for these again, and they are as large as everything else.
+    looked.walked.new.clear()
+    looked.walked.fresh = {folder: set() for folder in looked.walked.fresh}
+    modes: dict[int, int] = {}  # each number once
+    with Readers(how) as readers:
+        for path, found in readers.read(sorted(looked.paths)):
+            if isinstance(found, str):
+                looked.left.setdefault(path, found)
+            elif found is not None:
+                kind, permissions, size, signature, status, oid, stored = found
+                looked.size += size
+                note_young(seeing, looked, path, signature)
+                looked.rows[path] = status + oid
+                if kind != LINK:
+                    looked.permissions[path] = modes.setdefault(permissions, permissions)
+                new.copy(oid, stored)
 
 
 def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:

@@ -10,19 +10,35 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast import value
-from holdfast.errors import UsageError
+from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
+from holdfast.stores import lock
+from holdfast.stores.checkpoints.checkpoint_commit import project_refs
 from holdfast.stores.checkpoints.repository import Layout, machine_of, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.value import dataclass, field
 
 _FORMAT = 1
+_RUNS = "runs"
+RUNNING = "the run that began with it is not over"
 _FSTAB = Path("/etc/fstab")
+#: Places that no checkpoint captures.
+_UNIX = (
+    "bin boot etc home lib lib32 lib64 media mnt opt private private/etc private/tmp private/var"
+    " root run sbin snap srv tmp usr usr/bin usr/lib usr/local usr/sbin usr/share var var/lib"
+    " var/log var/tmp"
+)
+_MACOS = "Applications Library System Users Volumes"
+_BROAD = frozenset(Path("/", name) for names in (_UNIX, _MACOS) for name in names.split())
+#: Folders of the kernel: they hold no files that could be restored.
+_KERNEL = tuple(Path(name) for name in ("/dev", "/proc", "/sys"))
+#: Memory that looks like a disk; folders in it may have checkpoints.
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a name to compare with
 _MEDIA = ("/mnt", "/media", "/run/media", "/Volumes", "/net")
 
 
@@ -211,3 +227,83 @@ def relative(workdir: Path, path: str) -> bytes:
     except ValueError:
         raise UsageError(f"{path!r} is not in {workdir}.") from None
     return os.fsencode(str(inside))
+
+
+def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None:
+    """Why no checkpoint is taken of a resolved directory; None if it may be taken."""
+    if workdir == workdir.parent:
+        return "it is the root of the file system"
+    why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
+    return "it is a folder of the system" if why is None and _is_system(workdir) else why
+
+
+def _is_system(workdir: Path) -> bool:
+    if _SHARED_MEMORY in workdir.parents:
+        return False
+    return workdir in _BROAD or any(workdir.is_relative_to(place) for place in _KERNEL)
+
+
+def _holds_a_home(workdir: Path, user_home: Path | None) -> str | None:
+    if user_home is None:
+        return None
+    home = Path(os.path.realpath(user_home))
+    if workdir == home:
+        return "it is the home directory"
+    return "the home directory is in it" if home.is_relative_to(workdir) else None
+
+
+def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
+    store = Path(os.path.realpath(layout.folder))
+    if workdir.is_relative_to(store):
+        return "it is part of the checkpoint store"
+    return "the checkpoint store is in it" if store.is_relative_to(workdir) else None
+
+
+# --- Runs -----------------------------------------------------------------------------------------
+#
+# A run holds the checkpoint that it started from: a file with its id and that of the session, which
+# the run keeps locked. While the lock is held, nothing removes the checkpoint. Afterwards it still
+# does not count as the oldest of its project, until the next run there: what a run takes while it
+# works must never push out the way back, and nor must the next change.
+
+
+@contextlib.contextmanager
+def held_by_run(layout: Layout, checkpoint: Checkpoint, session: str) -> Iterator[None]:
+    """Hold a checkpoint for a run; raises `UnknownCheckpointError` when it is gone already."""
+    folder = layout.private(checkpoint.project) / _RUNS
+    path = folder / f"{checkpoint.id}.{session}"
+    with contextlib.ExitStack() as stack:
+        with used(layout), project_lock(layout, checkpoint.project, checkpoint.workdir):
+            there = {ref.checkpoint for ref in project_refs(layout, checkpoint.project)}
+            if checkpoint.id not in there:
+                raise UnknownCheckpointError(f"Checkpoint {checkpoint.id} was removed.")
+            with storage_errors(f"write {path}"):
+                make_private_dir(folder)
+            stack.enter_context(lock.exclusive(path, holder="run", wait=0.0, inherited=False))
+            for name in _names(folder):
+                if name != path.name and not lock.is_held(folder / name):
+                    with contextlib.suppress(OSError):
+                        (folder / name).unlink()
+        yield
+
+
+def kept_for_runs(private: Path) -> frozenset[str]:
+    """The checkpoints of a project from before the runs that go on, and before the last one."""
+    return frozenset(_held_in(name) for name in _names(private / _RUNS))
+
+
+def under_a_run(private: Path) -> frozenset[str]:
+    """The checkpoints of a project from before the runs that go on."""
+    folder = private / _RUNS
+    return frozenset(_held_in(name) for name in _names(folder) if lock.is_held(folder / name))
+
+
+def _held_in(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError:
+        return []

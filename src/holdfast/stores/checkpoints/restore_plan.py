@@ -6,18 +6,23 @@ path is never touched. A file that the target lacks only because it was never ca
 
 from __future__ import annotations
 
+import contextlib
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Checkpoint, Entry, NotCaptured
 from holdfast.stores.checkpoints.comparison import changes
 from holdfast.stores.checkpoints.content import Content
+from holdfast.stores.checkpoints.working_tree import WorkingTree
 from holdfast.stores.git.trees import LINK, TREE, Trees, path_bytes, path_text
 from holdfast.value import dataclass, field, replace
 
 #: Without these permissions the owner of a directory cannot change its entries.
 _ENTER_AND_WRITE = 0o300
+#: What was built may have to be removed, and that takes a descriptor for each level.
+_DEEPEST = 100
 #: The path of the project's own directory.
 _PROJECT = ""
 
@@ -285,3 +290,73 @@ def _above_empty(side: Content) -> frozenset[str]:
     """The empty directories of a tree, and the directories above them."""
     empty = map(path_text, side.record.empty)
     return frozenset(place for path in empty for place in (path, *above(path)))
+
+
+# --- New directories ------------------------------------------------------------------------------
+#
+# A directory that a restore makes is filled beside its place, so that it gets its name with
+# everything in it. A kill leaves it whole, or leaves something to clear away; and one rename is
+# enough for all of its files.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFolder:
+    """A directory that is not there yet: `made` are its own path and those of the directories below
+    it, `written` its files."""
+
+    path: str
+    made: Sequence[str]
+    written: Sequence[Change]
+
+    def inside(self, path: str) -> bytes:
+        """A path below this directory, relative to it."""
+        return path_bytes(path[len(self.path) + 1 :])
+
+
+def new_folders(tree: WorkingTree, steps: Steps) -> tuple[Sequence[NewFolder], Steps]:
+    """The directories with files in them that can be built aside, and the steps without them."""
+    tops = _tops(steps.made)
+    made, written = defaultdict(list), defaultdict(list)
+    for path in steps.made:
+        made[tops[path]].append(path)
+    for change in steps.written:
+        top = tops.get(change.path.rpartition("/")[0])
+        if top is not None:
+            written[top].append(change)
+    found = [
+        NewFolder(path=path, made=made[path], written=written[path])
+        for path in made
+        if path in written and _can_be_built(tree, path, made[path], written[path])
+    ]
+    taken = {folder.path for folder in found}
+    rest = replace(
+        steps,
+        made=tuple(path for path in steps.made if tops[path] not in taken),
+        written=tuple(
+            change
+            for change in steps.written
+            if tops.get(change.path.rpartition("/")[0]) not in taken
+        ),
+    )
+    return found, rest
+
+
+def _tops(made: Sequence[str]) -> dict[str, str]:
+    """Each directory with the outermost new one at it or above it. `made` is sorted."""
+    tops: dict[str, str] = {}
+    for path in made:
+        tops[path] = tops.get(path.rpartition("/")[0], path)
+    return tops
+
+
+def _can_be_built(
+    tree: WorkingTree, path: str, made: Sequence[str], written: Sequence[Change]
+) -> bool:
+    if any(change.old is not None for change in written):
+        return False
+    if max(below.count("/") for below in made) > _DEEPEST:
+        return False
+    with contextlib.suppress(OSError):
+        if tree.look(path_bytes(path), size=-1) is None:
+            return tree.is_on_its_disk(path_bytes(path.rpartition("/")[0]))
+    return False

@@ -14,8 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
-from holdfast.stores.checkpoints.new_folders import NewFolder, new_folders
-from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
+from holdfast.stores.checkpoints.restore_plan import Modes, NewFolder, Steps, above, new_folders
 from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.flush_disk import can_flush_disk, is_quick
@@ -93,6 +92,8 @@ class RestoreRun:
                 if not self._tree.remove(path_bytes(path)):
                     self._staying.add(path)
                     self._keep_directory(path)
+                    if self._again:  # the killed run may have opened it
+                        self._tree.close_up(path_bytes(path), steps.modes_before[path])
         if many:
             folders, rest = new_folders(self._tree, steps)
             self._make(rest.made)
@@ -103,11 +104,11 @@ class RestoreRun:
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
-        for folder in self._tree.opened_up():
+        for folder in sorted(self._tree.opened_up, reverse=True):
             path = path_text(folder)
             if path not in steps.modes or path in self._kept:
                 with self._keeping(path):
-                    self._tree.close_up(folder)
+                    self._tree.close_up(folder, self._tree.opened_up[folder])
         return self._told()
 
     def untouched(self) -> frozenset[str]:
@@ -322,6 +323,8 @@ class RestoreRun:
         if modes.old is None:
             # In a directory with the set-group-id bit, a new directory gets that bit, too.
             ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
+            if self._again:  # a run the other way was killed when it had opened it
+                ours.add(modes.new | PRIVATE_DIR)
         else:  # as it was, or as a run opened it to work in it
             ours = {modes.old, modes.old | PRIVATE_DIR}
         if now != modes.new and now not in ours:

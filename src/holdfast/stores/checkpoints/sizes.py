@@ -23,9 +23,14 @@ from holdfast.model.checkpoint_inventory import (
 from holdfast.model.item import CHECKPOINT, Item
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, read_checkpoint
-from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
+from holdfast.stores.checkpoints.projects import (
+    RUNNING,
+    ProjectRecord,
+    read_record,
+    state_of,
+    under_a_run,
+)
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.checkpoints.run_hold import RUNNING, under_a_run
 from holdfast.stores.files import allocated_below
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind

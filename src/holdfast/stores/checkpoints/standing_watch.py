@@ -22,8 +22,8 @@ from inotify_simple import flags  # type: ignore[import-untyped]
 
 from holdfast.errors import StorageError
 from holdfast.model.checkpoint import ChangedPaths
-from holdfast.stores.checkpoints.local_disk import is_local, mounts
 from holdfast.stores.checkpoints.repository import Layout, project_of
+from holdfast.stores.checkpoints.walk import is_local, mounts
 from holdfast.stores.checkpoints.watch import ignored_directories
 from holdfast.stores.checkpoints.watch_inotify import Ignored, Inotify
 from holdfast.stores.git.program import Git

@@ -20,6 +20,7 @@ from holdfast.model.checkpoint import (
     RestoreState,
     Rollback,
     TakeOutcome,
+    Taking,
 )
 from holdfast.stores.checkpoints import finder, projects, restore_record, walk
 from holdfast.stores.checkpoints.comparison import captured, changes
@@ -271,3 +272,18 @@ def _spooled(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _read_spooled(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
     with file:
         yield from file
+
+
+def foresee(
+    writer: CheckpointWriter, workdir: StrPath, *, paths: Sequence[str] | None = None
+) -> Taking:
+    """What `writer.take` would do now. A store that does not exist yet is not created."""
+    if writer.layout.exists():
+        return writer.foresee(workdir, paths=paths)
+    why = writer.refusal(workdir)  # a temporary store does not know where the real one would be
+    if why is not None:
+        return why
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        return CheckpointWriter(Path(folder, "checkpoints"), writer.how).foresee(
+            workdir, paths=paths
+        )

@@ -43,7 +43,7 @@ from holdfast.stores.checkpoints.look import (
 from holdfast.stores.checkpoints.look_state import Listed, Listings, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.repository import Layout, opened
-from holdfast.stores.checkpoints.walk import parent
+from holdfast.stores.checkpoints.walk import is_local, mounts, parent
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.index_file import row_kind, row_oid
 from holdfast.stores.git.object import Kind
@@ -409,9 +409,6 @@ def _is_to_be_listed(looked: Looked, seeing: Seeing, state: State) -> bool:
 def _device(workdir: Path, locked: os.stat_result) -> int | None:
     """The device of a working directory, if its directories have right times. The lock has to be on
     such a device, too: its time is compared with theirs."""
-    # Imported here: a take of known paths walks no directories.
-    from holdfast.stores.checkpoints.local_disk import is_local, mounts  # noqa: PLC0415
-
     mounted = mounts()
     try:
         device = workdir.stat().st_dev

@@ -2,7 +2,7 @@
 
 git compares the times of files (`private_index`). The names in a directory are read unless its
 times say that they are those of the last look. That counts on file systems that keep these times
-right (`local_disk`), and for a directory that had not just changed when it was read. A digest of
+right (`is_local`), and for a directory that had not just changed when it was read. A digest of
 the names tells which directories changed.
 """
 
@@ -37,6 +37,10 @@ RULES = b".gitignore"
 ATTRIBUTES = b".gitattributes"
 UNREADABLE_RULES = "a directory whose .gitignore is not a file"
 
+#: Which file systems only the kernel of this machine changes: it tells of every change of theirs,
+#: and gives a directory a new time whenever a name in it comes or goes.
+_LOCAL = (b"ext2", b"ext3", b"ext4", b"xfs", b"btrfs", b"tmpfs", b"f2fs", b"bcachefs", b"ramfs")
+_MOUNTS = "/proc/self/mountinfo"
 _GITDIR = b"gitdir:"
 #: A `.git` file holds no more than a path.
 _LONGEST = 8_192
@@ -360,3 +364,22 @@ def _looks_linked(gitdir: bytes) -> bool:
     """`…/worktrees/NAME`; `…/modules/worktrees/NAME` is a submodule called `worktrees/NAME`."""
     parts = [part for part in gitdir.split(b"/") if part]
     return parts[-2:-1] == [b"worktrees"] and parts[-3:-2] != [b"modules"]
+
+
+def mounts() -> bytes:
+    """What is mounted; nothing where the system does not say."""
+    try:
+        with open(_MOUNTS, "rb") as file:  # noqa: PTH123 - every take reads it
+            return file.read()
+    except OSError:
+        return b""
+
+
+def is_local(mounted: bytes, device: int) -> bool:
+    """Whether a device has such a file system. `mounted` is what `mounts` gives."""
+    wanted = b" %d:%d " % (os.major(device), os.minor(device))
+    for line in mounted.splitlines():
+        # The first is before the path, which may contain anything but blanks.
+        if wanted in line.partition(b"/")[0]:
+            return line.partition(b" - ")[2].partition(b" ")[0] in _LOCAL
+    return False

@@ -17,7 +17,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -90,7 +90,7 @@ class WorkingTree:
         self._there: dict[bytes, bool] = {}
         self._owner: tuple[int, int] | tuple[()] | None = None
         #: The directories that had to be opened for work in them, with the permissions from before.
-        self._opened_up: dict[bytes, int] = {}
+        self.opened_up: dict[bytes, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +104,7 @@ class WorkingTree:
     def again(self) -> WorkingTree:
         """The same project for another thread, even if its path leads elsewhere by now."""
         tree = WorkingTree(Path(), inside=self._root)
-        tree._opened_up = self._opened_up
+        tree.opened_up = self.opened_up
         return tree
 
     @contextlib.contextmanager
@@ -366,19 +366,20 @@ class WorkingTree:
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE:
             os.fchmod(fd, mode | PRIVATE_DIR)
-            self._opened_up.setdefault(folder, mode)
+            self.opened_up.setdefault(folder, mode)
         return fd
 
-    def opened_up(self) -> Sequence[bytes]:
-        """The directories that were opened to work in them, the deepest first."""
-        return sorted(self._opened_up, reverse=True)
-
-    def close_up(self, folder: bytes) -> None:
-        """Give a directory back the permissions from before it was opened, if it still has those
-        that it was opened with."""
-        mode = self._opened_up[folder]
-        fd = self._enter(folder)
-        if stat.S_IMODE(os.fstat(fd).st_mode) == mode | PRIVATE_DIR:
+    def close_up(self, folder: bytes, mode: int) -> None:
+        """Give a directory back the permissions from before it was opened, if it is still there and
+        still has those that it was opened with."""
+        try:
+            fd = self._enter(folder)
+        except OSError as error:
+            if error.errno in NO_WAY:
+                return
+            raise
+        now = stat.S_IMODE(os.fstat(fd).st_mode)
+        if now == mode | PRIVATE_DIR != mode:
             os.fchmod(fd, mode)
             self._dirty = True
 

@@ -18,10 +18,8 @@ from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare
 from holdfast.stores.checkpoints.look_state import Listings
-from holdfast.stores.checkpoints.projects import relative, unreachable
-from holdfast.stores.checkpoints.refused_places import refused
+from holdfast.stores.checkpoints.projects import kept_for_runs, refused, relative, unreachable
 from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
-from holdfast.stores.checkpoints.run_hold import kept_for_runs
 from holdfast.stores.checkpoints.space import (
     NoRoomError,
     Room,

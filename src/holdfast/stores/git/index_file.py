@@ -45,17 +45,19 @@ class Entry:
 
 def status_bytes(status: os.stat_result, kind: int) -> bytes:
     """The status of a file in the form of an index; `kind` is git's mode."""
-    fields = (
-        *divmod(status.st_ctime_ns, _SECOND),
-        *divmod(status.st_mtime_ns, _SECOND),
-        status.st_dev,
-        status.st_ino,
+    changed, modified = status.st_ctime_ns, status.st_mtime_ns
+    return _STATUS.pack(
+        changed // _SECOND & _FITS,
+        changed % _SECOND,
+        modified // _SECOND & _FITS,
+        modified % _SECOND,
+        status.st_dev & _FITS,
+        status.st_ino & _FITS,
         kind,
-        status.st_uid,
-        status.st_gid,
-        status.st_size,
+        status.st_uid & _FITS,
+        status.st_gid & _FITS,
+        status.st_size & _FITS,
     )
-    return _STATUS.pack(*(field & _FITS for field in fields))
 
 
 def index_bytes(rows: Mapping[bytes, bytes]) -> bytearray:

@@ -242,10 +242,10 @@ class SharedJournal:
         """Nothing here: it takes the server's disk."""
         return 0
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append(self, line: str) -> None:
         self._database.change(
             "INSERT INTO operation_lines (operation, body) VALUES (%s, %s)",
-            (int(self.operation), json.dumps(line, separators=(",", ":"))),
+            (int(self.operation), line),
         )
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.errors import DamageError, SchemaError, StorageError
+from holdfast.errors import BusyError, DamageError, SchemaError, StorageError, in_voice
 from holdfast.homes.hermes.state_db import schema as schemas
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import relation_of
 from holdfast.stores import processes
-from holdfast.stores.sqlite.database import BUSY_SECONDS, Database
+from holdfast.stores.sqlite.database import BUSY_SECONDS, Database, pragma
 from holdfast.stores.sqlite.write_queue import Gate
 
 
@@ -136,6 +137,56 @@ class _NoGate(Gate):
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+# --- Giving space back ----------------------------------------------------------------------------
+# The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM keeps
+# every writer waiting. So it runs only if it takes a moment, or if nobody else has the database
+# open. Otherwise Hermes reuses the free pages.
+
+#: A VACUUM of so many pages takes less than a second.
+_FEW_PAGES = 10_000
+#: A smaller share of free pages is not worth a VACUUM of a large file.
+_LEAST_SHARE = 0.1
+#: What a VACUUM writes is in a copy, in the log and in the file.
+_ROOM = 3
+
+
+def give_back(database: HermesDatabase) -> None:
+    """Shrink the file to what it holds. Raises `BusyError` if Hermes would have to wait."""
+    wanted = ("page_count", "freelist_count", "page_size", "auto_vacuum")
+    with database.read() as db:
+        pages, free, size, gives_back_itself = (pragma(db, name) for name in wanted)
+    used = pages - free
+    if gives_back_itself:
+        database.script("PRAGMA incremental_vacuum")
+    elif free and (used <= _FEW_PAGES or _is_free(database, pages, free)):
+        _check_room(database, used * size)
+        database.vacuum()
+    database.truncate_log()
+
+
+def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
+    if free < pages * _LEAST_SHARE:
+        return False  # Hermes reuses them
+    if others_have_open(database.path):
+        raise BusyError(
+            in_voice(
+                "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses "
+                "free pages again; to give them back, run `holdfast maintain --force` while it "
+                "does not run."
+            )
+        )
+    return True
+
+
+def _check_room(database: HermesDatabase, needed: int) -> None:
+    """VACUUM writes a copy of what is left, and writes that copy into the log."""
+    if shutil.disk_usage(database.path.parent).free < _ROOM * needed:
+        raise StorageError(
+            f"There is no room for a VACUUM of {database.path}; its free pages are used again.",
+            hint="Free some space, then run `holdfast maintain --force`.",
+        )
 
 
 # --- Who has the database open --------------------------------------------------------------------

@@ -15,33 +15,34 @@ from typing import Any
 
 from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
-from holdfast.homes.hermes.state_db import space
-from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.packed_text import packed, packer, unpack
+from holdfast.homes.hermes.state_db.database import HermesDatabase, give_back
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.search_ahead import (
-    MESSAGES,
-    PREFIX,
-    Ahead,
-    WorkAhead,
-    from_ahead,
-    inserted,
-)
-from holdfast.homes.hermes.state_db.search_fill import (
+from holdfast.homes.hermes.state_db.search_tables import (
+    SearchRenewal,
     fill,
     indexing_many,
     kept_up_to_date,
     without_triggers,
 )
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.homes.hermes.state_db.space import SearchRenewal
+from holdfast.homes.hermes.state_db.undo_ahead import Ahead, WorkAhead, from_ahead, inserted
+from holdfast.homes.hermes.state_db.undo_copies import (
+    MESSAGES,
+    PREFIX,
+    RAW,
+    SESSIONS,
+    copied_rows,
+    copied_tables,
+    packer,
+    unpack,
+)
 from holdfast.model.plan import PlanItem
 from holdfast.model.stored_session import EVERYTHING, Found, Returned
 from holdfast.ports.runs import Clock
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.sessions.session_rows import AMONG
-from holdfast.stores.sqlite.bundle import BundleFolder, CopiedTable, opened, quoted
+from holdfast.stores.sqlite.bundle import BundleFolder, opened, quoted
 from holdfast.stores.sqlite.moves import DatabaseEngine, Judge, SessionSql
 from holdfast.stores.sqlite.space import rest
 
@@ -55,7 +56,6 @@ _MOST_UNINDEXED = 2_000
 _MOST_COPIED = 4_000
 #: Hermes asks for the lock in pauses of up to a tenth of a second.
 _PAUSE = 0.03
-_SESSIONS = "sessions"
 
 
 class HermesEngine(DatabaseEngine):
@@ -98,7 +98,7 @@ class HermesEngine(DatabaseEngine):
             return life.look(self._root, self.database.path, db, schema, now=now, after=self._after)
 
     def copies(self, folder: Path) -> BundleFolder:
-        return BundleFolder(folder, _copied(self.database.schema), {"pack": packer()})
+        return BundleFolder(folder, copied_tables(self.database.schema), {"pack": packer()})
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
         self.finish_search()
@@ -175,59 +175,7 @@ class HermesEngine(DatabaseEngine):
 
     def give_back(self) -> None:
         self.finish_search()
-        space.give_back(self.database)
-
-
-# --- Undo copies ----------------------------------------------------------------------------------
-# A bundle has the tables `sessions` and `messages` of our own bundles, so that the code that keeps
-# bundles need not know whose they are. Every row has all its columns, under Hermes's names after
-# `h_`. The rows of other tables are in `raw_<table>`.
-
-_RAW = "raw_"
-
-
-def _copied(schema: Schema) -> Sequence[CopiedTable]:
-    index = CopiedTable(
-        name=_SESSIONS,
-        columns=("number", "id", "started_at", "children"),
-        query=f"""
-            SELECT s.rowid, s.id, s.started_at,
-                   (SELECT json_group_array(c.id) FROM store.sessions c
-                    WHERE c.parent_session_id = s.id)
-            FROM store.sessions s WHERE s.rowid {AMONG}
-        """,  # noqa: S608 - our own text
-        by_rowid=True,
-    )
-    return [index, *(_copied_table(schema, each) for each in (_SESSIONS, *schema.belonging))]
-
-
-def _copied_table(schema: Schema, table: str) -> CopiedTable:
-    columns = schema.columns[table]
-    values = [packed(f"s.{quoted(column)}") for column in columns]
-    owner = "s.rowid" if table == _SESSIONS else "o.rowid"
-    join = "" if table == _SESSIONS else "JOIN store.sessions o ON o.id = s.session_id"
-    return CopiedTable(
-        name=table if table == MESSAGES else _RAW + table,
-        columns=("number", "session", *(PREFIX + column for column in columns)),
-        query=f"""
-            SELECT s.rowid, {owner}, {", ".join(values)}
-            FROM store.{quoted(table)} s {join} WHERE {owner} {AMONG}
-        """,  # noqa: S608 - quoted names
-        by_rowid=table == MESSAGES,
-    )
-
-
-def _copied_rows(
-    copies: sqlite3.Connection, table: str, session: int
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a table of a bundle that belong to a session, each with its number."""
-    cursor = copies.execute(
-        f"SELECT * FROM {quoted(table)} WHERE session = ? ORDER BY number",  # noqa: S608 - quoted name
-        (session,),
-    )
-    columns = [column[0].removeprefix(PREFIX) for column in cursor.description[2:]]
-    for number, _, *values in cursor:
-        yield number, dict(zip(columns, map(unpack, values), strict=True))
+        give_back(self.database)
 
 
 # --- Back into the database -----------------------------------------------------------------------
@@ -247,13 +195,13 @@ def _put_back(
         (json.dumps(list(ids)),),
     ).fetchall()
     listed = copies.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    tables = {name: name.removeprefix(_RAW) for (name,) in listed if name != _SESSIONS}
+    tables = {name: name.removeprefix(RAW) for (name,) in listed if name != SESSIONS}
     refused: dict[str, str] = {}
     children: dict[str, list[str]] = {}
     parents: dict[str, str] = {}
     back: list[int] = []
     for number, name, own_children in chosen:
-        [(place, row)] = _copied_rows(copies, _RAW + _SESSIONS, number)
+        [(place, row)] = copied_rows(copies, RAW + SESSIONS, number)
         title = row.get("title")
         other = title_holder(db, title)
         if other is not None:
@@ -261,12 +209,12 @@ def _put_back(
             continue
         if row["parent_session_id"] is not None:
             parents[name] = row["parent_session_id"]
-        insert(db, schema, _SESSIONS, place, row | {"parent_session_id": None})
+        insert(db, schema, SESSIONS, place, row | {"parent_session_id": None})
         children[name] = json.loads(own_children)
         back.append(number)
         for copy, table in tables.items():
-            if table not in (_SESSIONS, MESSAGES) and table in schema.columns:
-                for place, each in _copied_rows(copies, copy, number):
+            if table not in (SESSIONS, MESSAGES) and table in schema.columns:
+                for place, each in copied_rows(copies, copy, number):
                     insert(db, schema, table, place, each)
     expected = ahead is not None and {*back} == ahead.sessions
     if ahead is None or not expected or not from_ahead(db, schema, ahead):
@@ -297,7 +245,7 @@ def _put_messages_back(
                 fill(db, table, "m.id IN (SELECT b.id FROM temp.back b)")
     else:
         for number in sessions:
-            for place, each in _copied_rows(copies, MESSAGES, number):
+            for place, each in copied_rows(copies, MESSAGES, number):
                 insert(db, schema, MESSAGES, place, each)
     db.execute("DROP TABLE temp.back")
 
@@ -325,7 +273,7 @@ def insert(
     elif not taken and table != MESSAGES:
         columns, values = ["rowid", *columns], [place, *values]
     marks = ", ".join("?" * len(columns))
-    verb = "INSERT" if table in (_SESSIONS, MESSAGES) else "INSERT OR IGNORE"
+    verb = "INSERT" if table in (SESSIONS, MESSAGES) else "INSERT OR IGNORE"
     db.execute(
         f"{verb} INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ({marks})", values
     )

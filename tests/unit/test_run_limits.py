@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from holdfast.api.run_limits import Ending, RunLimits, Spent, attend
 from holdfast.api.run_meter import _Used
 from holdfast.errors import StorageError
-from holdfast.services.attend import Ending, RunLimits, Spent, attend
 
 
 class Stubborn:

@@ -1,20 +1,28 @@
-"""The archive of a home in an object store, which it may share with other homes."""
+"""Where the archive of a home lies: in a local folder, or in an object store that other homes may
+share."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.homes.options import ArchiveOptions
-from holdfast.stores.archive import USUAL_FOLDER
+from holdfast.stores.archive import USUAL_FOLDER, catalogue
 from holdfast.stores.archive.archive import SessionArchive
+from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.archive.line_blobs import LineBlobs
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.membership import Membership, homes_at, path_of
 from holdfast.stores.blobs.objects import ObjectBlobs
-from holdfast.stores.line_file import CacheFile
+from holdfast.stores.blobs.ownership import Ownership
+from holdfast.stores.line_file import CacheFile, LineFile
 from holdfast.stores.owed_file import OwedFile
+
+if TYPE_CHECKING:
+    from holdfast.homes.home import Ground
 
 #: Lines of the catalogue, so that each is fetched once.
 CACHE = "archive-lines.jsonl"
@@ -24,6 +32,35 @@ _REPLACES = (
     "fine; this object store would replace an object that exists (it ignores If-None-Match), "
     "so every name is looked up before it is used"
 )
+
+
+def archive_at(ground: Ground) -> SessionArchive:
+    """The archive that the configuration of a home names."""
+    chosen = ground.options.archive
+    if not chosen.url:
+        return folder_archive(ground.archive, chosen_by=ground.state if chosen.folder else None)
+    return object_archive(ground.state, chosen)
+
+
+def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchive:
+    """The archive in a local folder. `chosen_by` is the state folder of the home whose
+    configuration names this one; None for the usual folder, inside the home."""
+    if chosen_by is None:
+        blobs, former = FolderBlobs(path), None
+    else:
+        with contextlib.suppress(OSError, RuntimeError):  # a loop of links has no target
+            path = path.resolve()
+        usual = chosen_by / USUAL_FOLDER
+        owner = Ownership(chosen_by, path, usual=usual, is_archive=_is_archive)
+        blobs, former = FolderBlobs(path, owner), FolderBlobs(usual)
+        with contextlib.suppress(OSError):
+            former = None if usual.samefile(path) else former
+    lines = catalogue.Catalogue(LineFile(path / catalogue.NAME))
+    return SessionArchive(blobs, lines, spool=blobs.spool, former=former)
+
+
+def _is_archive(name: str) -> bool:
+    return name == catalogue.NAME or codec_of(name) is not None
 
 
 def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:

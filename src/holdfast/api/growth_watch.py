@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from holdfast.model.alarm import Alarm, Writer
-from holdfast.policy.growing import Grown, Room, Sizes, filling, grown
+from holdfast.policy.growth_alarm import Grown, Room, Sizes, filling, grown
 from holdfast.value import replace
 
 #: Seconds from one question to the next.

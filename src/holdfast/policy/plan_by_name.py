@@ -14,10 +14,10 @@ from functools import lru_cache
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, VAULTED_KINDS, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import REASONS, Decision, Delegates, plan_item
 from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
-from holdfast.policy.holds import hold_parents, in_use_because, spare_living
-from holdfast.policy.shared_bytes import SharedBytes
+from holdfast.policy.keep_rules import hold_parents, in_use_because, spare_living
 
 
 def plan_all(

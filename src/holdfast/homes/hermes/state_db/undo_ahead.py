@@ -15,15 +15,15 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.hermes.state_db import search_parts
-from holdfast.homes.hermes.state_db.packed_text import unpack
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.search_fill import (
+from holdfast.homes.hermes.state_db.search_tables import (
     SearchTable,
     fill,
     indexing_many,
     kept_up_to_date,
     without_triggers,
 )
+from holdfast.homes.hermes.state_db.undo_copies import MESSAGES, PREFIX, SESSIONS, unpack
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import opened, quoted, unchanging
 from holdfast.value import dataclass
@@ -32,9 +32,6 @@ from holdfast.value import dataclass
 _FEWEST = 500
 #: Bundles that are worked on before the undo comes to them. Each takes some megabytes.
 _AHEAD = 2
-#: What Hermes's columns are called in a bundle, after this.
-PREFIX = "h_"
-_SESSIONS, MESSAGES = "sessions", "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +197,7 @@ def _worth_it(bundle: Path, ids: Sequence[str]) -> frozenset[int]:
     """The numbers of these sessions, if they have many messages."""
     with opened(bundle) as copies:
         rows = copies.execute(
-            f"SELECT number FROM {_SESSIONS} WHERE id {AMONG}",  # noqa: S608 - our own text
+            f"SELECT number FROM {SESSIONS} WHERE id {AMONG}",  # noqa: S608 - our own text
             (json.dumps(ids),),
         )
         sessions = frozenset(number for (number,) in rows)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.api.growth_watch import TICK, GrowthWatch
 from holdfast.api.in_child import AtOnce, Working
 from holdfast.config import Stamp, stamp_of
 from holdfast.errors import BusyError, HoldfastError, StorageError
@@ -24,9 +25,8 @@ from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
 from holdfast.model.maintenance import LookedAfter, Round
 from holdfast.model.text import format_bytes
-from holdfast.policy.schedule import RETRY, next_run
+from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Progress
-from holdfast.services.growing import TICK, GrowthWatch
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from holdfast.stores.reserve import NAME as RESERVE

@@ -1,0 +1,110 @@
+"""Undo copies of Hermes's sessions: which tables a bundle has, and how text is packed in it.
+
+A bundle has the tables `sessions` and `messages` of our own bundles, so that the code that keeps
+bundles need not know whose they are. Every row has all its columns, under Hermes's names after
+`h_`. The rows of other tables are in `raw_<table>`.
+
+Hermes keeps text as it was said. Copies stay for days and count against the caps: long text is
+packed, which makes a copy a third as large.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.stores.sessions.session_rows import AMONG
+from holdfast.stores.sqlite.bundle import CopiedTable, quoted
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+SESSIONS, MESSAGES = "sessions", "messages"
+#: What Hermes's columns, and its other tables, are called in a bundle, after this.
+PREFIX = "h_"
+RAW = "raw_"
+#: Shorter text stays readable to any SQLite tool.
+_WORTH_PACKING = 512
+_LEVEL = 1
+#: The first byte of every value of bytes in a copy says what the rest is.
+_TEXT, _BYTES = b"z", b"b"
+
+
+def copied_tables(schema: Schema) -> Sequence[CopiedTable]:
+    index = CopiedTable(
+        name=SESSIONS,
+        columns=("number", "id", "started_at", "children"),
+        query=f"""
+            SELECT s.rowid, s.id, s.started_at,
+                   (SELECT json_group_array(c.id) FROM store.sessions c
+                    WHERE c.parent_session_id = s.id)
+            FROM store.sessions s WHERE s.rowid {AMONG}
+        """,  # noqa: S608 - our own text
+        by_rowid=True,
+    )
+    return [index, *(_table(schema, each) for each in (SESSIONS, *schema.belonging))]
+
+
+def _table(schema: Schema, table: str) -> CopiedTable:
+    columns = schema.columns[table]
+    values = [packed(f"s.{quoted(column)}") for column in columns]
+    owner = "s.rowid" if table == SESSIONS else "o.rowid"
+    join = "" if table == SESSIONS else "JOIN store.sessions o ON o.id = s.session_id"
+    return CopiedTable(
+        name=table if table == MESSAGES else RAW + table,
+        columns=("number", "session", *(PREFIX + column for column in columns)),
+        query=f"""
+            SELECT s.rowid, {owner}, {", ".join(values)}
+            FROM store.{quoted(table)} s {join} WHERE {owner} {AMONG}
+        """,  # noqa: S608 - quoted names
+        by_rowid=table == MESSAGES,
+    )
+
+
+def copied_rows(
+    copies: sqlite3.Connection, table: str, session: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a table of a bundle that belong to a session, each with its number."""
+    cursor = copies.execute(
+        f"SELECT * FROM {quoted(table)} WHERE session = ? ORDER BY number",  # noqa: S608 - quoted name
+        (session,),
+    )
+    columns = [column[0].removeprefix(PREFIX) for column in cursor.description[2:]]
+    for number, _, *values in cursor:
+        yield number, dict(zip(columns, map(unpack, values), strict=True))
+
+
+# --- Packed text ----------------------------------------------------------------------------------
+
+
+def packer() -> Callable[[str | bytes], bytes]:
+    """Packs the values of one copy, each as a frame of its own, by one compressor: making one takes
+    as long as using it."""
+    compressor = zstd.ZstdCompressor(_LEVEL)
+
+    def pack(value: str | bytes) -> bytes:
+        if isinstance(value, bytes):
+            return _BYTES + value
+        return _TEXT + compressor.compress(value.encode(), compressor.FLUSH_FRAME)
+
+    return pack
+
+
+def packed(value: str) -> str:
+    """SQL: a value as it goes into a copy."""
+    is_worth_it = f"typeof({value}) = 'blob' OR length({value}) >= {_WORTH_PACKING}"
+    return f"CASE WHEN {is_worth_it} THEN pack({value}) ELSE {value} END"
+
+
+def unpack(value: Any) -> Any:
+    """A value of a copy as it was; raises `zstd.ZstdError` for bytes that `pack` did not write."""
+    if not isinstance(value, bytes):
+        return value
+    if value[:1] == _TEXT:
+        return zstd.decompress(value[1:]).decode()
+    return value[1:]

@@ -1,0 +1,57 @@
+"""What of the vault is in bundles: where these lie, and what is in them.
+
+A vault that holds everything by names does without this, and so without tar and zstd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.errors import DamageError
+from holdfast.homes.archive.packed_folder import unpack
+from holdfast.homes.archive.place import folder_archive, object_archive
+from holdfast.homes.archive.reader import bundle_messages
+from holdfast.homes.options import ArchiveOptions
+from holdfast.homes.vault.names import COLD, Entry
+from holdfast.model.session import Message
+from holdfast.parts.trees import remove_tree
+from holdfast.parts.unit_record import RECORD
+from holdfast.stores.archive import bundle
+
+
+class ColdBundles:
+    """The bundles of one vault: in its folder, or in an object store."""
+
+    def __init__(self, folder: Path, options: ArchiveOptions) -> None:
+        self.archive = (
+            object_archive(folder, options) if options.url else folder_archive(folder / COLD)
+        )
+
+    def said(self, entry: Entry) -> Iterator[Message]:
+        return bundle_messages(self.archive, entry.bundle, entry.session)
+
+    def said_inside(
+        self, entry: Entry, transcript: str, read: Callable[[Path], Iterator[Message]]
+    ) -> Iterator[Message]:
+        """What was said in a session that lies in another one: that is in a file of its bundle."""
+        with TemporaryDirectory(prefix="holdfast-vault-") as scratch:
+            yield from read(self.unpacked(entry, Path(scratch)) / transcript)
+
+    def unpacked(self, entry: Entry, parent: Path | None = None) -> Path:
+        """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
+        beside = self.archive.beside(entry.bundle)
+        folder = (parent or entry.folder.parent) / f"units-{beside.number}"
+        if folder == entry.folder:
+            raise DamageError(f"{entry.bundle} does not say where it was packed")
+        if not (folder / RECORD).exists():
+            remove_tree(folder)
+            with self.archive.at_hand(entry.bundle):
+                self.archive.verify(entry.bundle)
+                with (
+                    self.archive.opened(entry.bundle) as (raw, codec),
+                    bundle.members(raw, codec) as members,
+                ):
+                    unpack(folder, members)
+        return folder
