@@ -184,7 +184,9 @@ def test_ids_of_all_homes_come_newest_first(
             moment = time.time() - day * DAY
             with open_sessions(home, clock=partial(float, moment)) as sessions:
                 sessions.create(source="cli", id=f"20260101_00000{day}_aaaaaa")
-    monkeypatch.setattr("holdfast.api.offers.usual_homes", lambda *_: [machine.home, other])
+    monkeypatch.setattr(
+        "holdfast.api.completion_words.usual_homes", lambda *_: [machine.home, other]
+    )
     offered = _offered(capsys, "sessions", "show", "2026")
     assert offered == [f"20260101_00000{day}_aaaaaa" for day in (1, 2, 3)]
 

@@ -21,7 +21,7 @@ from holdfast.hooks.trial import Trial
 from holdfast.model.loop import DayUse
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy.advice import Run
+from holdfast.policy.circuit_breaker import Run
 from holdfast.value import replace
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine

@@ -11,7 +11,7 @@ from holdfast.config.reader import load
 from holdfast.homes.registry import open_home
 from holdfast.model.item import TRANSCRIPT, Inventory, Item
 from holdfast.model.maintenance import Step
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import Caps, Limits, Policy
 from holdfast.ports.home import Home
 from holdfast.services import maintain as maintenance

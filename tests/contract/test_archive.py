@@ -37,8 +37,8 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result, unseen
 from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.model.stored_session import Found
-from holdfast.policy.by_name import plan_all
 from holdfast.policy.decision import plan_item
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
@@ -611,7 +611,7 @@ def test_a_file_that_vanishes_meanwhile_is_left_out(
 
 
 def test_nothing_named_is_an_error(home: HoldfastHome) -> None:
-    with pytest.raises(UsageError, match="Say which sessions"):
+    with pytest.raises(UsageError, match="Name the sessions"):
         planned(home)
 
 

@@ -12,7 +12,7 @@ from holdfast.homes.archive import place as archive_place
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import Search, Session, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo_latest

@@ -15,7 +15,7 @@ from holdfast.model.checkup import Finding, Severity
 from holdfast.model.plan import Action
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
-from holdfast.policy.by_name import plan_all, plan_named
+from holdfast.policy.plan_by_name import plan_all, plan_named
 from holdfast.services.doctor import examine, mend
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent

@@ -20,7 +20,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Report
 from holdfast.model.session import Message, Relation, Session, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import BATCH, batches

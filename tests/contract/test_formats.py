@@ -20,7 +20,7 @@ from holdfast.model.part import FilePart, LinePart, Part, Role, Signs, Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
-from holdfast.policy.by_name import plan_all, plan_named
+from holdfast.policy.plan_by_name import plan_all, plan_named
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.spine.apply import apply

@@ -19,7 +19,7 @@ from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import Budgets
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.exchange.session_line import session_line

@@ -17,7 +17,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.archive import Blobs
 from holdfast.services.restore import chosen
 from holdfast.spine.apply import apply

@@ -23,7 +23,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.part import Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Message, Search, SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.formats import Format
 from holdfast.spine.apply import apply
 from holdfast.spine.trash import plan_empty

@@ -22,8 +22,8 @@ from holdfast.model.operation import OperationAction, OperationState, Removal
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
 from holdfast.model.stored_session import Found
-from holdfast.policy.by_name import plan_all
 from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed

@@ -16,7 +16,7 @@ from pathlib import Path
 from holdfast.homes.sessions.files import HomeSessionFiles
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle

@@ -18,8 +18,14 @@ from holdfast.errors import BudgetExceededError, UsageError
 from holdfast.guard.call import Call
 from holdfast.model.guard import Level, Sample, Work
 from holdfast.model.session import Message, Tokens
-from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
 from holdfast.policy.budgets import Budget, Budgets, Thresholds, in_last_minute, sampled, ticked
+from holdfast.policy.circuit_breaker import (
+    Run,
+    breaker_advice,
+    errors_after,
+    fingerprint,
+    fixation_advice,
+)
 from holdfast.policy.spending import Measure, warnings
 from tests.guarding import Bench
 

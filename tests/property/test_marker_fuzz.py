@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.homes.maintenance import maintain
 from holdfast.model.maintenance import Marker, Told
-from holdfast.policy.schedule import is_due, next_due
+from holdfast.policy.maintenance_due import is_due, next_due
 from holdfast.stores.maintenance_marker import MARKER, FileMaintenanceGate
 from tests import tally
 from tests.property.damage import JSON, changed, damaged

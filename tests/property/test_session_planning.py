@@ -14,9 +14,9 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import SESSION, SPACE, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy import planner
-from holdfast.policy.by_name import plan_endings, plan_named
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.lifecycle import LeaseCount, session_life
+from holdfast.policy.plan_by_name import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, GcRules, Limits, Policy
 from tests.builders import NOW
 from tests.property import session_plan_model as model

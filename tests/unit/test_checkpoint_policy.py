@@ -23,7 +23,7 @@ from holdfast.model.checkpoint_inventory import (
 )
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, LEGACY, SPACE, TRASH, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.policy.by_name import plan_named_checkpoints
+from holdfast.policy.plan_by_name import plan_named_checkpoints
 from holdfast.policy.planner import plan_checkpoints
 from holdfast.policy.rules import CheckpointPolicy, Rules
 from tests.builders import NOW

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.policy.by_name import plan_named
 from holdfast.policy.gc import plan_gc
+from holdfast.policy.plan_by_name import plan_named
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, GcRules, Limits, Policy, Rules
 

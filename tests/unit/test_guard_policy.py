@@ -10,8 +10,8 @@ import pytest
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import UsageError
 from holdfast.model.guard import Advice, Level
-from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds
+from holdfast.policy.circuit_breaker import fingerprint
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import planner
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy
 from tests.builders import NOW, a_policy, a_trash_item, an_inventory, an_item, limits, moment
 

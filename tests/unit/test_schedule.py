@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.maintenance import MaintenanceResult, Marker
-from holdfast.policy.schedule import RETRY, is_due, jitter, next_due, next_run
+from holdfast.policy.maintenance_due import RETRY, is_due, jitter, next_due, next_run
 from tests.builders import NOW
 
 DAY = 86_400.0

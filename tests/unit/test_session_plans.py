@@ -10,7 +10,7 @@ from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import REQUEST_DUMP, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import planner
-from holdfast.policy.by_name import plan_endings, plan_named
+from holdfast.policy.plan_by_name import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, Policy
 from holdfast.value import replace
 from tests.builders import (

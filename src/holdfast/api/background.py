@@ -12,7 +12,7 @@ from holdfast.api.place import system_clock
 from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.policy.schedule import RETRY, next_run
+from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Clock
 from holdfast.spine.carry_out import Silent
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.api.agent_home import AgentHome, Looked, UnreadHome
 from holdfast.api.machine import FoundSession, MachinePage, MachineSearch
-from holdfast.api.reading import Part, SessionFacts, Window, session_facts, window
 from holdfast.api.session_view import SearchResult, SessionPage, SessionView
+from holdfast.api.transcript_pages import Part, SessionFacts, Window, session_facts, window
 from holdfast.errors import HoldfastError
 from holdfast.model.item import Problem
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder

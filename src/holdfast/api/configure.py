@@ -166,7 +166,7 @@ def text_of(file: Path) -> str | None:
     except Unreadable as error:
         if error.problem.line is None:
             raise ConfigError(str(error.problem)) from None
-        # It is text, but no TOML: whoever edits it may mend it.
+        # It is text, but not TOML: the user can correct it by hand.
         return read_file(file).decode("utf-8", "strict")
     return document.text if document.text or file.exists() else None
 

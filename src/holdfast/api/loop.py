@@ -36,8 +36,8 @@ from holdfast.model.loop import (
 )
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
-from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import ticked
+from holdfast.policy.circuit_breaker import fingerprint
 from holdfast.policy.loop_guard import (
     MISSED,
     UNDECIDED,
@@ -125,7 +125,7 @@ class Loop:
         self._count("hook_failures", agent)
 
     def _count(self, what: str, agent: str) -> None:
-        # Imported here: a hook has something to count once in a long while.
+        # Imported here: a hook seldom has anything to count.
         from holdfast.model.figures import Tally  # noqa: PLC0415
         from holdfast.stores.tally import FileTallies  # noqa: PLC0415
 

@@ -176,7 +176,7 @@ class Machine:
         return self._found[0]
 
     def look_for_homes(self) -> None:
-        """Find the homes anew the next time: the first session of an agent makes its home."""
+        """Look for homes again the next time: the first session of an agent makes its home."""
         self.__dict__.pop("_found", None)
         self.__dict__.pop("_guardian", None)
 
@@ -198,8 +198,8 @@ class Machine:
         return place
 
     def unchecked_place(self, home: AgentHome) -> Place:
-        """The same for whoever corrects a configuration, or finds out what is wrong with a home:
-        neither is opened."""
+        """The same without opening the home, for a caller that corrects its configuration or finds
+        out what is wrong with it."""
         if home.path not in self._places:
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides

@@ -25,7 +25,7 @@ from holdfast.model.alarm import Alarm
 from holdfast.model.figures import Tally
 from holdfast.model.maintenance import LookedAfter, Round
 from holdfast.model.text import format_bytes
-from holdfast.policy.schedule import RETRY, next_run
+from holdfast.policy.maintenance_due import RETRY, next_run
 from holdfast.ports.runs import Progress
 from holdfast.stores.alarm_file import AlarmFile
 from holdfast.stores.maintenance_marker import FileMaintenanceGate

@@ -1,4 +1,4 @@
-"""The machine in numbers, for whoever asks often: by agent, from the last look, never by a scan."""
+"""The machine in numbers, for programs that ask often: by agent, from the last look, not a scan."""
 
 from __future__ import annotations
 

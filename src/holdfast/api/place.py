@@ -273,7 +273,7 @@ class Place:
             return
         create_home(self.root)
         self.root = self.root.resolve()
-        if kind is None:  # an empty folder would be no home to whoever opens it next
+        if kind is None:  # or the next caller that opens the empty folder finds no home
             with storage_errors(f"create {self.root / LOG}"):
                 make_private_dir(self.root / LOG)
 

@@ -130,7 +130,7 @@ class HomePlan:
         save(self.plan, file_path(path, "A plan file"))
 
     def document(self) -> builtins.bytes:
-        """What `save` writes: for whoever sends the plan somewhere instead."""
+        """What `save` writes, for a caller that sends the plan somewhere instead."""
         return document(self.plan)
 
     def to_json(self) -> dict[str, Any]:

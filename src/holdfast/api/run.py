@@ -90,11 +90,11 @@ class Runner:
     ) -> RunReport:
         """Run a command in a directory until it ends or exceeds a limit.
 
-        Where no checkpoint can be taken, `told` hears why, and the command runs all the same.
+        Where no checkpoint can be taken, `told` hears why, and the command still runs.
         `started` gets the command, to pass signals on to it.
         """
         if not command:
-            raise UsageError("Say which command to run.")
+            raise UsageError("Name the command to run.")
         place = directory(workdir)
         if not place.is_dir():
             raise UsageError(f"{place} is not a directory.")

@@ -117,7 +117,7 @@ class _Before:
 class _Used:
     """What one session used since the run began, of tokens or of money.
 
-    What was used stays used: when a transcript is cut or written anew, what it said before is kept
+    What was used stays used: when a transcript is cut or written again, what it said before is kept
     and what comes after is added, as in `homes.meters`. A total that is lower in one look alone
     was read while the agent wrote the file.
     """

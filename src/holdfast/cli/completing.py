@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    from holdfast.api.offers import Offer
+    from holdfast.api.completion_words import Offer
 
 
 _Offers = Callable[[Invocation, str], Iterable["Offer"]]
@@ -46,31 +46,33 @@ def _completer(offered: _Offers) -> Callable[..., Sequence[CompletionItem]]:
 @_completer
 def session_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Sessions of the chosen home, or of all."""
-    from holdfast.api import offers
+    from holdfast.api import completion_words
 
-    return offers.sessions(_homes(invocation), incomplete)
+    return completion_words.sessions(_homes(invocation), incomplete)
 
 
 @_completer
 def sources(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
-    from holdfast.api import offers
+    from holdfast.api import completion_words
 
-    return (each for root in _homes(invocation) for each in offers.sources(root, incomplete))
+    return (
+        each for root in _homes(invocation) for each in completion_words.sources(root, incomplete)
+    )
 
 
 @_completer
 def checkpoint_ids(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
-    from holdfast.api import offers
+    from holdfast.api import completion_words
 
-    return offers.checkpoints(invocation.open_place(), incomplete, here())
+    return completion_words.checkpoints(invocation.open_place(), incomplete, here())
 
 
 @_completer
 def operations(invocation: Invocation, incomplete: str) -> Iterable[Offer]:
     """Numbers of operations; of the one home that was named, or of our own."""
-    from holdfast.api import offers
+    from holdfast.api import completion_words
 
-    return offers.operations(invocation.open_place(), incomplete)
+    return completion_words.operations(invocation.open_place(), incomplete)
 
 
 def command_words(
@@ -103,15 +105,15 @@ def agents(incomplete: str, *, type_: str = "dir") -> Sequence[CompletionItem]:
 
     folders = CompletionItem(incomplete, type=type_)
     with suppress(Exception):
-        from holdfast.api import offers
+        from holdfast.api import completion_words
 
-        return [folders, *_items(offers.agents(Path.home(), os.environ, incomplete))]
+        return [folders, *_items(completion_words.agents(Path.home(), os.environ, incomplete))]
     return [folders]
 
 
 def keys(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Sequence[CompletionItem]:
     """Keys of the configuration."""
-    from holdfast.api.offers import Offer
+    from holdfast.api.completion_words import Offer
     from holdfast.config.kinds import dotted
     from holdfast.config.settings import KEYS
 
@@ -122,18 +124,18 @@ def keys(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Seque
 def sections(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> Sequence[CompletionItem]:
-    from holdfast.api.offers import Offer
+    from holdfast.api.completion_words import Offer
     from holdfast.config.settings import TABLES
 
     return _items(Offer(each) for each in TABLES if each.startswith(incomplete))
 
 
 def _homes(invocation: Invocation) -> Sequence[Path]:
-    from holdfast.api import offers
+    from holdfast.api import completion_words
 
     if invocation.chosen_home is not None:
         return [invocation.chosen_home]
-    return offers.homes(invocation.user_home, os.environ)
+    return completion_words.homes(invocation.user_home, os.environ)
 
 
 def _items(offered: Iterable[Offer]) -> Sequence[CompletionItem]:

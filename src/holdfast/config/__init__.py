@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int, int]
 VARIABLE_PREFIX = "HOLDFAST_"
-#: The folder beside the configuration into which hooks of connected agents write.
+#: The folder next to the configuration into which hooks of connected agents write.
 NOTES = "loop"
 #: Variables of ours that are not keys.
 NO_KEYS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")

@@ -226,8 +226,7 @@ def _insert(text: str, node: Node, depth: int, value: Json, *, key: str = "") ->
 
 
 def _cut(text: str, node: Node, number: int) -> str:
-    """Without one member and the comma that tied it to the others. Comments stay, whoever they are
-    about."""
+    """Without one member and the comma that tied it to the others. All comments stay."""
     _, at, member = node.members[number]
     last = number == len(node.members) - 1
     before = node.members[number - 1][2].end if number else node.start + 1

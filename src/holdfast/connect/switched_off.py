@@ -184,7 +184,7 @@ def distrusted(setup: Setup) -> str:
         said, trust = text_of(path), text_of(config) or ""
         entries = {event: entries_of(said, event) for event in EVENTS["codex"]}
     except (HoldfastError, ValueError):
-        return ""  # whoever reads the hooks says what is wrong with a file
+        return ""  # reading the hooks tells what is wrong with a file
     for event, each in entries.items():
         name = snake(event)
         why = passed_over(trust, f"{os.path.realpath(path)}:{name}", name, each)

@@ -23,7 +23,6 @@ from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing,
 from holdfast.model.session import Addition, Message, Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
-from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
 from holdfast.policy.budgets import (
     MINUTE,
     Budgets,
@@ -31,6 +30,13 @@ from holdfast.policy.budgets import (
     checked_cost,
     checked_tokens,
     ticked,
+)
+from holdfast.policy.circuit_breaker import (
+    Run,
+    breaker_advice,
+    errors_after,
+    fingerprint,
+    fixation_advice,
 )
 from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Prices

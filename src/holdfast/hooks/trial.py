@@ -16,8 +16,8 @@ from holdfast.connect.settings_entries import Wired
 from holdfast.hooks.reply import BLOCKED
 from holdfast.model.checkup import HookAnswer
 from holdfast.model.text import format_duration
-from holdfast.policy.advice import Run, fingerprint
 from holdfast.policy.budgets import GuardOptions
+from holdfast.policy.circuit_breaker import Run, fingerprint
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.value import dataclass, replace
 

@@ -1,6 +1,6 @@
 """What homes took on the disk over time, and what that says about tomorrow.
 
-Numbers alone: no id, no path and no title, so whoever exports them gives nothing away.
+Numbers alone: no id, no path and no title, so exporting them gives nothing away.
 """
 
 from __future__ import annotations

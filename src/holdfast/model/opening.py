@@ -9,7 +9,7 @@ from holdfast.value import dataclass
 
 #: Agents put notes of their own in front of what a person says, but not many.
 LOOKED_AT = 8
-#: No list needs more, and whoever reads a pipe wants the whole line.
+#: No list needs more, and in a pipe the whole line is wanted.
 _LONGEST = 4096
 _NOTHING = 4
 #: The extra field of a message that an agent wrote by itself.

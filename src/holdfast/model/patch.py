@@ -1,4 +1,4 @@
-"""A difference as git writes it, read into files, hunks and lines: for whoever shows it.
+"""A difference as git writes it, read into files, hunks and lines, ready to be shown.
 
 The text of a line is safe to show. What is very long is cut, and the cut is counted: a page that
 opens a difference of a gigabyte must answer like any other.
@@ -35,7 +35,7 @@ _FACTS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchLine:
     """One line. `old` and `new` are its numbers before and after; None where it is not there.
-    `start` and `end` are the part of its text that differs from the line beside it."""
+    `start` and `end` are the part of its text that differs from the line next to it."""
 
     text: str
     old: int | None = None
@@ -66,7 +66,7 @@ class Hunk:
     lines: tuple[PatchLine, ...]
 
     def side_by_side(self) -> Iterator[tuple[PatchLine | None, PatchLine | None]]:
-        """Before and after in pairs: what was removed stands beside what was added for it."""
+        """Before and after in pairs: what was removed stands next to what replaced it."""
         removed: list[PatchLine] = []
         added: list[PatchLine] = []
         for line in self.lines:

@@ -16,8 +16,8 @@ from holdfast.model.session import Session, Tokens, by_count
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
-from holdfast.policy.advice import Run, breaker_advice, fixation_advice
 from holdfast.policy.budgets import Budget
+from holdfast.policy.circuit_breaker import Run, breaker_advice, fixation_advice
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.prices import Prices
 from holdfast.policy.prices import cost as cost_of

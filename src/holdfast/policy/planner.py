@@ -383,7 +383,7 @@ def _bound_project(
     others = [each for each in newest_first if each.item.id not in ways_back]
     spared = sum(each.kept for each in newest_first if each.item.id in ways_back)
     limit = policy.max_count
-    if spared:  # the newest stays beside it, or is it
+    if spared:  # the newest stays as well, or this is the newest
         limit = max(int(newest_first[0] in others), limit - spared)
 
     def take(decision: Decision, reason: str) -> int:

@@ -20,8 +20,8 @@ from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped
 from holdfast.model.plan import Shortfall
 from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
+from holdfast.policy.maintenance_due import is_due, next_due
 from holdfast.policy.rules import DAY
-from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Progress
 from holdfast.ports.upkeep import MaintenanceGate, Notifier

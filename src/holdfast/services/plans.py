@@ -22,9 +22,9 @@ from holdfast.model.item import (
 )
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Relation, SessionFilter
-from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.decision import plan_item
 from holdfast.policy.gc import plan_gc
+from holdfast.policy.plan_by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection
@@ -287,7 +287,7 @@ def plan_archive(
     after the user agreed to it.
     """
     if not ids and wanted is None:
-        raise UsageError("Say which sessions to archive: their ids, or filters.")
+        raise UsageError("Name the sessions to archive: by their ids, or with filters.")
     archive.check()
     chosen = SessionFilter(ids=tuple(ids)) if wanted is None else wanted
     inventory = home.scan(now, progress, wanted=chosen)

@@ -12,7 +12,7 @@ from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, TRASH, UNKN
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper

@@ -33,7 +33,7 @@ from holdfast.model.json_value import fields_from_json
 from holdfast.model.loop import DayNote, DayUse, ToolCall
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy.advice import Run
+from holdfast.policy.circuit_breaker import Run
 from holdfast.policy.loop_guard import LoopState, with_use
 from holdfast.stores.files import make_private_dir, opened_regular, read_file, write_all
 from holdfast.value import replace

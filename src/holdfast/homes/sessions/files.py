@@ -16,7 +16,7 @@ from holdfast.model.item import FILES, Item
 from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
-from holdfast.policy.by_name import plan_all
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock
 from holdfast.services.edits import end_abandoned

@@ -370,8 +370,8 @@ class WorkingTree:
         return fd
 
     def close_up(self, folder: bytes, mode: int) -> None:
-        """Give a directory its permissions from before back, if it is still there, and still has
-        those that it was opened with."""
+        """Give a directory back the permissions from before it was opened, if it is still there and
+        still has those that it was opened with."""
         try:
             fd = self._enter(folder)
         except OSError as error:

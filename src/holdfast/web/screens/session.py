@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from starlette.responses import PlainTextResponse
 
 from holdfast.api.catalogue import read_session
-from holdfast.api.reading import Part, SessionFacts, Window
+from holdfast.api.transcript_pages import Part, SessionFacts, Window
 from holdfast.errors import UsageError
 from holdfast.model.plan import Action
 from holdfast.web.conversation import said
