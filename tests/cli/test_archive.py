@@ -206,12 +206,12 @@ def test_an_archive_folder_of_its_own(kept: Machine) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("archive",), "Say which sessions to archive"),
+        (("archive",), "Name the sessions to archive"),
         (("archive", OLD, "--source", "cron"), "ids or filters"),
         (("archive", "nobody"), "There is no session"),
         (("archive", OLD, "--codec", "zip"), "zip"),
         (("archive", OLD, "--codec", "gzip", "--plan-out", "p.json"), "--plan-out"),
-        (("restore",), "Say which sessions to restore"),
+        (("restore",), "Name the sessions to restore"),
         (("restore", "--all", OLD), "--all"),
         (("restore", "nobody"), "There is no archived session"),
         (("restore", "../x"), "not a session id"),

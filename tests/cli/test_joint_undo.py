@@ -152,17 +152,18 @@ def test_ctrl_c_begins_no_other_home(two: Inside, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_program_undoes_and_redoes_what_one_run_did(two: Inside, tmp_path: Path) -> None:
-    """As `undo --all-homes` and `redo --all-homes`: an older operation of one home stays."""
-    two.ok("sessions", "delete", "20260101_101010_aaaaaa", "--yes")
+    """As `undo --all-homes` and `redo --all-homes`: what one home did before by itself stays."""
+    [alone, *_] = two.ok("--home", "codex", "--json", "sessions", "list").document["sessions"]
+    two.ok("--home", "codex", "sessions", "delete", alone["id"], "--yes")
     before = _sessions(two)
-    two.ok(*_PRUNE, "-y")
+    two.ok(*_PRUNE, "--source", "cron", "--source", "telegram", "--source", "cli", "-y")
     gone = _sessions(two)
     with holdfast.machine(user_home=tmp_path / "user", environ={}) as machine:
         done = machine.to_undo()
         assert done.run is not None
         assert done.latest is not None
         assert done.latest.command.startswith("sessions prune")
-        assert len(done.of_home) >= 2
+        assert {home.agent for home in done.of_home} == {"hermes", "holdfast"}
         for home, step in done.of_home.items():
             assert step.run == done.run
             machine.open(home).undo(step.operation)

@@ -60,7 +60,7 @@ def test_what_is_exported(stored_once: Machine, args: list[str], expected: list[
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "Say which sessions"),
+        ([], "Name the sessions"),
         (["--all", DISK], "--all"),
         (["--all", "--source", "cli"], "--all"),
         (["--all", "--json"], "--output"),

@@ -9,11 +9,15 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.errors import UnknownCheckpointError
+from holdfast.errors import StorageError, UnknownCheckpointError
+from holdfast.homes.checkpoints import movers
 from holdfast.homes.checkpoints.bounder import Bounder, Pace
+from holdfast.homes.hermes import checkpoints_mover
+from holdfast.homes.hermes.repository import rebuild
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
@@ -365,4 +369,57 @@ def test_what_is_taken_in_a_home_of_hermes_is_bounded_and_hermes_keeps_its_own(
     assert [each.id for each in reversed(home.own.list(site))] == taken[2:]
     gone = [each.removal.item.id for each in home.home.log.read().trash]
     assert sorted(gone) == sorted(str(each) for each in taken[:2])
+    assert (home.chain(site), home.chain(tool)) == before
+
+
+def test_what_is_still_to_be_settled_makes_no_failure_of_what_went(
+    made: tuple[Home, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The references have moved by then, and the next look settles the rest, as after a kill."""
+    home, site, tool = made
+    before = home.chain(site), home.chain(tool)
+    records = sorted(each.name for each in (home.git_dir / "projects").iterdir())
+
+    def full(*_: object) -> None:
+        raise StorageError("Cannot write shallow: the disk is full.")
+
+    clear = plan_drop(home.home.checkpoint_upkeep, None, now=home.now, command="clear")
+    real, looks = rebuild.settle, list[object]()
+
+    def after_the_look(*place: Any) -> None:
+        looks.append(place)
+        (real if len(looks) == 1 else full)(*place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints_mover, "settle", after_the_look)
+        report = home.apply(clear)
+    assert len(looks) > 1
+    assert set(results(report)) == {Result.REMOVED}
+    home.undo()
+    assert (home.chain(site), home.chain(tool)) == before
+    assert sorted(each.name for each in (home.git_dir / "projects").iterdir()) == records
+    home.fsck()
+
+
+def test_where_our_checkpoints_fail_those_of_hermes_are_reported_as_they_are(
+    made: tuple[Home, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, site, tool = made
+    store = home.home.checkpoint_store(Capturing())
+    assert store is not None
+    (site / "a.txt").write_text("a take of ours\n")
+    ours = store.take(site, reason="ours", now=home.now).id
+    before = home.chain(site), home.chain(tool)
+
+    def refuse(*_: object) -> None:
+        raise StorageError("Cannot write packed-refs: the disk is full.")
+
+    clear = plan_drop(home.home.checkpoint_upkeep, None, now=home.now, command="clear")
+    with monkeypatch.context() as patch:
+        patch.setattr(movers.CheckpointMover, "drop", refuse)
+        report = home.apply(clear)
+    failed = {each.id for each in report.outcomes if each.result is Result.FAILED}
+    assert failed == {ours}
+    assert home.git("for-each-ref", "refs/hermes") == ""
+    home.undo()
     assert (home.chain(site), home.chain(tool)) == before

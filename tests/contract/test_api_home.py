@@ -246,6 +246,21 @@ def test_trash_is_listed_and_emptied(own: Sample) -> None:
             report.undo()
 
 
+def test_the_trash_by_the_operation_that_filled_it(own: Sample) -> None:
+    with own.open() as home:
+        first, second = home.delete(own.one), home.delete(own.two)
+        found = home.trash.by_operation()
+        assert [each.operation for each in found] == [first.operation, second.operation]
+        assert [each.entries[0].removal.item.id for each in found] == [own.one, own.two]
+        assert sum(len(each.entries) for each in found) == len(home.trash.list())
+        assert [each.bytes for each in found] == [
+            first.report.bytes_in_trash,
+            second.report.bytes_in_trash,
+        ]
+        assert {(each.removed_at, each.expires_at) for each in found} == {(NOW, NOW + 7 * DAY)}
+        assert all(each.command for each in found)
+
+
 def test_without_the_trash_it_is_gone(own: Sample) -> None:
     with own.open() as home:
         report = home.delete(own.one, use_trash=False)

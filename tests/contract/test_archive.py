@@ -611,7 +611,7 @@ def test_a_file_that_vanishes_meanwhile_is_left_out(
 
 
 def test_nothing_named_is_an_error(home: HoldfastHome) -> None:
-    with pytest.raises(UsageError, match="Say which sessions"):
+    with pytest.raises(UsageError, match="Name the sessions"):
         planned(home)
 
 

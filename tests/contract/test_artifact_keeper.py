@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from holdfast.policy.by_name import plan_all
 
 from holdfast.homes.registry import open_home
 from holdfast.homes.sessions import file_mover as session_file_mover
@@ -20,6 +22,7 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home
+from holdfast.spine.apply import apply
 from holdfast.spine.keeper import Keeper
 from holdfast.stores import open_files
 from holdfast.stores.trash_folder import TrashFolder
@@ -84,6 +87,17 @@ def only(outcomes: object) -> Outcome:
     [outcome] = outcomes
     assert isinstance(outcome, Outcome)
     return outcome
+
+
+def test_many_files_are_announced_and_recorded_together(root: Path) -> None:
+    for number in range(1_500):
+        write(root, f"session_20260325_112518_{number:06x}.json", "x")
+    home = home_at(root)
+    plan = plan_all(home.scan(NOW).items, str(root), NOW, command="x", reason="y", undoable=True)
+    assert apply(plan, home, clock=lambda: NOW).removed == 1_501
+    lines = [json.loads(line) for line in (root / "operations/1.jsonl").read_bytes().splitlines()]
+    sizes = [len(each.get("intent") or each.get("outcome") or ()) for each in lines]
+    assert sizes == [0, 1_501, 1_501, 0]
 
 
 def test_remove_moves_to_the_trash_and_back(root: Path, keeper: Keeper) -> None:

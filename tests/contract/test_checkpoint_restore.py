@@ -415,8 +415,10 @@ def test_a_restore_that_is_done_leaves_locked_directories_locked(
     shutil.rmtree(project / "locked")
     safety = store.secure(target, now=NOW + 1)
     for later in (2, 3):
-        store.restore(target, safety, now=NOW + later)
+        assert not store.restore(target, safety, now=NOW + later).kept
         assert everything(project) == before
+    assert not store.restore(safety, target, now=NOW + 4, undoing=True).kept
+    assert not (project / "locked").exists()
 
 
 def test_a_directory_that_was_opened_for_a_file_is_closed_again(

@@ -233,7 +233,7 @@ def redone(world: World) -> None:
         redo(world)
     except CannotUndoError:
         assert is_done
-    assert sum(each.rolled_back for each in operations(world) if each.redoes) == 1
+    assert sum(each.in_trash for each in operations(world)) == 1
     assert everything(world.project) == world.after
     is_whole(world)
     undone(world)
@@ -249,7 +249,9 @@ def undone_again(world: World) -> None:
     else:
         assert undone_operation.id == "1"
         assert report.brought_back == 1
+        assert not any(each.in_part for each in report.outcomes)
     assert everything(world.project) == world.before
+    assert not any(each.in_trash for each in operations(world))
     is_whole(world)
 
 

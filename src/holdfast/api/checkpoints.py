@@ -394,7 +394,7 @@ class Checkpoints(CheckpointRemotes):
         store = self.need_store()
         named = several(which)
         if not named:
-            raise UsageError("Say which checkpoints to delete.")
+            raise UsageError("Name the checkpoints to delete.")
         return self._plan_drop([self._chosen(store, each).id for each in named], use_trash)
 
     def plan_clear(self, *, legacy: bool = False, use_trash: bool = True) -> HomePlan:

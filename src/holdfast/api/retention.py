@@ -153,7 +153,7 @@ class SessionRetention(SessionView):
         Pinned ones stay unless they are named. `codec` is "zstd" or "gzip", for this plan only.
         """
         if (ids is None) == (wanted is None):
-            raise UsageError("Say which sessions to archive: `ids`, or `wanted`.")
+            raise UsageError("Name the sessions to archive: by `ids`, or with `wanted`.")
         if codec not in (None, "zstd", "gzip"):
             raise UsageError(f'codec must be "zstd" or "gzip", not {codec!r}.')
         home = self._place.home

@@ -94,7 +94,7 @@ class Runner:
         `started` gets the command, to pass signals on to it.
         """
         if not command:
-            raise UsageError("Say which command to run.")
+            raise UsageError("Name the command to run.")
         place = directory(workdir)
         if not place.is_dir():
             raise UsageError(f"{place} is not a directory.")

@@ -45,7 +45,7 @@ class SessionVault(SessionView):
         if self._place.home.vault is None:
             raise UsageError(
                 f"{self._place.root} has no vault: nobody but Holdfast deletes its sessions.",
-                hint="A vault is for homes of other agents: `holdfast vault` lists them.",
+                hint="A vault is for homes of other agents.",
             )
         return plan_set(self._place, "vault.enabled", ["true" if on else "false"])
 

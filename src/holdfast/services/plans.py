@@ -287,7 +287,7 @@ def plan_archive(
     after the user agreed to it.
     """
     if not ids and wanted is None:
-        raise UsageError("Say which sessions to archive: their ids, or filters.")
+        raise UsageError("Name the sessions to archive: by their ids, or with filters.")
     archive.check()
     chosen = SessionFilter(ids=tuple(ids)) if wanted is None else wanted
     inventory = home.scan(now, progress, wanted=chosen)

@@ -68,20 +68,24 @@ def rollback(
         done = replace(done, operation=report.operation)
     if done.written or done.deleted or not settled:
         return done
-    return _finished(home, settled, item, done)
+    return _finished(home, settled, item, done, shown)
 
 
-def _finished(home: Home, settled: Settled, asked: PlanItem, done: Rollback) -> Rollback:
-    """The restore that settling finished, if it is the one that was asked for."""
+def _finished(
+    home: Home, settled: Settled, asked: PlanItem, done: Rollback, shown: Preview | None
+) -> Rollback:
+    """The restore that settling finished, if it is the one that was asked for. If it was killed with
+    only its record to write, nobody knows what it changed; then it is what was shown."""
     for entry in home.log.read().rolled_back:
         operation, item = entry.removal.operation, entry.removal.item
         same = (item.id, item.target, item.paths) == (asked.id, asked.target, asked.paths)
         for outcome in settled.get(operation, ()) if same else ():
             if outcome.id == item.id:
+                known = outcome if outcome.written or outcome.deleted else shown or outcome
                 return replace(
                     done,
-                    written=outcome.written,
-                    deleted=outcome.deleted,
+                    written=known.written,
+                    deleted=known.deleted,
                     safety_checkpoint=item.version,
                     operation=operation,
                 )

@@ -164,10 +164,10 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) ->
 
 class OneStepMover:
     """What movers share whose `drop` keeps the copy in the same step: a rename, a reference that
-    moves. They prepare nothing, and need no copy before."""
+    moves. They have nothing to prepare, and need no copy before."""
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+    def prepare(self, items: Sequence[PlanItem]) -> int | None:
+        return None
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return [UNMOVED] * len(batch)

@@ -45,9 +45,18 @@ class FileOperationLog:
         #: Finished journals as they were last read: one command reads the log several times, and
         #: nobody writes to these any more. A changed file is read again all the same.
         self._finished: dict[Path, tuple[_Stamp, journal.FileRecord]] = {}
+        #: What was read last, and what that says: an undo asks three times.
+        self._viewed: Sequence[journal.FileRecord] = ()
+        self._view: LogView | None = None
 
     def read(self) -> LogView:
-        return view_of(*self._read_all())
+        records, problems = self._read_all()
+        if problems:
+            return view_of(records, problems)
+        # A record is the same object only while its journal is finished and unchanged.
+        if self._view is None or [*map(id, records)] != [*map(id, self._viewed)]:
+            self._viewed, self._view = records, view_of(records, problems)
+        return self._view
 
     @contextlib.contextmanager
     def writing(self, command: str) -> Iterator[FileLogWriter]:

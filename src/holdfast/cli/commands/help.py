@@ -74,7 +74,7 @@ def _elsewhere(top: click.Context, word: str) -> list[click.Context]:
     paths = [tuple(meant.split())] if meant else []
     paths += [path for path in _paths(top) if path[-1] == word and path not in paths]
     if not paths:
-        raise command_error(word, [*COMMANDS[""], *top.command.list_commands(top)], top)  # type: ignore[attr-defined]
+        raise command_error(word, top.command.list_commands(top), top)  # type: ignore[attr-defined]
     return [_at(top, path) for path in paths]
 
 

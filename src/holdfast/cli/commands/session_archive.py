@@ -100,7 +100,7 @@ def _wanted(
 ) -> SessionFilter | None:
     if not ids and not is_given(flags):
         raise UsageError(
-            "Say which sessions to archive: their ids, or filters.",
+            "Name the sessions to archive: by their ids, or with filters.",
             hint="For example: holdfast sessions archive --older-than 180d --dry-run",
         )
     if ids and is_given(flags):
@@ -160,7 +160,7 @@ def restore(
     places = read_maps(maps)
     if not ids and not everything:
         raise UsageError(
-            "Say which sessions to restore: their ids, or --all.",
+            "Name the sessions to restore: by their ids, or with --all.",
             hint="`holdfast sessions list --archived` and `--vaulted` show them.",
         )
     if ids and everything:

@@ -101,7 +101,7 @@ def _wanted(
 ) -> SessionFilter:
     filtered = is_given(flags)
     if not ids and not everything and not filtered:
-        raise UsageError("Say which sessions to export: their ids, filters, or --all.")
+        raise UsageError("Name the sessions to export: by their ids, with filters, or with --all.")
     if everything and (ids or filtered):
         raise UsageError("--all exports every session; leave out ids and filters.")
     return session_filter(invocation, flags)

@@ -8,11 +8,13 @@ time in the trash is over.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
-from holdfast.errors import DamageError, GitFailedError
+from holdfast.errors import DamageError, GitFailedError, HoldfastError
 from holdfast.homes.hermes.repository.chains import Chains, Link, placed, read_link, ref_of
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout, read_record
 from holdfast.homes.hermes.repository.locks import changing
@@ -22,7 +24,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.ports.runs import Mover
-from holdfast.spine.keeper import OneStepMover
+from holdfast.spine.keeper import OneStepMover, told
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
 from holdfast.value import dataclass, field, replace
@@ -53,6 +55,7 @@ class _Change:
 
 
 _Answer = TypeVar("_Answer")
+_Act = Callable[[Sequence[Removal]], Sequence[Moved]]
 _Plan = Callable[[Chains, str, Sequence[Removal]], _Change]
 
 
@@ -237,7 +240,10 @@ class HermesCheckpointMover(OneStepMover):
                 hide=[ref for each in changes for ref in each.hide],
                 show=[ref for each in changes for ref in each.show],
             )
-            settle(self._layout, by_project)
+            # The references have moved, so all of this is done. What is still to be settled the
+            # next look settles, as after a kill.
+            with contextlib.suppress(HoldfastError, OSError):
+                settle(self._layout, by_project)
         moved = {key: one for each in changes for key, one in each.moved.items()}
         return [moved[each.key] for each in batch]
 
@@ -264,16 +270,20 @@ class BothCheckpoints:
         return self._each(batch, self._theirs.look, self._ours.look)
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return self._each(batch, self._theirs.copy, self._ours.copy)
+        return self._moved(batch, self._theirs.copy, self._ours.copy)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return self._each(batch, self._theirs.drop, self._ours.drop)
+        return self._moved(batch, self._theirs.drop, self._ours.drop)
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return self._each(batch, self._theirs.put_back, self._ours.put_back)
+        return self._moved(batch, self._theirs.put_back, self._ours.put_back)
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return self._each(batch, self._theirs.discard, self._ours.discard)
+        return self._moved(batch, self._theirs.discard, self._ours.discard)
+
+    def _moved(self, batch: Sequence[Removal], theirs: _Act, ours: _Act) -> Sequence[Moved]:
+        """What one of the two has done is done, also when the other one fails."""
+        return self._each(batch, partial(told, theirs), partial(told, ours))
 
     @staticmethod
     def _each(

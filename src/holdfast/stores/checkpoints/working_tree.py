@@ -370,9 +370,14 @@ class WorkingTree:
         return fd
 
     def close_up(self, folder: bytes, mode: int) -> None:
-        """Give a directory back the permissions from before it was opened, if it still has those
-        that it was opened with."""
-        fd = self._enter(folder)
+        """Give a directory back the permissions from before it was opened, if it is still there and
+        still has those that it was opened with."""
+        try:
+            fd = self._enter(folder)
+        except OSError as error:
+            if error.errno in NO_WAY:
+                return
+            raise
         now = stat.S_IMODE(os.fstat(fd).st_mode)
         if now == mode | PRIVATE_DIR != mode:
             os.fchmod(fd, mode)

@@ -340,7 +340,7 @@ def put_back(
         """,  # noqa: S608 - our own names
         (json.dumps(list(ids)),),
     ).fetchall()
-    numbers = _insert_sessions(db, [(row[0], *row[4:]) for row in rows])
+    numbers = _insert_sessions(db, bundle, [(row[0], *row[4:]) for row in rows])
     without_all_counts = uncounted(bundle)
     _insert_messages(db, numbers)
     _insert_belonging(db, bundle, "leases", LEASE_COLUMNS, numbers)
@@ -374,14 +374,26 @@ def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _insert_sessions(db: sqlite3.Connection, rows: Sequence[tuple[int, Any]]) -> Mapping[int, int]:
-    """Under their old numbers, as far as those are free. Returns the new numbers by the old."""
+def _insert_sessions(
+    db: sqlite3.Connection, bundle: sqlite3.Connection, rows: Sequence[tuple[int, Any]]
+) -> Mapping[int, int]:
+    """Under their old numbers, as far as those are free. Returns the new numbers by the old.
+
+    All of those by one statement: a trigger on the table makes each statement dear, 23 µs of
+    27 a session."""
     numbers = {row[0]: row[0] for row in rows}
     query = f"SELECT number FROM sessions WHERE number {AMONG}"  # noqa: S608 - our own text
     taken = {number for (number,) in db.execute(query, (json.dumps([*numbers]),))}
     columns = ("number", *SESSION_COLUMNS)
+    db.execute(
+        f"""
+        INSERT INTO main.sessions ({", ".join(columns)})
+        SELECT number, {session_columns(bundle)} FROM {_COPIES}.sessions
+        WHERE number {AMONG} ORDER BY number
+        """,  # noqa: S608 - our own names
+        (json.dumps([old for old in numbers if old not in taken]),),
+    )
     insert = f"INSERT INTO sessions ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our own names
-    db.executemany(insert, (row for row in rows if row[0] not in taken))
     for old, *values in rows:
         if old in taken:
             numbers[old] = int(db.execute(insert, (None, *values)).lastrowid or 0)
