@@ -317,7 +317,7 @@ def test_a_database_without_a_store_says_how_to_make_one(tmp_path: Path) -> None
     (tmp_path / "home/config.toml").write_text(f'[store]\nurl = "{url}"\n')
     with holdfast.open(tmp_path / "home") as home, pytest.raises(StorageError) as refused:
         home.sessions.find()
-    assert refused.value.hint == "`holdfast store init` creates one."
+    assert refused.value.hint == "`holdfast.api.store.init_store(path)` creates one."
     assert schema.create(url) == schema.create(url) == schema.LATEST
     with holdfast.open(tmp_path / "home") as home:
         assert home.sessions.find() == []
