@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from holdfast.policy.by_name import plan_all
 
 from holdfast.homes.registry import open_home
 from holdfast.homes.sessions import file_mover as session_file_mover
@@ -20,6 +19,7 @@ from holdfast.homes.sessions.folder import Life
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.ports.home import Home
 from holdfast.spine.apply import apply

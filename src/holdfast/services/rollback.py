@@ -74,8 +74,8 @@ def rollback(
 def _finished(
     home: Home, settled: Settled, asked: PlanItem, done: Rollback, shown: Preview | None
 ) -> Rollback:
-    """The restore that settling finished, if it is the one that was asked for. If a kill left only
-    its record to write, nobody knows what it changed: then it is what was shown."""
+    """The restore that settling finished, if it is the one that was asked for. If it was killed
+    with only its record to write, nobody knows what it changed; then it is what was shown."""
     for entry in home.log.read().rolled_back:
         operation, item = entry.removal.operation, entry.removal.item
         same = (item.id, item.target, item.paths) == (asked.id, asked.target, asked.paths)
