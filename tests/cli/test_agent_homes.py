@@ -438,7 +438,7 @@ def test_a_torn_line_is_named(bench: Bench) -> None:
     with path.open("ab") as file:
         file.write(b'not json at all\n{"type":"user","mess')
     done = bench.ok("sessions", "import", str(path), home=bench.own)
-    assert "is no JSON object and was left out" in done.words
+    assert "is not a JSON object and was left out" in done.words
     assert "the last one, is torn and was left out" in done.words
     assert f"of {bench.agent.people}" in done.words
 

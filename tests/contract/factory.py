@@ -146,8 +146,14 @@ def session_ids(home: Home) -> set[str]:
 
 
 def look_at_sessions(home: Home) -> Look:
-    home.close()
+    put_away(home)
     return files_and_rows(home.path)
+
+
+def put_away(home: Home) -> None:
+    """Close the files of a home. Unlike one that its owner closed, it opens them again."""
+    home.close()
+    home._place._closed = False
 
 
 def files_and_rows(root: Path) -> Look:
@@ -324,7 +330,7 @@ def _touch_own(home: Home, name: str) -> None:
     home.sessions.reopen(name)
     home.sessions.append(name, {"role": "user", "content": "one more thing"})
     home.sessions.end(name)
-    home.close()
+    put_away(home)
 
 
 def _renew_own(root: Path) -> None:

@@ -534,7 +534,7 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete([]), "ids must be"),
     (lambda home: home.plan_delete(7), "ids must be"),
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
-    (lambda home: home.plan_archive(), "which sessions"),
+    (lambda home: home.plan_archive(), "sessions to archive"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
     (lambda home: home.undo(7.5), "An operation is its number"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),

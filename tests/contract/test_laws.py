@@ -215,10 +215,9 @@ def test_redo_is_the_operation_again(bench: Bench) -> None:
     assert bench.home.log.get(str(report.operation)).redone_by == (again.operation,)
     with pytest.raises(CannotUndoError, match="nothing to redo"):
         bench.home.redo()
+    redone = f"already redone, by operation {again.operation}"
     for number in (report.operation, undone.operation):
-        with pytest.raises(
-            CannotUndoError, match=f"already redone, by operation {again.operation}"
-        ):
+        with pytest.raises(CannotUndoError, match=redone):
             bench.home.redo(str(number))
     assert {each.result for each in again.undo().outcomes} == {Result.BROUGHT_BACK}
     assert bench.look() == before

@@ -395,7 +395,7 @@ def test_a_row_whose_transcript_is_gone_is_vaulted(bench: Bench) -> None:
     report = plan.apply()  # what is left of them goes into the trash
     home = bench.again()
     assert {each: said(home, each) for each in going} == before
-    report.undo()
+    home.undo(report.operation or "")
     home = bench.again()
     restored = home.restore_sessions(going)
     assert restored.brought_back == len(going), restored.outcomes

@@ -84,7 +84,7 @@ def test_what_a_reader_passes_over_is_named(
     path.write_text(whole + "x" * 250 + "\n" + "oops\n\n" + whole + '{"type"')
     assert records.unread(path) == (
         "line 2 is longer than 100 B and was left out",
-        "line 3 is no JSON object and was left out",
+        "line 3 is not a JSON object and was left out",
         "line 6, the last one, is torn and was left out",
     )
     assert list(records.records(path)) == [{"type": "user"}] * 2

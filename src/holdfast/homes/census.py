@@ -237,7 +237,7 @@ class Census:
 
 
 def seen_outside(unit: Unit, place: str) -> Seen:
-    """Nothing but its transcript is looked at."""
+    """A session of which a part lies outside the home: only its transcript is looked at."""
     path = unit.transcript
     sight, changed = NOT_THERE if path is None else tree_sight(path)
     return Seen(

@@ -62,7 +62,8 @@ class MachineEyes:
                 self._disks.setdefault(disk, folder)
 
     def room(self) -> Room:
-        """Every two seconds for months: one question for each disk."""
+        """What is free on each disk. This is asked every two seconds for months, so it asks the
+        system once for each disk and no more."""
         free: dict[int, int] = {}
         for disk, folder in self._disks.items():
             with contextlib.suppress(OSError):
@@ -71,8 +72,8 @@ class MachineEyes:
         return Room(at=self.monotonic(), free=free)
 
     def sizes(self, disks: Collection[int] = ()) -> Sizes:
-        """Of what lies on these disks. What cannot be read does not grow, as far as anybody can
-        tell."""
+        """The sizes of what lies on these disks. What cannot be read is left out: nobody can tell
+        whether it grows."""
         at, since = self.monotonic(), self._clock() - _LATELY
         folders: dict[str, int] = {}
         files: dict[str, int] = {}
@@ -109,9 +110,9 @@ class MachineEyes:
         return max(within)[1] if within else path
 
     def writers(self, grown: Grown) -> Sequence[Writer]:
-        """Who has it open to write to it. Who opens the file anew for each line is hardly ever seen
-        at it: then the processes of that agent are named, as probable, and those whose command
-        names it, such as a loop of a shell."""
+        """The processes that have the file open for writing. A process that opens it again for each
+        line is hardly ever seen with it. Then the processes of the agent are named as probable, and
+        those whose command line names the file, such as a loop of a shell."""
         commands = life.commands()
         opened = [
             (number, bool(flags & _WRITES))

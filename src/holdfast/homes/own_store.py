@@ -74,7 +74,7 @@ class OwnContents(StoredContents):
     def importing(
         self, keep_replaced: KeepReplaced | None = None, *, count_usage: bool = True
     ) -> ImportStore:
-        """Takes in whole sessions. Only where there is a store."""
+        """What takes in whole sessions. Only where there is a store."""
 
     @abstractmethod
     def guard_book(self) -> GuardBook:
@@ -168,7 +168,8 @@ class PostgresContents(OwnContents):
         return Machines(self.store().database, silence).is_dead(holder)
 
     def store(self) -> PostgresSessionStore:
-        """There is always one: what is not there yet is an error, and no empty home."""
+        """The store. It always exists: if it cannot be reached, that is an error and not an empty
+        home."""
         if self._store is None:
             self._store = postgres_store(self.ground.options.store)
         return self._store
@@ -230,7 +231,7 @@ def postgres_store(url: str) -> PostgresSessionStore:
 
 
 def no_driver() -> Exception:
-    """What to say where the packages for PostgreSQL are not installed."""
+    """The error for a machine where the packages for PostgreSQL are not installed."""
     return StorageError(
         "A store in PostgreSQL needs psycopg and greenlet, which are not both installed.",
         hint=to_install("'psycopg[binary]>=3.3,<4' 'greenlet>=3.1,<4'"),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.ports.home import Home
     from holdfast.ports.runs import Clock
 
-#: Those that come with Holdfast, the usual one first.
+#: The kinds that come with Holdfast, our own first.
 _BUILT_IN: tuple[Kind, ...] = (OWN, HERMES, *AGENTS)
 _, *_AGENTS = _BUILT_IN
 #: The group of entry points by which packages bring formats.
@@ -47,7 +47,7 @@ def kinds() -> tuple[Kind, ...]:
 
 @cache
 def brought() -> tuple[Kind, ...]:
-    """The kinds that installed packages bring. A broken one costs itself, and is named."""
+    """The kinds that installed packages bring. A broken one is left out, with a warning."""
     if not _may_bring():
         return ()
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
@@ -67,8 +67,8 @@ def brought() -> tuple[Kind, ...]:
 
 
 def _may_bring() -> bool:
-    """Whether any installed package has an entry point for a format. It answers a hundred times
-    sooner than the standard library, which has to be loaded for it; no answer means yes."""
+    """Whether any installed package has an entry point for a format. To read these files takes a
+    hundredth of the time of `importlib.metadata`. Where this cannot tell, the answer is yes."""
     for folder in sys.path:
         try:
             packages = os.listdir(folder or ".")  # noqa: PTH208 - as below
@@ -88,7 +88,7 @@ def _may_bring() -> bool:
 
 
 def _format(named: Any) -> Format:
-    """A format, or what the thing that an entry point names makes."""
+    """The format that an entry point names: the object itself, or what calling it returns."""
     made: Format = named if hasattr(named, "facts") and not isinstance(named, type) else named()
     missing = [name for name in _FORMAT_NAMES if not hasattr(made, name)]
     if missing:
@@ -183,8 +183,8 @@ def agent_at(root: Path) -> Kind | None:
 
 
 def _refuse_awaited(root: Path) -> None:
-    """A home of ours in the place of another agent would be found by nobody once that agent has a
-    home there. What lies there is that agent's own, its config.toml too."""
+    """Refuse a home of ours in the usual place of another agent: nobody would find it any more once
+    that agent has a home there. What lies there belongs to that agent, its config.toml too."""
     kind = agent_at(root)
     if kind is not None:
         raise NotAHomeError(

@@ -57,16 +57,16 @@ class AgentFormat:
         return Signs()
 
     def newer_version(self, transcripts: Iterable[Path]) -> str | None:
-        """Why a home may only be read whose transcripts name the version that wrote them: the
-        newest one speaks for the home."""
+        """Why a home may only be read: the version that its newest transcript names is not one
+        that Holdfast knows."""
         latest = newest(transcripts)
         said = {} if latest is None else fields(last_records(latest), "version")
         return self.facts.newer(str(said["version"])) if said else None
 
 
 class TranscriptFormat(AgentFormat):
-    """The same with a transcript for each session that is only appended to. Lines are parsed that
-    hold one of the texts `having`, all of them when there is none."""
+    """The same for an agent that only appends to a transcript for each session. Lines that hold one
+    of the texts `having` are parsed; all lines if there is no such text."""
 
     having: Sequence[bytes] = ()
 
@@ -124,8 +124,8 @@ def trace(
 
 
 def strange_head(transcripts: Iterable[Path], is_known: Callable[[Record], bool]) -> str | None:
-    """Why a home may only be read whose newest transcript begins otherwise than those we know. An
-    empty one has only just begun."""
+    """Why a home may only be read: its newest transcript does not begin like those we know. A
+    transcript that is still empty has only just begun."""
     path = newest(transcripts)
     head = head_of(path) if path else {}
     if path and head and not is_known(head):

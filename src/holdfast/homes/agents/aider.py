@@ -27,7 +27,7 @@ _HISTORY = ".aider.chat.history.md"
 _STATE = ".aider.holdfast"
 _BEGIN = b"# aider chat started at "
 _USER, _NOTE = "#### ", "> "
-#: A line longer than this is no line of a chat.
+#: A longer line is not from a chat.
 _MOST_LINE = 1024**2
 _MODEL = re.compile(r"(?:Main m|M)odel: (\S+)")
 _USED = re.compile(r"Tokens: ([\d.]+)(k|M)? sent,(?: ([\d.]+)(k|M)? cache \w+,)* ([\d.]+)(k|M)? re")
@@ -68,7 +68,7 @@ class Aider(AgentFormat):
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         path = root / _HISTORY
         for chat in _chats(path) if path.is_file() else ():
-            known(path)  # which file tells of a change; one file has them all
+            known(path)  # all chats are in this file, so it tells whether one of them changed
             yield _unit(root, chat)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:

@@ -1,7 +1,7 @@
 """JSON lines as agents write them: appended to, sometimes torn at the end, sometimes huge.
 
-A line that is not a JSON object costs itself and nothing else. One line at a time is in memory.
-A reader that can go on later where it stopped uses `holdfast.homes.agents.appended`.
+A line that is not a JSON object is passed over, and the rest is read. One line at a time is in
+memory. A reader that can go on later where it stopped uses `holdfast.homes.agents.appended`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def unread(path: Path) -> tuple[str, ...]:
             if line.endswith(b"\n"):
                 text = line.strip()
                 if text and not (text.startswith(b"{") and text.endswith(b"}")):
-                    found.append(f"line {number} is no JSON object and was left out")
+                    found.append(f"line {number} is not a JSON object and was left out")
             elif len(line) == MOST_LINE_BYTES:
                 skip_rest(file)
                 most = format_bytes(MOST_LINE_BYTES)
@@ -98,13 +98,13 @@ def whole_records(path: Path) -> Iterator[Record]:
 
 
 def document_in(path: Path) -> Record:
-    """The same, empty where there is none."""
+    """The one object of a JSON file; empty where there is none."""
     return next(whole_records(path), {})
 
 
 def settings_in(path: Path) -> Record:
     """The one object of a file, such as the settings of an agent; empty where there is no such
-    file, or one that nobody can read."""
+    file, or where it cannot be read."""
     try:
         return document_in(path)
     except OSError:
@@ -161,7 +161,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def files_in(folder: Path, end: str) -> list[Path]:
-    """What is in a folder under names that end so, by name."""
+    """The files in a folder whose names have this ending, sorted by name."""
     return [folder / name for name in sorted(names_in(folder)) if name.endswith(end)]
 
 
@@ -199,7 +199,7 @@ def transcript_of(unit: Unit) -> Path:
 
 
 def newest(paths: Iterable[Path]) -> Path | None:
-    """The file that was written last, of those that can be read."""
+    """The file that was written last, among those that can be read."""
     found: list[tuple[float, Path]] = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -213,15 +213,15 @@ def newest(paths: Iterable[Path]) -> Path | None:
 
 
 def starting_with(start: str, names: Sequence[str]) -> Iterator[str]:
-    """Those of many sorted names that begin so, without a look at the others."""
+    """Those of many sorted names that have this beginning, found without a look at the others."""
     return takewhile(lambda name: name.startswith(start), names[bisect_left(names, start) :])
 
 
 def unit_of(
     path: Path, known: Known, read: Callable[[Path], Unit], *, name: str | None = None
 ) -> Unit | None:
-    """What a transcript tells about its session, read only if it changed. None when it has gone
-    since it was listed. Of one that cannot be read, its name and its time are all there is."""
+    """What a transcript tells about its session, read only if it changed. None when the file has
+    gone since it was listed. If it cannot be read, the unit has its name and its time alone."""
     try:
         return known(path) or read(path)
     except FileNotFoundError:
@@ -270,7 +270,7 @@ def check_of(path: Path, offset: int) -> str:
 
 
 def checks_of(path: Path, offset: int) -> tuple[str, str]:
-    """The same, and a second one of what is in it alone: a copy has that, too."""
+    """The same, and a second check of the content alone, which a copy of the file has too."""
     with open_file(path) as file:
         status = os.fstat(file.fileno())
         if status.st_size < offset:

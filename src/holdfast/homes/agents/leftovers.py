@@ -13,15 +13,15 @@ Pattern = tuple[str, str]
 
 
 def matching(root: Path, patterns: Iterable[Pattern]) -> Iterator[tuple[str, Path]]:
-    """What is there of each kind, kind after kind, each by name."""
+    """What matches each pattern, with its kind: in the order of the patterns, then by name."""
     for kind, pattern in patterns:
         for path in sorted(root.glob(pattern)):
             yield kind, path
 
 
 def leftover(kind: str, path: Path, name: str | None = None) -> Iterator[Leftover]:
-    """One leftover, a folder with all that is in it; none when it has gone since it was found. It
-    is as old as its last change. Without a name of its own it has that of its file."""
+    """One leftover: a file, or a folder with all that is in it; none when it has gone since it was
+    found. Its age counts from its last change. Its id is `name`, or else the name of its file."""
     try:
         changed = path.lstat().st_mtime
     except FileNotFoundError:

@@ -68,9 +68,29 @@ class Packer:
         """A session, with everything that it takes to put it back. It is durable on return, or with
         those that it is `among`."""
         counted = _Counted(iter(messages))
+        return self._put(removal, session, files, counted=counted, children=children, among=among)
+
+    def files(
+        self, removal: Removal, session: Session, files: Sequence[SourceFile]
+    ) -> ArchivedSession:
+        """The files of a session, without what the store has of it."""
+        return self._put(removal, session, files)
+
+    def _put(
+        self,
+        removal: Removal,
+        session: Session,
+        files: Sequence[SourceFile],
+        *,
+        counted: _Counted | None = None,
+        children: Sequence[str] = (),
+        among: Puts | None = None,
+    ) -> ArchivedSession:
+        """Without messages that are `counted`, the bundle holds files alone."""
+        holds = Holds.FILES if counted is None else Holds.SESSION
 
         def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
-            if counted.said != session.message_count:
+            if counted is not None and counted.said != session.message_count:
                 raise bundle.ChangedError("it changed while it was archived")
             return Beside(
                 operation=removal.operation,
@@ -80,15 +100,16 @@ class Packer:
                 children=tuple(children),
                 line_bytes=size,
                 line_sha256=sha256,
-                first_message=counted.first,
+                first_message=None if counted is None else counted.first,
                 files=packed,
+                holds=holds,
             )
 
         def write(raw: IO[bytes]) -> Beside:
             return bundle.write(
                 raw,
                 self._codec,
-                line=session_line(session, counted),
+                line=None if counted is None else session_line(session, counted),
                 files=files,
                 describe=describe,
                 spool=self._archive.spool,
@@ -98,38 +119,8 @@ class Packer:
         def check(line: ByteLines) -> None:
             _check_return(line, session)
 
-        return self._archive.put(removal, self._codec, write, check, among=among)
-
-    def files(
-        self, removal: Removal, session: Session, files: Sequence[SourceFile]
-    ) -> ArchivedSession:
-        """The files of a session, without what the store has of it."""
-
-        def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
-            return Beside(
-                operation=removal.operation,
-                number=removal.number,
-                archived_at=self._clock(),
-                session=session,
-                children=(),
-                line_bytes=size,
-                line_sha256=sha256,
-                files=packed,
-                holds=Holds.FILES,
-            )
-
-        def write(raw: IO[bytes]) -> Beside:
-            return bundle.write(
-                raw,
-                self._codec,
-                line=None,
-                files=files,
-                describe=describe,
-                spool=self._archive.spool,
-                longest_line=LONGEST,
-            )
-
-        return self._archive.put(removal, self._codec, write, None, holds=Holds.FILES)
+        wanted = None if counted is None else check
+        return self._archive.put(removal, self._codec, write, wanted, holds=holds, among=among)
 
 
 def _check_return(line: ByteLines, session: Session) -> None:

@@ -12,10 +12,11 @@ from typing import IO, Any
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.json_value import Reader
-from holdfast.parts.trees import below, is_folder
+from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.unit_record import RECORD
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.files import RIGHTS, give_to, link_new, make_private_dir, sync_dir, write_all
@@ -83,9 +84,18 @@ class _Node:
     same: int | None
 
 
-def unpack(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
-    """Write what was `packed`. `tree.json` comes first, and names every other file. The record of
-    the folder comes last, so that a killed run starts again."""
+def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
+    """Unpack a bundle that holds a folder, after comparing every byte of it. The record of the
+    folder comes last, so that a killed run starts again."""
+    remove_tree(folder)
+    with archive.at_hand(file):
+        archive.verify(file)
+        with archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
+            _write_tree(folder, members)
+
+
+def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:
+    """Write what was `packed`. `tree.json` comes first, and names every other file."""
     nodes: list[_Node] = []
     make_private_dir(folder)
     for name, link, content in members:

@@ -35,7 +35,6 @@ from holdfast.parts.unit_record import RECORD, BatchRecord
 from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.spine.outcomes import NOT_REACHED
-from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.value import replace
 
@@ -124,16 +123,9 @@ class MovedRestore:
         run starts again: the record of the copies comes last."""
         unpacked = folder.with_name(f"moving-{removal.number}")
         file, maps = removal.item.id, from_texts(removal.item.paths)
-        for each in (unpacked, folder):
-            remove_tree(each)
+        remove_tree(folder)
         try:
-            with self._archive.at_hand(file):
-                self._archive.verify(file)
-                with (
-                    self._archive.opened(file) as (raw, codec),
-                    bundle.members(raw, codec) as members,
-                ):
-                    unpack(unpacked, members)
+            unpack(self._archive, file, unpacked)
             found = BatchRecord.read(unpacked)
             if found is None or len(found.records) != 1:
                 raise DamageError(f"{file} does not say what its files are")
@@ -274,15 +266,7 @@ class UnitArchiveMover(IntoArchive):
         """The folder in the trash as it was packed. It gets its record last, so that a killed run
         starts again."""
         if not self._is_staged(removal):
-            staged = self._units.folder(removal)
-            remove_tree(staged)
-            with self._archive.at_hand(file):
-                self._archive.verify(file)
-                with (
-                    self._archive.opened(file) as (raw, codec),
-                    bundle.members(raw, codec) as members,
-                ):
-                    unpack(staged, members)
+            unpack(self._archive, file, self._units.folder(removal))
 
     def restore(self, removal: Removal) -> Ended:
         """Bring a unit back from its bundle, which is for the caller to drop."""

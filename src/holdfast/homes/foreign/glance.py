@@ -35,8 +35,8 @@ class Glance:
 
 
 def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
-    """None when there are more files than that, or a folder that cannot be read: then only a real
-    look can tell."""
+    """Look at everything below these folders. None when there are more than `most` files, or when a
+    folder cannot be read: then only a real look can tell."""
     left_out = str(without)
     left = most
     waiting, latest, files = _sorted_out(tops)

@@ -142,19 +142,20 @@ class FormatContents(Contents):
         )
 
     def _not_its_own(self) -> list[Path]:
-        """What lies beside the files of an agent whose home is a project of the user."""
+        """What lies beside the files of an agent whose home is a project of the user: it is not the
+        agent's."""
         tops = [*self.form.roots(self._root), self.ground.state]
         if self._root in tops:
             return []
         return [path for path in self._root.iterdir() if path not in tops]
 
     def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
-        """Those that a filter left out: they go with the sessions that it picked."""
+        """The delegates that a filter left out: they go with the sessions that it picked."""
         others = {*self.sessions.delegates_of([*chosen])}.difference(chosen)
         return self.sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
 
     def _doubt(self) -> str | None:
-        """Why this home may only be read. What cannot be looked into is not known."""
+        """Why this home may only be read. If it cannot be looked into, nobody knows what it is."""
         try:
             return self.form.doubt(self._root)
         except OSError as error:
@@ -173,14 +174,14 @@ class FormatContents(Contents):
         return self.sessions
 
     def make_index(self, progress: Progress | None) -> None:
-        """One that would not last is made by each search."""
+        """An index that would not last is not made here: each search makes its own."""
         if self.mirror.lasts:
             self.store().index(progress)
 
     def search_index(
         self, asked: Search
     ) -> tuple[Sequence[Hit], Sequence[str], Sequence[Problem]] | None:
-        """Looks at nothing else. Whoever asks knows which sessions there are."""
+        """Search the index and look at nothing else. The caller knows which sessions there are."""
         if not self.mirror.lasts:
             return None
         index = self.mirror.store()
@@ -200,7 +201,7 @@ class FormatContents(Contents):
         return {each.unit.id for each in self.now()}
 
     def whole(self) -> set[str]:
-        """Those that the agent really has."""
+        """The sessions that the agent really has."""
         return self.vault.whole(self.now())
 
     @property
@@ -389,7 +390,8 @@ class FormatHome(Home):
 
 
 def _lies_elsewhere(part: Part, root: Path) -> bool:
-    """Whether a part is no file below the folder of the home, whose bytes are counted whole."""
+    """Whether the bytes of a part are not among those of the home's folder, which are counted
+    whole."""
     return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 

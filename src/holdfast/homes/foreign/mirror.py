@@ -56,8 +56,8 @@ class Mirror:
         session_of: SessionOf,
         progress: Progress | None = None,
     ) -> None:
-        """Bring the index up to date with what a look has found. What is not done when somebody
-        stops it is done the next time."""
+        """Bring the index up to date with what a look has found. What is left when somebody stops
+        it is done the next time."""
         store = self.store()
         there = store.fed()
         gone = [name for name in there if name not in seen]
@@ -217,7 +217,8 @@ class Mirror:
 
 
 def _needs_feeding(seen: Seen, fed: Fed | None) -> bool:
-    """A name that is no text, which only a file can have, no database holds."""
+    """A name that is not valid text, which only a file can have, is left out: no database can hold
+    it."""
     new = fed is None or fed.version != seen.version
     return new and not any("\ud800" <= each <= "\udfff" for each in seen.unit.id)
 
@@ -237,7 +238,8 @@ def _batches(seen: Iterable[Seen]) -> Iterator[list[Seen]]:
 
 
 def _parents_first(seen: Sequence[Seen]) -> Iterable[Seen]:
-    """The latest first, but a child after its parent. A ring has no first."""
+    """The latest first, but a child after its parent. Sessions that are each other's parents come
+    in any order."""
     by_id = {each.unit.id: each for each in seen}
     done: dict[str, Seen] = {}
     for each in sorted(seen, key=lambda one: one.unit.active, reverse=True):

@@ -162,7 +162,8 @@ def move(
 
 
 def _goes_along(part: Part) -> bool:
-    """Files that are the session itself. A lock is of a process over there."""
+    """Whether a file is a part of the session itself. A lock is not: it belongs to a process on the
+    other machine."""
     return (
         isinstance(part, FilePart | FolderPart)
         and part.role is not Role.TRACE
@@ -192,8 +193,8 @@ def _rewrite(moving: Moving, file: Path, maps: Maps) -> None:
 
 
 def _times_of_folders(copy: Path) -> Mapping[Path, tuple[int, int]]:
-    """Those that a changed transcript must not change: a session counts as used when a folder of it
-    was changed, and a copy was not used by being made."""
+    """The times of folders that a changed transcript must not change: a session counts as used when
+    one of its folders was changed, and to make a copy is not to use it."""
     if not is_folder(copy):
         return {}
     folders = [copy, *(each for each in below(copy) if is_folder(each))]

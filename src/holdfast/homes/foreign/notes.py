@@ -35,7 +35,7 @@ _VERSION = len(_FACTS) + 3
 #: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
 
-#: One part in so many of the sessions is worth writing all of them: of 10,000, 200.
+#: The file is written again once one in so many of the sessions was counted: 200 of 10,000.
 _WORTH = 50
 
 _Row = list[Any]
@@ -111,7 +111,7 @@ class Notes:
         return None if unit is None or unit.unread else unit  # it may be readable now
 
     def units(self) -> Sequence[Unit]:
-        """What the last look found, whatever changed since."""
+        """What the last look found, whatever has changed since."""
         return [_seen(row).unit for row in self._read().values()]
 
     def unchanged(self, now: Glance | None) -> Sequence[Seen] | None:

@@ -15,7 +15,8 @@ _seen: ContextVar[dict[Hashable, Any] | None] = ContextVar("holdfast_one_look", 
 
 @contextmanager
 def one_look() -> Iterator[None]:
-    """Inside, what `once` has seen is not looked at again. Only for code that changes nothing."""
+    """Inside, what `once` has looked at is not looked at again. Only for code that changes
+    nothing."""
     token = _seen.set({} if (known := _seen.get()) is None else known)
     try:
         yield
@@ -24,7 +25,7 @@ def one_look() -> Iterator[None]:
 
 
 def once(what: Hashable, look: Callable[[], _T]) -> _T:
-    """What a look finds: a new one, or the one that was made before inside `one_look`."""
+    """What `look` finds. Inside `one_look`, what the first call found is given again."""
     known = _seen.get()
     if known is None:
         return look()

@@ -236,11 +236,11 @@ class FormatSessions(ForeignSessions):
         return [listed[each] for each in self._chosen[1]]
 
     def transcript(self, session_id: str) -> Path | None:
-        """The file that the messages of a session are in, where it has one of its own."""
+        """The file that the messages of a session are in, if it has a file of its own."""
         return self._one(session_id).unit.transcript
 
     def known_messages(self, session_id: str) -> int | None:
-        """How many messages a session has; None while nobody read it."""
+        """How many messages a session has; None if nobody has read it yet."""
         counts = self._counts.of(session_id)
         return counts.messages if counts and self._counts.is_whole(session_id) else None
 
@@ -266,7 +266,7 @@ class FormatSessions(ForeignSessions):
         return session if session.counted == known else replace(session, counted=known)
 
     def sign_of_life(self, session_id: str) -> str | None:
-        """Why the look that holds took a session for used."""
+        """Why the latest look took a session for used."""
         return self._one(session_id).alive
 
     def catalogued(self) -> Iterator[tuple[Session, str | None, bytes | None]]:

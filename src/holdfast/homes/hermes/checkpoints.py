@@ -242,7 +242,7 @@ class HermesCheckpointSpace:
         self._clock = clock
 
     def measure(self) -> None:
-        """Reclaiming measures by itself."""
+        """Nothing to do: reclaiming measures by itself."""
 
     def give_back(self, removal: Removal) -> Outcome:
         own = self._own.give_back(removal)

@@ -127,7 +127,7 @@ def _bring(
     limit: int,
     now: float,
 ) -> None:
-    """One after the other. A damaged checkpoint is left out, and named."""
+    """Import one checkpoint after the other. A damaged one is left out, and named."""
     store.prepare()
     with store.reading():  # what a look finds is held by nothing else
         present: Sight | None = store.look(workdir) if workdir.is_dir() else None

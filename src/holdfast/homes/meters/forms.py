@@ -147,7 +147,8 @@ def _gemini_call(call: object, tally: Tally) -> None:
 
 
 def _subagents_of_gemini(path: Path) -> Sequence[Path]:
-    """In a folder that is called by the whole id; the name of the chat ends in its beginning."""
+    """They lie in a folder with the whole id as its name; the name of the chat ends with the
+    beginning of the id."""
     start = path.stem.rpartition("-")[2]
     folders = [path.parent / each for each in names_in(path.parent) if each.startswith(start)]
     return [each for folder in folders if folder.is_dir() for each in files_in(folder, ".jsonl")]

@@ -29,9 +29,9 @@ from holdfast.stores.files import open_file
 def read_meter(
     agent: str, transcripts: Sequence[Path], marks: Marks, *, session: str = ""
 ) -> tuple[Reading, Marks]:
-    """Read on. `transcripts` are the files of the session, and of its subagents where the agent
-    keeps them elsewhere; those that it keeps beside are found. OpenCode has one database for all
-    its sessions, and `session` says which."""
+    """Count on from the last reading. `transcripts` are the files of the session, and of its
+    subagents where the agent keeps them elsewhere; those that it keeps beside them are found here.
+    OpenCode has one database for all its sessions, and `session` says which is meant."""
     if agent == "opencode":
         from holdfast.homes.meters.database import from_database  # noqa: PLC0415 - a hook waits
 
@@ -69,7 +69,7 @@ def read_meter(
 def read_transcript(
     agent: str, path: Path, marks: Marks, *, until: int | None = None
 ) -> tuple[Mapping[str, Usage], Marks]:
-    """Read on in one file alone, or only its first `until` bytes: what each model used."""
+    """Count on in one file alone, or only its first `until` bytes: what each model used."""
     tally = _read_on(path, FORMS[agent], marks, until=until)
     models: dict[str, Usage] = {}
     for (_, model), usage in (*tally.used.items(), *tally.kept.items()):
@@ -88,7 +88,7 @@ def _all_of(form: Form, transcripts: Sequence[Path], missing: list[str]) -> list
 
 
 def _each_once(paths: Sequence[Path]) -> list[Path]:
-    """Without further names of the same file."""
+    """The files without further names of the same file."""
     found: dict[object, Path] = {}
     for path in paths:
         try:
@@ -139,7 +139,8 @@ def _is_damaged(line: bytes) -> bool:
 
 
 def _new_lines(path: Path, tally: Tally, until: int | None = None) -> Iterator[bytes]:
-    """Whole lines only: the last one may be half written. With `until`, none that ends later."""
+    """The new lines that are whole: the last one may be half written. With `until`, no line that
+    ends later."""
     with open_file(path) as file:
         tally.day = day_of(os.fstat(file.fileno()).st_mtime * 1000)
         file.seek(tally.offset)

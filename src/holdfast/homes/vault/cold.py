@@ -16,9 +16,7 @@ from holdfast.homes.archive.reader import bundle_messages
 from holdfast.homes.options import ArchiveOptions
 from holdfast.homes.vault.names import COLD, Entry
 from holdfast.model.session import Message
-from holdfast.parts.trees import remove_tree
 from holdfast.parts.unit_record import RECORD
-from holdfast.stores.archive import bundle
 
 
 class ColdBundles:
@@ -46,12 +44,5 @@ class ColdBundles:
         if folder == entry.folder:
             raise DamageError(f"{entry.bundle} does not say where it was packed")
         if not (folder / RECORD).exists():
-            remove_tree(folder)
-            with self.archive.at_hand(entry.bundle):
-                self.archive.verify(entry.bundle)
-                with (
-                    self.archive.opened(entry.bundle) as (raw, codec),
-                    bundle.members(raw, codec) as members,
-                ):
-                    unpack(folder, members)
+            unpack(self.archive, entry.bundle, folder)
         return folder

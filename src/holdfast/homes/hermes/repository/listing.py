@@ -170,7 +170,8 @@ def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
 def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
     """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` when there
     is none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
-    then it is that of the directory that the user is in, and an error if the user is in none."""
+    then the one of the directory that the user is in is meant, and if the user is in none of them,
+    that is an error."""
     newest = sorted(found, key=lambda each: each.time, reverse=True)
     check_one(prefix, list(dict.fromkeys(each.id for each in newest)), _NEW_IDS)
     return found[0] if len(found) == 1 else _in_place(found, here)
