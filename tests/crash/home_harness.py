@@ -181,7 +181,7 @@ def the_vault_gives_all_back(sample: Sample, home: Home, original: Look) -> None
     if home.sessions.find(vaulted=True):
         report = home.restore_sessions([each.id for each in vaults.vaulted(home)])
         assert {each.result for each in report.outcomes} == {Result.BROUGHT_BACK}, report.outcomes
-    home.close()
+    factory.put_away(home)
     assert _said(sample, home) == _SAID
     assert not original.keys() - factory.words(sample, home).keys()
     assert not home.sessions.find(vaulted=True)

@@ -485,8 +485,7 @@ class Machine:
         root = None
         if home is not None:
             place = Place(find_home(home, self._environ), environ=self._overrides).checked()
-            place.check_settings()  # with one that is wrong, maintenance would never run
-            root = place.home.root
+            root = place.home.root  # with a configuration that is wrong, it would never run
             place.close()
         return schedule_of(
             scheduler,

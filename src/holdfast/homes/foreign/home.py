@@ -31,7 +31,6 @@ from holdfast.homes.foreign.sessions import FormatSessions, hits_of
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.vault.refresh import HomeVault
 from holdfast.homes.vault.vault import Vault
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, VAULTED, VAULTED_BUNDLE, Item, Problem
 from holdfast.model.part import (
@@ -58,6 +57,7 @@ from holdfast.stores.files import Inode
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.checkup import FormatCheckup
     from holdfast.homes.doers import Changes
+    from holdfast.homes.vault.refresh import HomeVault
 
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
@@ -320,6 +320,8 @@ class FormatContents(Contents):
         return self.vault.doubled()
 
     def kept(self) -> HomeVault:
+        from holdfast.homes.vault.refresh import HomeVault  # noqa: PLC0415 - no list needs it
+
         return HomeVault(self)
 
     def changes(self) -> Changes:

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.agents.json_lines import UNREADABLE
-from holdfast.homes.archive.bundles import Packer
-from holdfast.homes.archive.packed_folder import packed
 from holdfast.homes.foreign.notes import Seen
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.vault.makes_up import is_document
@@ -39,17 +37,14 @@ from holdfast.homes.vault.stage import (
 from holdfast.homes.vault.vault import BY_THE_VAULT, sweep_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
-from holdfast.model.item import SESSION, Item, Problem
-from holdfast.model.operation import Removal
+from holdfast.model.item import Item, Problem
 from holdfast.model.part import Counts, Slot
-from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.model.vault import Sweep, VaultFigures, VaultRefresh
 from holdfast.parts.trees import remove_tree
 from holdfast.parts.unit_record import RECORD, UnitRecord
 from holdfast.ports.runs import Progress
 from holdfast.spine.keeper import in_a_word
-from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace
 
@@ -384,15 +379,7 @@ class HomeVault:
         self._drop_older(cold)
 
     def _pack(self, session: Session, said: Iterable[Message], folder: Path) -> ArchivedSession:
-        cold = self._vault.cold
-        cold.make()
-        codec = Codec(self._ground.options.vault.cold.codec)
-        number = int(folder.name.rpartition("-")[2])
-        removal = Removal(operation=BY_THE_VAULT, number=number, item=_as_item(session))
-        packer = Packer(cold, codec, self._ground.clock)
-        made = packer.session(removal, session, said, files=packed(folder))
-        cold.catalogue.add([made])
-        return made
+        return self._vault.bundles.pack(session, said, folder, self._ground.clock())
 
     def _tidy(self) -> None:
         """Remove what a killed run left beside whole folders."""
@@ -456,18 +443,4 @@ def _in_bundle(entry: Entry, made: ArchivedSession) -> Entry:
         bundle=made.file,
         bundle_sha256=made.sha256,
         bundle_bytes=made.archive_bytes,
-    )
-
-
-def _as_item(session: Session) -> PlanItem:
-    return PlanItem(
-        kind=SESSION,
-        id=session.id,
-        source=session.source,
-        session=session.id,
-        bytes=session.bytes,
-        last_active_at=session.last_active_at,
-        version="",
-        action=Action.ARCHIVE,
-        reason="kept in the vault",
     )
