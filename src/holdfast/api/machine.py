@@ -200,7 +200,8 @@ class Machine:
     def unchecked_place(self, home: AgentHome) -> Place:
         """The same without opening the home, for a caller that corrects its configuration or finds
         out what is wrong with it."""
-        if home.path not in self._places:
+        known = self._places.get(home.path)
+        if known is None or known.is_closed:  # whoever opened it with `with` has closed it
             self._places[home.path] = Place(
                 home.path, clock=self._clock, command=self._command, environ=self._overrides
             )

@@ -155,6 +155,10 @@ class Place:
         self._opened: Home | None = None
         self._closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def need_open(self) -> None:
         """Raise `ClosedError` after `close`."""
         if self._closed:
