@@ -24,7 +24,7 @@ from holdfast.cli.frame import common_options
 from holdfast.cli.main import HELP_WIDTH
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
-HELP = Path(holdfast.cli.main.__file__).with_name("help.txt")
+HELP = Path(holdfast.cli.main.__file__).with_name("generated_help.txt")
 
 _INTRODUCTION = """\
 <!-- Written by `make docs` from the commands themselves; edit their help texts instead. -->

@@ -13,16 +13,14 @@ from holdfast.stores.sessions import content
 from holdfast.stores.sessions.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
-    bracketed,
     clean,
-    marked,
     message_text,
     search_text,
-    snippet,
     spaced,
     unspaced,
 )
-from holdfast.stores.sessions.unindexed_search import TOKENIZER, folded, folded_places
+from holdfast.stores.sessions.marks import bracketed, marked, snippet
+from holdfast.stores.sessions.small_index import TOKENIZER, folded, folded_places
 
 
 def text_of(message: Message) -> str:

@@ -11,11 +11,12 @@ import pytest
 
 import holdfast
 from holdfast.api import store
-from holdfast.api.archive import ArchivedSessions, Log, Trash
+from holdfast.api.archive import ArchivedSessions
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.home import Home
 from holdfast.api.machine import Machine
 from holdfast.api.sessions import AgentSessions
+from holdfast.api.trash import Log, Trash
 from holdfast.errors import _METHODS, COMMAND_FLAG, HoldfastError, in_methods
 
 SOURCE = Path(holdfast.__file__).parent

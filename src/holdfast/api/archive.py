@@ -1,9 +1,8 @@
-"""What is no longer in the store: the archive, the trash, and the log of what was done."""
+"""What is no longer in the store but can be brought back: archived sessions."""
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -24,11 +23,9 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import HoldfastError, UnknownSessionError, UsageError, is_there
 from holdfast.model.archive import ArchivedSession, Holds
-from holdfast.model.arguments import StrPath, several
-from holdfast.model.durations import Moment, moment
+from holdfast.model.arguments import StrPath
 from holdfast.model.item import Problem
 from holdfast.model.opening import LOOKED_AT, opening_of
-from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.path_map import mapped, path_maps
 from holdfast.model.session import (
     Message,
@@ -39,13 +36,12 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.rules import Policy
 from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
 from holdfast.services.session_reader import SessionFilters, filter_of
-from holdfast.spine.trash import plan_empty
 from holdfast.value import dataclass, field, replace
 
 
@@ -311,97 +307,3 @@ class ArchivedSessions:
         return scanned_plan(place, plan, inventory, chosen)
 
     prune = applied(plan_prune)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trashed:
-    """What one operation put into the trash, and when it may be removed for good."""
-
-    operation: str
-    command: str
-    entries: Sequence[TrashEntry]
-    expires_at: float
-
-    @property
-    def removed_at(self) -> float:
-        return self.entries[0].removed_at
-
-    @property
-    def bytes(self) -> int:
-        return sum(entry.bytes for entry in self.entries)
-
-
-class Trash:
-    """What undo can still bring back."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def list(self) -> builtins.list[TrashEntry]:
-        """Everything in the trash, the oldest first."""
-        return [*self._place.home.log.read().trash]
-
-    def by_operation(self) -> builtins.list[Trashed]:
-        """The same by the operation that removed it. The oldest comes first: it goes first."""
-        log = self._place.home.log.read()
-        commands = {each.id: each.command for each in log.operations}
-        groups: dict[str, builtins.list[TrashEntry]] = {}
-        for entry in log.trash:
-            groups.setdefault(entry.removal.operation, []).append(entry)
-        return [
-            Trashed(
-                operation=operation,
-                command=commands.get(operation, ""),
-                entries=entries,
-                expires_at=self.expires_at(entries[0]),
-            )
-            for operation, entries in groups.items()
-        ]
-
-    def expires_at(self, entry: TrashEntry) -> float:
-        """When the first prune or maintenance may remove it for good."""
-        return entry.removed_at + self._place.settings.trash_days * DAY
-
-    def plan_empty(
-        self,
-        operations: OperationRef | Iterable[OperationRef] = (),
-        *,
-        older_than: Moment | None = None,
-    ) -> HomePlan:
-        """Free the space of these operations, one or several, or of all; it cannot be undone."""
-        place, now = self._place, self._place.clock()
-        plan = plan_empty(
-            place.home,
-            now=now,
-            command=place.command("trash.empty"),
-            operations=[operation_id(each) for each in several(operations)],
-            before=None if older_than is None else moment(older_than, now, "older_than"),
-        )
-        return HomePlan(place=place, home=place.home, plan=plan)
-
-    empty = applied(plan_empty)
-
-
-class Log:
-    """What was done to a home, operation by operation."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def read(self) -> LogView:
-        """The whole log at this moment, with what can be undone."""
-        return self._place.home.log.read()
-
-    def list(self, *, limit: int | None = None) -> builtins.list[Operation]:
-        """The operations, the latest first."""
-        return [*self.read().operations[::-1][:limit]]
-
-    def get(self, operation: OperationRef) -> Operation:
-        """One operation, by its number."""
-        number = operation_id(operation)
-        for each in self.read().operations:
-            if each.id == number:
-                return each
-        raise UsageError(
-            f"There is no operation {number!r} in this home.", hint="`holdfast log` lists them."
-        )

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from holdfast.api.archive import ArchivedSessions, Log, RestorePlan, Trash
+from holdfast.api.archive import ArchivedSessions, RestorePlan
 from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
@@ -24,6 +24,7 @@ from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.redo import RedoPlan, plan_redo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
+from holdfast.api.trash import Log, Trash
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, UsageError, in_voice

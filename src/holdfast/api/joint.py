@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.api.archive import Log
+from holdfast.api.trash import Log
 from holdfast.model.operation import UNASKED
 from holdfast.spine.redo import to_redo as undone_of
 from holdfast.value import dataclass

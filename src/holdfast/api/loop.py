@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +35,7 @@ from holdfast.model.loop import (
 )
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
+from holdfast.model.utc_day import utc_day
 from holdfast.policy.budgets import ticked
 from holdfast.policy.circuit_breaker import fingerprint
 from holdfast.policy.loop_guard import (
@@ -313,7 +313,7 @@ class Loop:
             return self._seen_today(state) if bounded else DayNote()
 
     def _today(self) -> str:
-        return datetime.fromtimestamp(self._place.clock(), UTC).date().isoformat()
+        return utc_day(self._place.clock())
 
     @cached_property
     def _is_default(self) -> bool:

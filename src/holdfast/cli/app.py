@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from holdfast import __version__
-from holdfast.cli.errors import exit_code
 from holdfast.cli.frame import Group, Lazy
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.report_error import exit_code
 from holdfast.errors import UsageError
 
 COMMANDS = {

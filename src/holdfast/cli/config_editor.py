@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.configure import plan_text, text_of
-from holdfast.cli.errors import print_error
 from holdfast.cli.output import note
 from holdfast.cli.removal import asked
+from holdfast.cli.report_error import print_error
 from holdfast.config.template import template
 from holdfast.errors import ConfigError, HoldfastError, UsageError
 

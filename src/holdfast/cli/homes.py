@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, note, print_json, say
+from holdfast.cli.report_error import as_holdfast_error, error_document, print_error
 from holdfast.cli.streams import state
 from holdfast.errors import (
     COMMAND_FLAG,

@@ -1,8 +1,8 @@
 """The way in: exit codes, errors, broken pipes and Ctrl-C.
 
 Click is loaded for most commands only. `holdfast --version` and `holdfast --help` are answered
-here: the help page is kept in help.txt, which `make docs` writes and a test compares with the
-commands. `holdfast checkpoints take` has a quick lane (decision 0032).
+here: the help page is kept in generated_help.txt, which `make docs` writes and a test compares with
+the commands. `holdfast checkpoints take` has a quick lane (decision 0032).
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _quick(args: list[str]) -> int | None:
         write(f"holdfast {__version__}\n")
         return 0
     if args in (["--help"], ["-h"], ["help"]) and _is_wide():
-        with open(__file__.removesuffix("main.py") + "help.txt", encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
+        help_page = __file__.removesuffix("main.py") + "generated_help.txt"
+        with open(help_page, encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
             write(page.read())
         return 0
     return _quick_take(args) if "take" in args else None
@@ -103,7 +104,7 @@ def _quick_take(args: list[str]) -> int | None:
     with output_errors():
         if (code := helper_take.take(args, _may_change)) is not None:
             return code
-    from holdfast.cli.errors import exit_code
+    from holdfast.cli.report_error import exit_code
     from holdfast.cli.take import quick
 
     found = quick(args)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import option_group
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
+from holdfast.cli.report_error import print_error
 from holdfast.cli.show_plan import show_plan, show_report
 from holdfast.cli.streams import agreed, asking
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError

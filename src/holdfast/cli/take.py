@@ -11,10 +11,10 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from holdfast.cli.errors import print_error
 from holdfast.cli.flags import Flag, read
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
+from holdfast.cli.report_error import print_error
 from holdfast.cli.streams import be_quiet, state
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import CutRestore, NotCaptured, TakeOutcome, Taking, cut_words

@@ -1,5 +1,5 @@
-"""[guard], [prices] and [hooks]: what a session may use, what tokens cost, and what Holdfast does
-in the loop of agents that it is connected to."""
+"""[guard], [prices], [hooks] and [mcp]: what a session may use, what tokens cost, what Holdfast does
+in the loop of agents that it is connected to, and what they may change through its server."""
 
 from __future__ import annotations
 
@@ -156,4 +156,16 @@ class HookSettings:
         _COST,
         0,
         "The most that they may cost in one project in one day (UTC). 0 means no limit.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings:
+    """[mcp]."""
+
+    changes: str = key(
+        Choice("ask", "allow", "refuse"),
+        "ask",
+        "What an agent may change through `holdfast mcp`. With ask, the user confirms a restore.",
+        "With refuse, it can only read, and takes no checkpoints.",
     )

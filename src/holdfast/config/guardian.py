@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from holdfast.config.key import MEGABYTE, key
-from holdfast.config.kinds import Number
+from holdfast.config.kinds import MEGABYTES, Number
 from holdfast.value import dataclass
-
-_MEGABYTES = Number(0, 1_000_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,14 +13,14 @@ class GuardianSettings:
     others are about the machine, and count in Holdfast's own home."""
 
     max_total_size_mb: int = key(
-        _MEGABYTES,
+        MEGABYTES,
         0,
         "The most that all homes of this machine may take together, in MB of 1,000,000 bytes:",
         "sessions, their files, checkpoints, archives, trash and logs. 0 means no limit.",
         "Only the value in Holdfast's own home counts.",
     )
     max_home_size_mb: int = key(
-        _MEGABYTES,
+        MEGABYTES,
         0,
         "The same for this home alone. 0 means no limit.",
     )

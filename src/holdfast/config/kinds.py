@@ -101,6 +101,11 @@ class Number(Kind):
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
 
 
+#: How long something is kept, and how large it may grow: bounds that several tables share.
+DAYS = Number(0, 36_500, whole=False)
+MEGABYTES = Number(0, 1_000_000_000)
+
+
 class Flag(Kind):
     """True or false."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.config.key import MEGABYTE, key
-from holdfast.config.kinds import Choice, Duration, Flag, Number, Patterns
+from holdfast.config.kinds import DAYS, Choice, Duration, Flag, Number, Patterns
 from holdfast.model.durations import parse_duration
 from holdfast.policy.lifecycle import OnReset, Transcript
 from holdfast.policy.rules import DAY, HOUR, TRIVIAL_MAX, Caps, GcRules, Limits, Rules
@@ -16,7 +16,6 @@ REMOVE = "remove"
 TRANSCRIPT = Choice(*Transcript)
 
 _COUNT = Number(0, 1_000_000)
-_DAYS = Number(0, 36_500, whole=False)
 _LARGE = Number(0, 1_000_000_000)
 
 
@@ -30,7 +29,7 @@ class SessionSettings:
     """[sessions]: what holds for all sessions."""
 
     retention_days: float = key(
-        _DAYS,
+        DAYS,
         90,
         "Keep sessions whose last activity is younger than this many days.",
         "0 means no age rule.",
@@ -38,14 +37,14 @@ class SessionSettings:
         was=("max_age_days", "prune_days", "older_than_days"),
     )
     files_retention_days: float = key(
-        _DAYS,
+        DAYS,
         0,
         "Maintenance removes the files (transcripts, request dumps) of sessions whose last",
         "activity is older than this many days. The sessions stay. 0 turns this off.",
         per_source=True,
     )
     leftovers_retention_days: float = key(
-        _DAYS,
+        DAYS,
         0,
         "In the home of another agent: remove what it left that no session owns once it is older",
         "than this many days. A source is then a kind of leftover. 0 leaves all of it alone.",
@@ -93,7 +92,7 @@ class SessionSettings:
         Flag(), False, "Whether maintenance moves archive old sessions before it prunes."
     )
     archive_after_days: float = key(
-        _DAYS,
+        DAYS,
         30,
         "With auto_archive, ended sessions go to the archive when their last activity is older",
         "than this many days. 0 archives none.",
@@ -105,7 +104,7 @@ class SessionSettings:
         "gc takes a session without messages after this many hours. 0 turns this off.",
     )
     trivial_days: float = key(
-        _DAYS, 7, "gc takes a trivial session after this many days. 0 turns this off."
+        DAYS, 7, "gc takes a trivial session after this many days. 0 turns this off."
     )
     trivial_max: int = key(
         _COUNT,

@@ -7,20 +7,16 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from holdfast.config import VARIABLE_PREFIX
-from holdfast.config.guard import BLOCK, PRICE_KEYS, GuardSettings, HookSettings
+from holdfast.config.archive import ArchiveSettings
+from holdfast.config.checkpoints import CheckpointSettings
+from holdfast.config.guard import BLOCK, PRICE_KEYS, GuardSettings, HookSettings, McpSettings
 from holdfast.config.guardian import GuardianSettings
 from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
+from holdfast.config.maintenance import MaintenanceSettings, NotifySettings
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
-from holdfast.config.storage import (
-    ArchiveSettings,
-    CheckpointSettings,
-    MaintenanceSettings,
-    McpSettings,
-    NotifySettings,
-    StoreSettings,
-    VaultSettings,
-)
+from holdfast.config.store import StoreSettings
+from holdfast.config.vault import VaultSettings
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
 from holdfast.policy.budgets import GuardOptions

@@ -17,8 +17,8 @@ from holdfast.cli.removal import RemovalFlags, removal_options, remove
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from holdfast.api.archive import Trashed
     from holdfast.api.plan import HomePlan
+    from holdfast.api.trash import Trashed
 
 
 @click.group(

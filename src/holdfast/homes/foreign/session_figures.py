@@ -18,8 +18,8 @@ from holdfast.model.guard import Booked, Guarded
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Session
 from holdfast.model.usage import Share, StoreStats
+from holdfast.model.utc_day import utc_day
 from holdfast.ports.formats import Format
-from holdfast.stores.sessions import ledger
 from holdfast.stores.sessions.survey import AVERAGES, SIZES
 
 #: What a list reads to count messages: some seconds of work.
@@ -90,7 +90,7 @@ def booked(unit: Unit) -> Guarded | None:
     """What a session used apart from its messages, on the day of its last use."""
     if unit.used is None:
         return None
-    on = ledger.day(unit.active)
+    on = utc_day(unit.active)
     return Guarded(booked=(Booked(day=on, model=unit.model, usage=unit.used),))
 
 

@@ -42,11 +42,11 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
+from holdfast.model.utc_day import utc_day
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches, rank
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
-from holdfast.stores.sessions import ledger
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
 from holdfast.value import replace
 
@@ -348,8 +348,8 @@ class FormatSessions(ForeignSessions):
         """What each session used, on the day of its last activity."""
         found = []
         for each in map(self._session, self._units().values()):
-            day = ledger.day(each.last_active_at)
-            if each.tokens.any and (on is None or day == ledger.day(on)):
+            day = utc_day(each.last_active_at)
+            if each.tokens.any and (on is None or day == utc_day(on)):
                 usage = Usage(tokens=each.tokens, cost=each.cost, unpriced=each.unpriced)
                 found.append(UsageEntry(day=day, source=each.source, model=each.model, usage=usage))
         return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from holdfast.homes.agents.blocks import numbers_of, usage_of
@@ -14,6 +13,7 @@ from holdfast.homes.agents.json_lines import moment
 from holdfast.model.loop import DayModels, Metered
 from holdfast.model.session import Json, Tokens
 from holdfast.model.usage import Usage
+from holdfast.model.utc_day import utc_day
 from holdfast.policy.loop_guard import largest, less
 from holdfast.value import dataclass
 
@@ -183,9 +183,4 @@ def counts_in(usage: object, tally: Tally) -> object:
 def day_of(at: object) -> str:
     """The UTC day of a time as the agent wrote it; "" if it is none."""
     when = moment(at)
-    if when is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(when, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        return ""
+    return "" if when is None else utc_day(when)

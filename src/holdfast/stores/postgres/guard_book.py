@@ -15,6 +15,7 @@ from holdfast.model.guard import DayShare, Estimate, Guarded, Standing, Work
 from holdfast.model.session import Session
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.postgres import ledger
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.postgres.sessions import PostgresSessionStore
@@ -25,7 +26,6 @@ from holdfast.stores.sessions.guard_book import (
     reservation,
     work_of,
 )
-from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
     COUNTS,
     GUARDED_COLUMNS,
@@ -88,7 +88,7 @@ class PostgresGuardBook:
                 session=found,
                 work=work_of(found.guarded, db.execute(_CLOCK, (number,)).first),
                 in_flight=tuple(reservation(row) for row in rows),
-                day=() if today is None else _day(db, day(today)),
+                day=() if today is None else _day(db, utc_day(today)),
             )
 
     def keep(self, session_id: str, work: Work, *, was: Work) -> None:
@@ -122,7 +122,7 @@ class PostgresGuardBook:
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
         """Add to the session's totals and to the ledger; what is to be kept after that."""
-        on = day(now)
+        on = utc_day(now)
         booked = work.guarded.with_usage(on, model, usage)
 
         def book(db: Db) -> None:
@@ -138,13 +138,13 @@ class PostgresGuardBook:
     def warned_on(self, today: float) -> Sequence[str]:
         row = self._database.query("SELECT value FROM facts WHERE name = %s", (WARNED_TODAY,)).first
         on, *told = json.loads(row[0]) if row else ("",)
-        return told if on == day(today) else ()
+        return told if on == utc_day(today) else ()
 
     def warn_on(self, today: float, told: Sequence[str]) -> None:
         self._database.change(
             "INSERT INTO facts (name, value) VALUES (%s, %s) "
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (WARNED_TODAY, json.dumps([day(today), *told])),
+            (WARNED_TODAY, json.dumps([utc_day(today), *told])),
         )
 
 

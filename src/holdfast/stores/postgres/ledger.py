@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.usage import Usage, UsageEntry
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.postgres.database import Db
 from holdfast.stores.sessions.content import storable
-from holdfast.stores.sessions.ledger import NO_COST, Key, booked, day, usage_of_row
+from holdfast.stores.sessions.ledger import NO_COST, Key, booked, usage_of_row
 from holdfast.stores.sessions.session_rows import COUNTS, UNPRICED, counts, load_booked, usage_of
 
 _NAMES = ", ".join(COUNTS)
@@ -65,7 +66,7 @@ def take_off(db: Db, session: int) -> None:
 
 def entries(db: Db, on: float | None = None) -> Sequence[UsageEntry]:
     """Line by line, of all days or of one."""
-    condition, values = ("true", []) if on is None else ("day = %s", [day(on)])
+    condition, values = ("true", []) if on is None else ("day = %s", [utc_day(on)])
     rows = db.execute(
         f"""
         SELECT day, source, model, {SUMS} FROM ledger WHERE {condition}
@@ -83,7 +84,7 @@ def _stored(db: Db, session: int) -> Iterator[tuple[int, Key, Usage]]:
     for source, model, *columns in db.execute(_STORED, [session]):
         found = usage_of_row(model, *columns)
         if found is not None:
-            yield session, (day(columns[2]), source, found[0]), found[1]
+            yield session, (utc_day(columns[2]), source, found[0]), found[1]
     rows: Iterator[tuple[Any, ...]] = iter(
         db.execute(
             "SELECT s.source, g.booked FROM guarded g JOIN sessions s ON s.number = g.session "

@@ -1,4 +1,4 @@
-"""What is searched in a message, in which form it is indexed, and how a match is shown.
+"""What is searched in a message, and in which form it is indexed.
 
 Text of scripts without spaces (Chinese, Japanese, Thai, …) is cut into characters, each a word of
 its own; a search for a run of them is then a search for a phrase, exact to the character. Emoji
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from holdfast.errors import DamageError
 from holdfast.model.session import TAKEN_BACK, Json
@@ -55,12 +55,6 @@ _TOOL_INPUT = frozenset({"arguments", "input"})
 
 #: The fields of a message that hold text, next to its content.
 _SAID = frozenset({"tool_name", "tool_calls", "reasoning"})
-
-_WIDTH = 160
-_LEAD = 50
-#: So many times the width are looked at first.
-_NEAR = 2
-_BLANK = r"[\s\x00-\x1f\x7f-\x9f]+"
 
 
 def search_text(form: int, body: Stored, fields: Stored) -> str:
@@ -128,91 +122,6 @@ def is_searchable(text: str) -> bool:
         for character in text
         for category in [unicodedata.category(character)]
     )
-
-
-def marked(text: str, places: Iterable[tuple[int, int]]) -> str:
-    """The text with matches marked, which start and end at these places."""
-    pieces: list[str] = []
-    done = 0
-    for start, end in places:
-        pieces += [text[done:start], MATCH_STARTS, text[start:end], MATCH_ENDS]
-        done = end
-    return "".join([*pieces, text[done:]])
-
-
-def bracketed(line: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A line with `[` `]` around each match that is marked in it, and where in that line each of
-    them starts and ends: the text may have brackets of its own."""
-    found = re.finditer(f"{MATCH_STARTS}[^{MATCH_STARTS}{MATCH_ENDS}]*{MATCH_ENDS}", line)
-    places = tuple((each.start() + 1, each.end() - 1) for each in found)
-    return line.replace(MATCH_STARTS, "[").replace(MATCH_ENDS, "]"), places
-
-
-def snippet(text: str) -> str:
-    """The place with the most matches, on one line, about 160 characters, with their marks."""
-    at = _densest(text)
-    before, after = _line_before(text, at), _line_after(text, at)
-    tail = _cut_end(after, _WIDTH - _LEAD if len(before) > _LEAD else _WIDTH - len(before))
-    lead = _cut_start(before, _WIDTH - len(tail))
-    shown = lead + tail
-    if shown.rfind(MATCH_STARTS) > shown.rfind(MATCH_ENDS):
-        shown += MATCH_ENDS
-    if shown.find(MATCH_ENDS) < shown.find(MATCH_STARTS) or MATCH_STARTS not in shown:
-        shown = shown.replace(MATCH_ENDS, "", 1)  # the rest of a match that starts further ahead
-    ahead = "…" if lead != before or at > 4 * _WIDTH else ""
-    behind = "…" if tail != after or at + 8 * _WIDTH < len(text) else ""
-    return f"{ahead}{shown.strip()}{behind}"
-
-
-def _densest(text: str) -> int:
-    """Where the first of the most matches that one snippet can hold starts."""
-    starts = []
-    start = text.find(MATCH_STARTS)
-    while start >= 0:
-        starts.append(start)
-        start = text.find(MATCH_STARTS, start + 1)
-    best, most, last = 0, 0, 0
-    for first, start in enumerate(starts):
-        while last < len(starts) and starts[last] < start + _WIDTH - _LEAD:
-            last += 1
-        if last - first > most:
-            best, most = start, last - first
-    return best
-
-
-def _line_before(text: str, at: int) -> str:
-    """What comes before a place, on one line. What is nearest makes more than a snippet, unless it
-    is mostly blank."""
-    near = _one_line(text[max(0, at - _NEAR * _WIDTH) : at])
-    return near if len(near) > _WIDTH else _one_line(text[max(0, at - 4 * _WIDTH) : at])
-
-
-def _line_after(text: str, at: int) -> str:
-    near = _one_line(text[at : at + _NEAR * _WIDTH])
-    return near if len(near) > _WIDTH else _one_line(text[at : at + 8 * _WIDTH])
-
-
-def _one_line(text: str) -> str:
-    line = text.replace("\n", " ")
-    unmarked = line.replace(MATCH_STARTS, "").replace(MATCH_ENDS, "")
-    if "  " not in line and unmarked.isprintable():
-        return line  # as most are
-    return re.sub(_BLANK, " ", text)
-
-
-def _cut_start(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    text = text[len(text) - width :]
-    space = text.find(" ", 0, 20)
-    return text[space + 1 :]
-
-
-def _cut_end(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    space = text.rfind(" ", width - 20, width)
-    return text[: space if space > 0 else width]
 
 
 def _veil(character: str) -> str:

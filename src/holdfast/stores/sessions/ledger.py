@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime
 
 from holdfast.model.session import Message, Session
 from holdfast.model.usage import Usage
-from holdfast.policy.rules import DAY
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.sessions.content import FIELDS_ARE_PACKED, Stored, readable
 
 Key = tuple[str, str, str]
-_EPOCH = datetime.fromtimestamp(0, UTC).toordinal()
-_LAST = date.max.toordinal()
 #: Less than this is what taking a fraction off a sum of fractions leaves.
 NO_COST = 1e-9
-
-
-def day(timestamp: float) -> str:
-    """The UTC day of a time; '' for one outside the calendar."""
-    number = _EPOCH + timestamp // DAY
-    return date.fromordinal(int(number)).isoformat() if 1 <= number <= _LAST else ""
 
 
 def used_by(session: Session, messages: Iterable[Message], now: float) -> Mapping[Key, Usage]:
@@ -29,7 +20,7 @@ def used_by(session: Session, messages: Iterable[Message], now: float) -> Mappin
     for message in messages:
         usage = _usage(message)
         if usage is not None:
-            on = day(now if message.timestamp is None else message.timestamp)
+            on = utc_day(now if message.timestamp is None else message.timestamp)
             key = on, session.source, _model(message, session.model or "")
             used[key] = used[key].plus(usage) if key in used else usage
     return used

@@ -8,43 +8,23 @@ the same texts.
 from __future__ import annotations
 
 import contextlib
-import math
-import re
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Json, Search
-from holdfast.stores.sessions.indexed_text import (
-    MATCH_ENDS,
-    MATCH_STARTS,
-    clean,
-    is_word,
-    marked,
-    plain_text,
-    spaced,
-    unspaced,
-)
-from holdfast.stores.sessions.query import Every, Query, Term, check_length, parse
+from holdfast.stores.sessions.indexed_text import clean, plain_text, spaced
+from holdfast.stores.sessions.marks import marked, marked_words, match_places
+from holdfast.stores.sessions.query import Query, Term, check_length, parse
+from holdfast.stores.sessions.small_index import SmallIndex, folded, rarity
 from holdfast.value import dataclass, field
 
-#: How text becomes words; schema_1.sql says the same of the index.
-TOKENIZER = "unicode61 remove_diacritics 2"
 SHORTEST_PART = 2
-_MOST_MARKS = 100
-_LETTER = "[0-9A-Za-z]"
-#: The tokenizer's folding of each character met so far, A to Z first.
-_FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 #: Texts that are weighed together, and their length.
 _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
 #: So many matches more than asked for are kept; then only the best.
 _SPARE = 2_000
-
-
-#: A text with its matches marked; None if it does not match.
-Mark = Callable[[str], str | None]
 
 
 class Place(Protocol):
@@ -177,170 +157,3 @@ def parse_part(text: str) -> str:
             hint="Search for a longer part, or for whole words.",
         )
     return part
-
-
-def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
-    """Where the first matches start and end."""
-    haystack, places = folded(text), folded_places(text)
-    start = haystack.find(needle)
-    for _ in range(_MOST_MARKS):
-        if start < 0:
-            return
-        yield places[start], places[start + len(needle) - 1] + 1
-        start = haystack.find(needle, start + len(needle))
-
-
-def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
-    """Those of the texts that match, with the matches marked."""
-    mark = plain_marks(query)
-    found: dict[int, str] = {}
-    others: dict[int, str] = {}
-    for number, text in texts.items():
-        if mark is None or not text.isascii():
-            others[number] = text
-        elif (shown := mark(text)) is not None:
-            found[number] = shown
-    if others:
-        with contextlib.closing(SmallIndex()) as small:
-            small.add(others.items())
-            found |= small.marked(query.to_fts5())
-    return found
-
-
-def plain_marks(query: Query) -> Mark | None:
-    """What marks texts of ASCII alone, as nearly all are, without an index: there a word is any run
-    of letters and digits, and case is all that the tokenizer folds. None for a query with phrases,
-    exclusions or groups in it."""
-    parts = (query,) if isinstance(query, Term) else query.parts
-    words = [part for part in parts if isinstance(part, Term) and part.is_plain]
-    if len(words) < len(parts) or (isinstance(query, Every) and query.without):
-        return None
-    needed = all if isinstance(query, Every) else any
-    # What stands before a word is looked at last, and each word has a pattern of its own. So the
-    # search jumps from word to word; one pattern for all would stop at every character.
-    patterns = [
-        re.compile(
-            f"{each}(?<!{_LETTER}{each})"
-            + (f"{_LETTER}*" if word.prefix else "")
-            + f"(?!{_LETTER})"
-        )
-        for word in words
-        for each in [word.text.lower()]
-    ]
-
-    def mark(text: str) -> str | None:
-        lower = text.lower()
-        places = [[found.span() for found in pattern.finditer(lower)] for pattern in patterns]
-        if not needed(places):
-            return None
-        # Two may find the same word: one of them is a beginning of the other.
-        return marked(text, sorted({place for each in places for place in each}))
-
-    return mark
-
-
-def too_much(error: sqlite3.Error) -> QueryError:
-    return QueryError(
-        f"The query is too complex for the index: {error}.", hint="Use fewer words or parentheses."
-    )
-
-
-# --- A small index --------------------------------------------------------------------------------
-
-
-def rarity(total: int, found: int) -> float:
-    """The weight of a phrase in bm25, as FTS5 has it."""
-    return max(math.log((total - found + 0.5) / (found + 0.5)), 1e-6)
-
-
-def folded(text: str) -> str:
-    """Text as the tokenizer folds it: case and diacritics gone, everything else as it is."""
-    if text.isascii():
-        return text.lower()
-    unknown = {c for c in set(text) if not c.isascii() and ord(c) not in _FOLDED}
-    if unknown:
-        _FOLDED.update(foldings(unknown))
-    return text.translate(_FOLDED)
-
-
-def folded_places(text: str) -> Mapping[int, int] | range:
-    """Where in the text each character of its folded form is."""
-    if len(folded(text)) == len(text):
-        return range(len(text))
-    kept = [place for place, character in enumerate(text) if folded(character)]
-    return dict(enumerate(kept))
-
-
-class SmallIndex:
-    """A few texts under the rules of the index, in memory, for as long as one search."""
-
-    def __init__(self) -> None:
-        self._db = sqlite3.connect(":memory:", isolation_level=None)
-        try:
-            self._db.execute(
-                f"CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = '{TOKENIZER}')"
-            )
-            self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")
-        except BaseException:  # a SQLite without full-text search
-            self._db.close()
-            raise
-        self._numbers: set[int] = set()
-
-    def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Texts as a person sees them, each with a number; one that is there stays."""
-        self._db.execute("BEGIN")
-        for number, text in texts:
-            if number not in self._numbers:
-                self._numbers.add(number)
-                self._db.execute(
-                    "INSERT INTO texts (rowid, text) VALUES (?, ?)", (number, spaced(text))
-                )
-        self._db.execute("COMMIT")
-
-    def matches(self, match: str) -> set[int]:
-        """Raises `QueryError` for a query that is too much for FTS5."""
-        try:
-            rows = self._db.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match,))
-        except sqlite3.OperationalError as error:
-            raise too_much(error) from error
-        return {number for (number,) in rows}
-
-    def weights(self, phrase: str) -> dict[int, float]:
-        """What bm25 gives each text for a phrase, without the rarity of the phrase."""
-        rows = self._db.execute("SELECT rowid, -rank FROM texts WHERE texts MATCH ?", (phrase,))
-        scores = dict(rows.fetchall())
-        common = rarity(len(self._numbers), len(scores))
-        return {number: score / common for number, score in scores.items()}
-
-    def marked(self, match: str) -> dict[int, str]:
-        """Those of the texts that match, as a person sees them, with the matches marked."""
-        rows = self._db.execute(
-            "SELECT rowid, highlight(texts, 0, ?, ?) FROM texts WHERE texts MATCH ?",
-            (MATCH_STARTS, MATCH_ENDS, match),
-        )
-        return {number: unspaced(text) for number, text in rows}
-
-    def words(self, number: int) -> list[str]:
-        """The words of one text, in order."""
-        rows = self._db.execute("SELECT term FROM words WHERE doc = ? ORDER BY offset", (number,))
-        return [word for (word,) in rows]
-
-    def first_words(self) -> dict[int, str]:
-        return dict(self._db.execute("SELECT doc, term FROM words WHERE offset = 0").fetchall())
-
-    def close(self) -> None:
-        self._db.close()
-
-
-def foldings(characters: set[str], between: str | None = None) -> dict[int, str]:
-    """How the tokenizer folds characters, to one or to none. It is asked: its tables differ from
-    Python's, and between versions of SQLite. What is between words stays, unless something else
-    stands for it."""
-    known = {ord(character): character for character in characters if is_word(character)}
-    asked = [character for character in characters if not is_word(character)]
-    with contextlib.closing(SmallIndex()) as small:
-        small.add((ord(character), f"a{character}b") for character in asked)
-        for code, word in small.first_words().items():
-            # One word: folded, or dropped from within. Two: what is between words.
-            known[code] = word[1:-1] if len(word) > 1 else between or chr(code)
-    return known

@@ -15,6 +15,7 @@ from holdfast.model.guard import DayShare, Estimate, Guarded, Standing, Work
 from holdfast.model.session import Session
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.sessions.guard_book import (
     CLOCK,
     COUNTED,
@@ -24,7 +25,6 @@ from holdfast.stores.sessions.guard_book import (
     reservation,
     work_of,
 )
-from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
     COLUMNS,
     COUNTS,
@@ -106,7 +106,7 @@ class SqliteGuardBook:
                 session=session,
                 work=work_of(session.guarded, clock),
                 in_flight=tuple(map(reservation, flying)) if flying else (),
-                day=() if today is None else _day(db, day(today)),
+                day=() if today is None else _day(db, utc_day(today)),
             )
 
     def keep(self, session_id: str, work: Work, *, was: Work) -> None:
@@ -143,7 +143,7 @@ class SqliteGuardBook:
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
         """Add to the session's totals and to the ledger; what is to be kept after that."""
-        on = day(now)
+        on = utc_day(now)
         booked = work.guarded.with_usage(on, model, usage)
         with self._database.write() as db:
             db.execute(_ADD, (*counts(usage), number_of(db, session.id)))
@@ -157,13 +157,13 @@ class SqliteGuardBook:
         with self._database.read() as db:
             row = db.execute("SELECT value FROM facts WHERE name = ?", (WARNED_TODAY,)).fetchone()
         on, *told = json.loads(row[0]) if row else ("",)
-        return told if on == day(today) else ()
+        return told if on == utc_day(today) else ()
 
     def warn_on(self, today: float, told: Sequence[str]) -> None:
         with self._database.write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)",
-                (WARNED_TODAY, json.dumps([day(today), *told])),
+                (WARNED_TODAY, json.dumps([utc_day(today), *told])),
             )
 
 

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from holdfast.model.guard import Booked
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.sessions.content import text_or_torn
-from holdfast.stores.sessions.ledger import NO_COST, Key, booked, day, usage_of_row, used_by
+from holdfast.stores.sessions.ledger import NO_COST, Key, booked, usage_of_row, used_by
 from holdfast.stores.sessions.session_rows import (
     COUNTS,
     GUARDED,
@@ -112,7 +113,7 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
         found = usage_of_row(model, *columns)
         if found is not None:
             used_model, usage = found
-            on = day(started_at if number <= (to or 0) else timestamp)
+            on = utc_day(started_at if number <= (to or 0) else timestamp)
             yield session, (on, source, used_model), usage
     for session, source, guarded in all_booked(db, only):
         yield session, (guarded.day, source, guarded.model), guarded.usage

@@ -20,20 +20,12 @@ from typing import Any
 from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sessions import session_rows
 from holdfast.stores.sessions.content import Stored, unpacked
-from holdfast.stores.sessions.found_row import FoundRow
-from holdfast.stores.sessions.indexed_text import clean, is_word, marked, message_text
+from holdfast.stores.sessions.indexed_text import clean, is_word, message_text
+from holdfast.stores.sessions.marks import FoundRow, marked, marked_words, match_places
 from holdfast.stores.sessions.query import Query, Term, parse
 from holdfast.stores.sessions.session_rows import AMONG
-from holdfast.stores.sessions.unindexed_search import (
-    SmallIndex,
-    WordSearch,
-    folded,
-    marked_words,
-    match_places,
-    parse_part,
-    rarity,
-    too_much,
-)
+from holdfast.stores.sessions.small_index import SmallIndex, folded, rarity, too_much
+from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.search_index import indexed
 from holdfast.stores.sqlite.word_list import IndexWords

@@ -30,10 +30,10 @@ from holdfast.model.session import (
 )
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.sessions import content
 from holdfast.stores.sessions import messages as pure
 from holdfast.stores.sessions.content import storable
-from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import (
     AMONG,
     COLUMNS,
@@ -323,7 +323,7 @@ class SqliteSessionStore(SqlSessions):
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
-            return ledger.entries(db, None if on is None else day(on))
+            return ledger.entries(db, None if on is None else utc_day(on))
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
         return survey.statistics(self.database, now=now, ages=ages)

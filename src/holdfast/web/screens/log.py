@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from holdfast.api.archive import Log
 from holdfast.api.plan import expect_same
+from holdfast.api.trash import Log
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.operation import Operation, OperationAction, in_words, one_run
 from holdfast.model.plan import EDITS, Action

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.api.archive import Log
 from holdfast.api.plan import expect_same
+from holdfast.api.trash import Log
 from holdfast.errors import HoldfastError
 from holdfast.model.operation import one_run
 from holdfast.value import dataclass

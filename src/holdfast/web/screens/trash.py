@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from holdfast.api.archive import Trash, Trashed
 from holdfast.api.plan import expect_same
+from holdfast.api.trash import Trash, Trashed
 from holdfast.errors import UsageError
 from holdfast.value import dataclass
 from holdfast.web.jobs import Done

@@ -18,6 +18,7 @@ from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db.database import HermesDatabase, give_back
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.search_ahead import Ahead, WorkAhead, from_ahead, inserted
 from holdfast.homes.hermes.state_db.search_tables import (
     SearchRenewal,
     fill,
@@ -26,7 +27,6 @@ from holdfast.homes.hermes.state_db.search_tables import (
     without_triggers,
 )
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.homes.hermes.state_db.undo_ahead import Ahead, WorkAhead, from_ahead, inserted
 from holdfast.homes.hermes.state_db.undo_copies import (
     MESSAGES,
     PREFIX,

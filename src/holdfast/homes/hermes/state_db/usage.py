@@ -19,8 +19,8 @@ from pathlib import Path
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.usage import Usage, UsageEntry
+from holdfast.model.utc_day import utc_day
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
-from holdfast.stores.sessions.ledger import day
 from holdfast.stores.sessions.session_rows import COUNTS, usage_of
 
 NAME = "usage.db"
@@ -80,9 +80,9 @@ class UsageLedger:
     ) -> Sequence[UsageEntry]:
         sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
         for row in self._rows(db, schema):
-            key = (day(row[1]) or None, row[2], row[3] or None, row[-1])
+            key = (utc_day(row[1]) or None, row[2], row[3] or None, row[-1])
             used = usage_of(row[4:-1])
-            if used != Usage() and (on is None or key[0] == day(on)):
+            if used != Usage() and (on is None or key[0] == utc_day(on)):
                 sums[key] = sums.get(key, Usage()).plus(used)
         return [
             UsageEntry(day=on_day, source=source, model=model, usage=used, task=task)

@@ -14,10 +14,10 @@ from unittest import mock
 import pytest
 
 from holdfast.errors import HoldfastError, NothingToUndoError, StorageError
-from holdfast.homes.hermes.state_db import moves, search_parts, search_tables, undo_ahead
+from holdfast.homes.hermes.state_db import moves, search_ahead, search_parts, search_tables
 from holdfast.homes.hermes.state_db.database import HermesDatabase
+from holdfast.homes.hermes.state_db.search_ahead import WorkAhead
 from holdfast.homes.hermes.state_db.search_tables import SearchTable
-from holdfast.homes.hermes.state_db.undo_ahead import WorkAhead
 from holdfast.homes.sessions.mover import SessionMover
 from holdfast.model.report import Result
 from holdfast.services.plans import plan_delete
@@ -45,7 +45,7 @@ TABLES = ("messages_fts", "messages_fts_trigram")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(undo_ahead, "_FEWEST", 1)
+    monkeypatch.setattr(search_ahead, "_FEWEST", 1)
     return recorded(tmp_path)
 
 
@@ -126,7 +126,7 @@ def test_a_host_prunes_and_undoes_again_and_again(root: Path, moved_in: list[boo
 def test_nobody_waits_for_what_is_not_ready(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = WorkAhead.of
 
-    def of(self: WorkAhead, bundle: Path) -> undo_ahead.Ahead | None:
+    def of(self: WorkAhead, bundle: Path) -> search_ahead.Ahead | None:
         with database(root) as hermes:
             hermes.execute("PRAGMA busy_timeout = 0")
             hermes.execute(SAY, (RECENT, "in between"))

@@ -1,0 +1,32 @@
+"""[store]: the database that sessions are kept in."""
+
+from __future__ import annotations
+
+from holdfast.config.key import key
+from holdfast.config.kinds import DAYS, DatabaseAddress
+from holdfast.policy.rules import DAY
+from holdfast.value import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """[store]."""
+
+    url: str = key(
+        DatabaseAddress(),
+        "",
+        "Keep sessions in this PostgreSQL database, which many machines can use at once:",
+        '"postgresql://db.example.org/holdfast". Passwords come from ~/.pgpass or PGPASSWORD.',
+        '"" is the file sessions.db of the home.',
+    )
+    machine_silence_days: float = key(
+        DAYS,
+        30,
+        "A machine that shares the store, and that nobody has heard of for so many days, counts",
+        "as gone: sessions that its processes hold can then end as abandoned. 0 means never.",
+    )
+
+    @property
+    def machine_silence(self) -> float:
+        """In seconds; 0 for never."""
+        return self.machine_silence_days * DAY
