@@ -38,8 +38,8 @@ plan, and `plan.apply()` does what the plan says.
 _PARTS = {
     "home.checkpoints": ("holdfast.api.checkpoints", "Checkpoints"),
     "home.archive": ("holdfast.api.archive", "ArchivedSessions"),
-    "home.trash": ("holdfast.api.archive", "Trash"),
-    "home.log": ("holdfast.api.archive", "Log"),
+    "home.trash": ("holdfast.api.trash", "Trash"),
+    "home.log": ("holdfast.api.trash", "Log"),
 }
 
 

@@ -1,5 +1,5 @@
-"""[guard], [prices], [hooks] and [mcp]: what a session may use, what tokens cost, what Holdfast does
-in the loop of agents that it is connected to, and what they may change through its server."""
+"""[guard], [prices], [hooks] and [mcp]: what a session may use, what tokens cost, what Holdfast
+does in the loop of agents that it is connected to, and what they may change through its server."""
 
 from __future__ import annotations
 
