@@ -40,8 +40,8 @@ from holdfast.model.stored_session import Found
 from holdfast.policy.decision import plan_item
 from holdfast.policy.plan_by_name import plan_all
 from holdfast.spine.apply import apply
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.settle import settle_if_needed
-from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.archive import archive as archive_store

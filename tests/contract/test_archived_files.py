@@ -22,7 +22,7 @@ from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Search, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import (
@@ -34,8 +34,8 @@ from holdfast.services.plans import (
 )
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.settle import settle_if_needed
-from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import codec_of

@@ -25,7 +25,7 @@ from holdfast.ports.home import Home
 from holdfast.spine.apply import apply
 from holdfast.spine.keeper import Keeper
 from holdfast.stores import open_files
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 
 pytestmark = pytest.mark.usefixtures("bad_day")
 

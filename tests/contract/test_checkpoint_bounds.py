@@ -26,8 +26,8 @@ from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.spine.carry_out import Silent
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.keeper import Keeper
-from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.checkpoints import restore_record, space, sweep
 from holdfast.stores.checkpoints.checkpoint_commit import (

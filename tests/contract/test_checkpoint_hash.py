@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, TakeOutcome
-from holdfast.stores.checkpoints.file_content import TICK
+from holdfast.stores.checkpoints.read_file import TICK
 from tests.contract.restore_bench import NOW, restore, take
 
 SIZE = 4_096

@@ -19,7 +19,7 @@ from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, Rollback, TakeOutcome
 from holdfast.model.report import Result
-from holdfast.spine.trash import plan_empty
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.repository import project_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.checkpoint import Capturing, TakeOutcome
-from holdfast.stores.checkpoints import file_content, look, look_state, take
-from holdfast.stores.checkpoints.file_content import signature_at
+from holdfast.stores.checkpoints import look, look_state, read_file, take
 from holdfast.stores.checkpoints.private_index import PrivateIndex
+from holdfast.stores.checkpoints.read_file import signature_at
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.trees import FILE
 from holdfast.value import replace
@@ -24,7 +24,7 @@ LONG_AGO, TOO_NEW = -(10**15), 10**15
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were read."""
     found: list[str] = []
-    really = file_content.read
+    really = read_file.read
 
     def noted(path: bytes, limit: int | None, *, moment: int | None = None) -> object:
         found.append(os.fsdecode(path).rpartition("/")[2])

@@ -25,7 +25,7 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from holdfast.services.edits import end_abandoned
 from holdfast.services.plans import plan_delete, plan_home_endings, plan_prune
 from holdfast.spine.apply import apply

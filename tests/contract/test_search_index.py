@@ -26,7 +26,7 @@ from holdfast.model.session import Message, Search, SessionFilter
 from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.formats import Format
 from holdfast.spine.apply import apply
-from holdfast.spine.trash import plan_empty
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.sqlite import mirror as mirror_store
 from holdfast.stores.sqlite import search_index

@@ -26,8 +26,8 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.plan_by_name import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.settle import settle_if_needed
-from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite import bundle

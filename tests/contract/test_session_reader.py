@@ -18,7 +18,7 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.policy.selection import matches
+from holdfast.policy.session_filter import matches
 from holdfast.ports.sessions import SessionStore
 from holdfast.services.session_reader import _PLURALS, SessionFilters, SessionReader
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -16,7 +16,7 @@ from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
-from holdfast.spine.trash import plan_empty
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.undo import undo
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -27,7 +27,7 @@ from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, pla
 from holdfast.services.restore import restore
 from holdfast.services.sessions import Sessions
 from holdfast.spine.apply import apply
-from holdfast.spine.trash import plan_empty
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.undo import undo
 from tests.crash.side_log import SideLog, told
 

@@ -17,8 +17,8 @@ from holdfast.errors import CannotUndoError
 from holdfast.homes.hermes.checkpoints_import import import_checkpoints
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.spine.carry_out import Silent
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.settle import settle
-from holdfast.spine.trash import plan_empty
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.checkpoints.verify import verify
 from tests.compat.hermes_store import Home, project, recorded

@@ -18,6 +18,7 @@ from holdfast.errors import BudgetExceededError, UsageError
 from holdfast.guard.call import Call
 from holdfast.model.guard import Level, Sample, Work
 from holdfast.model.session import Message, Tokens
+from holdfast.policy.budget_check import Measure, warnings
 from holdfast.policy.budgets import Budget, Budgets, Thresholds, in_last_minute, sampled, ticked
 from holdfast.policy.circuit_breaker import (
     Run,
@@ -26,7 +27,6 @@ from holdfast.policy.circuit_breaker import (
     fingerprint,
     fixation_advice,
 )
-from holdfast.policy.spending import Measure, warnings
 from tests.guarding import Bench
 
 # --- budgets ------------------------------------------------------------------------------------

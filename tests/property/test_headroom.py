@@ -12,7 +12,7 @@ from holdfast.model.guard import DayShare, Estimate, Guarded, Reservation, Sampl
 from holdfast.model.session import Session, Tokens
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.policy import spending
+from holdfast.policy import budget_check
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Price, Prices
@@ -55,7 +55,7 @@ def _budgets(kinds: list[Budget]) -> st.SearchStrategy[Budgets]:
 
 
 _everything = _budgets(list(Budget))
-_of_session = _budgets([each for each in Budget if each not in spending.DAILY])
+_of_session = _budgets([each for each in Budget if each not in budget_check.DAILY])
 _options = st.builds(
     GuardOptions,
     everywhere=_everything,
@@ -111,14 +111,14 @@ def test_where_there_is_room_there_is_nothing_to_say(
     room = Headroom(options, PRICES, standing.session.source, own=own)
     if not room.suffices(standing, estimate, at=AT):
         return
-    found = spending.measures(options, standing, PRICES, own=own, at=AT)
-    assert spending.refusal(found, estimate) is None
-    assert spending.unknown_cost(found) is None
-    for measured in (found, spending.with_iteration(found)):
-        assert spending.warnings("s", measured, ()) == spending.Warnings(alerts=(), told=())
+    found = budget_check.measures(options, standing, PRICES, own=own, at=AT)
+    assert budget_check.refusal(found, estimate) is None
+    assert budget_check.unknown_cost(found) is None
+    for measured in (found, budget_check.with_iteration(found)):
+        assert budget_check.warnings("s", measured, ()) == budget_check.Warnings(alerts=(), told=())
     daily = [each for each in found if each.is_daily]
     told = [f"{each.budget}@0.8@{each.limit:g}@{each.source or ''}" for each in daily]
-    said = spending.warnings("s", daily, told)
+    said = budget_check.warnings("s", daily, told)
     assert not said.alerts
     assert set(said.told) <= set(told)  # nothing to write down for this day
 

@@ -17,7 +17,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from holdfast.services.plans import plan_delete, plan_home_gc, plan_prune
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import (

@@ -19,7 +19,7 @@ from holdfast.model.item import REQUEST_DUMP, SESSION, SPACE, TRANSCRIPT
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import EndReason, Session, SessionFilter
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from holdfast.services.plans import plan_delete, plan_home_endings, plan_home_gc, plan_prune
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest

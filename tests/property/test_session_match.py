@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
-from holdfast.policy.selection import matches
+from holdfast.policy.session_filter import matches
 from tests.session_stores import a_store, over_all
 
 # Few letters, so that filters hit; among them those whose case SQLite does not fold.

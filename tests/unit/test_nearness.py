@@ -7,10 +7,10 @@ from typing import Any
 from holdfast.model.guard import Guarded, Near
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
+from holdfast.policy.budget_check import nearness
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.session_limits import SessionLimits
-from holdfast.policy.spending import nearness
 
 NO_LIMITS = SessionLimits(max_messages=0, max_bytes=0)
 PRICES = Prices(by_model={"m": Price(input=1, output=1)})

@@ -9,7 +9,7 @@ import pytest
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, Item
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from tests.builders import NOW, a_file_of, a_session_item, a_space_item, a_trash_item, an_item
 
 STORED = ["s1", "owned"]

@@ -8,8 +8,8 @@ from holdfast.model.item import TRASH
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
+from holdfast.spine.empty_trash import UNKNOWN_KIND, EmptyTrash, Reclaim
 from holdfast.spine.outcomes import ALREADY_GONE
-from holdfast.spine.trash import UNKNOWN_KIND, EmptyTrash, Reclaim
 
 
 def removal() -> Removal:

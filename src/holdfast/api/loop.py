@@ -36,6 +36,7 @@ from holdfast.model.loop import (
 from holdfast.model.text import one_line
 from holdfast.model.usage import Usage
 from holdfast.model.utc_day import utc_day
+from holdfast.policy.budget_check import Measure
 from holdfast.policy.budgets import ticked
 from holdfast.policy.circuit_breaker import fingerprint
 from holdfast.policy.loop_guard import (
@@ -55,7 +56,6 @@ from holdfast.policy.loop_guard import (
     with_use,
 )
 from holdfast.policy.loop_rules import LoopRules, gaps
-from holdfast.policy.spending import Measure
 from holdfast.stores.files import DISK_FULL, next_step, read_file
 from holdfast.stores.loop_book import FileLoopBook
 from holdfast.stores.processes import this_process

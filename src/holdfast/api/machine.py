@@ -35,7 +35,7 @@ from holdfast.homes.kind import OWN
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import named_place
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
-from holdfast.policy.selection import rank
+from holdfast.policy.session_filter import rank
 from holdfast.stores.files import storage_errors
 from holdfast.stores.sqlite.database import PATIENCE
 from holdfast.value import dataclass, replace

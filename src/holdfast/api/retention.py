@@ -21,7 +21,7 @@ from holdfast.errors import UsageError
 from holdfast.model.arguments import instance
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
-from holdfast.policy.selection import Selection
+from holdfast.policy.session_filter import Selection
 from holdfast.ports.runs import Progress
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
 from holdfast.value import replace

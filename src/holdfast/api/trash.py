@@ -13,7 +13,7 @@ from holdfast.model.arguments import several
 from holdfast.model.durations import Moment, moment
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.policy.rules import DAY
-from holdfast.spine.trash import plan_empty
+from holdfast.spine.empty_trash import plan_empty
 from holdfast.value import dataclass
 
 

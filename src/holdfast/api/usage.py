@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import Cost, CostShare, CostTotals
+from holdfast.policy.budget_check import end_reason
 from holdfast.policy.budgets import Budget
 from holdfast.policy.prices import session_cost
-from holdfast.policy.spending import end_reason
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from holdfast.model.append import Appended, MessageLike
 from holdfast.model.arguments import instance
 from holdfast.model.guard import Advice
 from holdfast.model.session import Tokens
-from holdfast.policy.spending import Measure
+from holdfast.policy.budget_check import Measure
 
 
 class AsyncCall:

@@ -22,7 +22,8 @@ from holdfast.model.append import Appended
 from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing, Work
 from holdfast.model.session import Addition, Message, Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy import spending
+from holdfast.policy import budget_check
+from holdfast.policy.budget_check import Measure, warnings
 from holdfast.policy.budgets import (
     MINUTE,
     Budgets,
@@ -40,7 +41,6 @@ from holdfast.policy.circuit_breaker import (
 )
 from holdfast.policy.headroom import Headroom
 from holdfast.policy.prices import Prices
-from holdfast.policy.spending import Measure, warnings
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import GuardBook
 from holdfast.ports.upkeep import Processes
@@ -209,15 +209,15 @@ class Guard:
         found = self._measured(standing)
         if standing.session.ended:
             return _Decided(refusal=_already_ended(standing, found), ended=True)
-        passed = spending.refusal(found, estimate)
+        passed = budget_check.refusal(found, estimate)
         if passed is not None:
             alerts = self._warned(standing.work, found, now, was=seen.work, passed=passed)
-            self._book.end(self.session_id, spending.end_reason(passed.budget), at=now)
+            self._book.end(self.session_id, budget_check.end_reason(passed.budget), at=now)
             return _Decided(refusal=_over_budget(standing, passed), ended=True, alerts=alerts)
-        unknown = spending.unknown_cost(found)
+        unknown = budget_check.unknown_cost(found)
         if unknown is not None:
             return _Decided(refusal=_cost_unknown(standing, unknown))
-        after = spending.with_iteration(found)
+        after = budget_check.with_iteration(found)
         return self._begun(standing, estimate, now, was=seen.work, found=after)
 
     def _begun(
@@ -311,7 +311,7 @@ class Guard:
 
     def _measured(self, standing: Standing) -> tuple[Measure, ...]:
         rules = self._rules
-        return spending.measures(
+        return budget_check.measures(
             rules.options, standing, rules.prices, own=rules.own, at=standing.work.ticked or 0.0
         )
 
@@ -383,7 +383,7 @@ def _already_ended(standing: Standing, found: Sequence[Measure]) -> HoldfastErro
     """The session had ended before, because of a budget or for another reason."""
     session = standing.session
     message = f"Session {session.id} has ended ({session.end_reason}); the call was not made."
-    budget = spending.ended_by(session.end_reason)
+    budget = budget_check.ended_by(session.end_reason)
     if budget is None:
         return SessionEndedError(message, hint="Reopen it before going on with it.")
     measure = next((each for each in found if each.budget is budget), None)
@@ -407,4 +407,4 @@ def _cost_unknown(standing: Standing, measure: Measure) -> UnknownCostError:
 
 
 def _amount(value: float) -> str:
-    return f"{spending.shown(value):,}"
+    return f"{budget_check.shown(value):,}"

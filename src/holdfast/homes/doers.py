@@ -36,9 +36,9 @@ from holdfast.model.stored_session import End, Found
 from holdfast.policy.lifecycle import HELD
 from holdfast.ports.runs import Clock, Doer, Space
 from holdfast.ports.sessions import SessionEngine, SessionEngines, SessionStore
+from holdfast.spine.empty_trash import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
-from holdfast.spine.trash import EmptyTrash, Reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.value import dataclass, field
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.ports.sessions import SessionStore
     from holdfast.ports.upkeep import MaintenanceGate
     from holdfast.stores.postgres.database import Database
-    from holdfast.stores.trash_folder import TrashFolder
+    from holdfast.stores.trash_paths import TrashFolder
 
 
 class HoldfastHome(Home):

@@ -23,7 +23,7 @@ from holdfast.stores.figures_file import FiguresFile
 from holdfast.stores.files import Inode
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.tally import FileTallies
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them

@@ -36,7 +36,7 @@ from holdfast.spine.outcomes import (
     copy_changed,
 )
 from holdfast.stores.files import next_step
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 
 #: At the end of a version: the unit was pinned when the plan was made.
 PINNED = "+pinned"

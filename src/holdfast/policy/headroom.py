@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from holdfast.model.guard import Estimate, Standing
+from holdfast.policy.budget_check import COSTS, DAILY, USED, spent_on, tokens_on
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.prices import Prices
-from holdfast.policy.spending import COSTS, DAILY, USED, spent_on, tokens_on
 
 _Used = Callable[[Standing, Prices, float], float | None]
 #: What the next call adds at most: the places of these figures in `Headroom.suffices`.

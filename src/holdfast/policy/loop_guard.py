@@ -15,13 +15,13 @@ from holdfast.model.loop import DayModels, DayNote, DayUse, Decision, Verdict
 from holdfast.model.session import Session, Tokens, by_count
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage
-from holdfast.policy import spending
+from holdfast.policy import budget_check
+from holdfast.policy.budget_check import Measure, shown
 from holdfast.policy.budgets import Budget
 from holdfast.policy.circuit_breaker import Run, breaker_advice, fixation_advice
 from holdfast.policy.loop_rules import LoopRules
 from holdfast.policy.prices import Prices
 from holdfast.policy.prices import cost as cost_of
-from holdfast.policy.spending import Measure, shown
 from holdfast.value import dataclass, field, replace
 
 
@@ -136,14 +136,14 @@ def measured(rules: LoopRules, state: LoopState, today: Sequence[DayUse]) -> tup
         day=tuple(share for _, share in shares),
     )
     at = state.work.ticked or 0.0
-    found = spending.measures(rules.options, standing, rules.prices, at=at)
+    found = budget_check.measures(rules.options, standing, rules.prices, at=at)
     strange = _unpriced(state, rules.prices)  # a session has one model, and this may have several
     found = tuple(
         replace(each, unpriced=strange) if each.used is None and not each.is_daily else each
         for each in found
     )
     here = [share for use, share in shares if state.project and use.project == state.project]
-    return (*found, *spending.of_day(rules.of_project, _PROJECT, here, rules.prices))
+    return (*found, *budget_check.of_day(rules.of_project, _PROJECT, here, rules.prices))
 
 
 def judge(
@@ -151,14 +151,14 @@ def judge(
 ) -> Decision:
     """Whether one more tool may run."""
     found = measured(rules, state, today)
-    passed = spending.refusal(found, Estimate())
+    passed = budget_check.refusal(found, Estimate())
     if passed is not None:
         return Decision(verdict=Verdict.STOP, reason=_over(passed, rules, state.agent))
     options = rules.options
     broken = breaker_advice(max(0, errors - state.forgiven), tool, options.breaker)
     fixed = fixation_advice(state.run, same_call=options.same_call, same_tool=options.same_tool)
     advice = broken if broken.level >= fixed.level else fixed
-    unknown = spending.unknown_cost(found)
+    unknown = budget_check.unknown_cost(found)
     undecided = "" if unknown is None else _unknown(unknown)
     if advice.level is Level.STOP:  # the model is told; the run goes on if it tries something else
         return Decision(verdict=Verdict.BLOCK, reason=f"Holdfast: {advice.text}")

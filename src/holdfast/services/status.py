@@ -17,13 +17,13 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.model.vault import SOON, Threat, VaultFigures
+from holdfast.policy.budget_check import nearness
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.growth import growth
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.remedy import Freeable
 from holdfast.policy.rules import DAY, HOUR
 from holdfast.policy.session_limits import SessionLimits
-from holdfast.policy.spending import nearness
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Progress
 from holdfast.ports.sessions import SessionStore

@@ -16,9 +16,9 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Clock, Doer, Progress
 from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.empty_trash import make_room
 from holdfast.spine.outcomes import ALREADY_GONE, OWNER_GONE
 from holdfast.spine.settle import Settled, settle, settle_if_needed
-from holdfast.spine.trash import make_room
 from holdfast.value import dataclass, field, replace
 
 #: Results of settling that leave an item in its place.

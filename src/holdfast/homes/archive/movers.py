@@ -46,7 +46,7 @@ from holdfast.spine.outcomes import (
 )
 from holdfast.stores.archive import bundle
 from holdfast.stores.files import version_of
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 
 if TYPE_CHECKING:
     from holdfast.homes.sessions.stored import StoredContents

@@ -18,7 +18,7 @@ from holdfast.model.item import Item, Problem
 from holdfast.model.operation import Removal
 from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
-from holdfast.policy.selection import matches, rank
+from holdfast.policy.session_filter import matches, rank
 from holdfast.ports.runs import Progress
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_message, read_messages

@@ -55,7 +55,7 @@ from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name,
 from holdfast.stores.checkpoints.restore import can_follow
 from holdfast.stores.checkpoints.sizes import in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
 #: How often to look when references are changed between the look and the change, before nobody

@@ -44,7 +44,7 @@ from holdfast.model.session import (
 from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
 from holdfast.model.utc_day import utc_day
 from holdfast.policy.prices import Prices
-from holdfast.policy.selection import matches, rank
+from holdfast.policy.session_filter import matches, rank
 from holdfast.ports.formats import Format
 from holdfast.ports.runs import Progress
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore

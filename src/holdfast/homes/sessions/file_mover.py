@@ -48,7 +48,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.open_files import hold_alone, open_elsewhere
 from holdfast.stores.sessions.survey import Owner
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"

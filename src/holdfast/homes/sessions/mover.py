@@ -35,7 +35,7 @@ from holdfast.spine.outcomes import (
     copy_changed,
 )
 from holdfast.stores.files import storage_errors
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
 #: Where bundles lie in the trash of an operation.

@@ -23,7 +23,7 @@ from holdfast.homes.foreign.notes import Seen
 from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.vault.makes_up import is_document
 from holdfast.homes.vault.names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
-from holdfast.homes.vault.stage import (
+from holdfast.homes.vault.second_names import (
     kept_parts,
     leads_out,
     make_folder,

@@ -23,7 +23,7 @@ from holdfast.homes.archive.session_rows import Ended
 from holdfast.homes.home import Ground
 from holdfast.homes.vault.names import ABOUT, Entry, check_sums
 from holdfast.homes.vault.refresh import own_id
-from holdfast.homes.vault.stage import name_again
+from holdfast.homes.vault.second_names import name_again
 from holdfast.homes.vault.vault import Vault
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import SESSION
@@ -37,7 +37,7 @@ from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word, one_by_one
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir
-from holdfast.stores.trash_folder import TrashFolder
+from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import replace
 
 if TYPE_CHECKING:

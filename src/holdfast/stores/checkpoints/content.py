@@ -12,14 +12,14 @@ from collections.abc import Container, Mapping
 from holdfast.errors import DamageError
 from holdfast.stores.checkpoints.checkpoint_commit import ref_names
 from holdfast.stores.checkpoints.look import Looked
-from holdfast.stores.checkpoints.mode_record import (
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.stored_modes import (
     ModeRecord,
     Usual,
     dump_record,
     load_record,
     most_usual,
 )
-from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.walk import ancestors, parent
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.refs import read_reference

@@ -8,7 +8,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from holdfast.errors import GitFailedError, StorageError
-from holdfast.stores.checkpoints.file_content import (
+from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.look_state import KnownFile, Listed, State
+from holdfast.stores.checkpoints.private_index import PrivateIndex
+from holdfast.stores.checkpoints.read_file import (
     NO_SIGNATURE,
     TICK,
     UNFIT_NAME,
@@ -21,9 +24,6 @@ from holdfast.stores.checkpoints.file_content import (
     signature_at,
     signature_of,
 )
-from holdfast.stores.checkpoints.ignore_rules import Ignoring
-from holdfast.stores.checkpoints.look_state import KnownFile, Listed, State
-from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.walk import (
     ATTRIBUTES,
     GIT,

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.stores.checkpoints.file_content import Signature, signature_at
+from holdfast.stores.checkpoints.read_file import Signature, signature_at
 from holdfast.stores.checkpoints.repository import write_cache
 from holdfast.stores.digest import blake2b
 from holdfast.stores.files import open_regular, read_file, storage_errors, write_all

@@ -26,7 +26,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
-from holdfast.stores.checkpoints.mode_record import ModeRecord, dump_record
 from holdfast.stores.checkpoints.repository import (
     LEGACY_PREFIX,
     Layout,
@@ -38,6 +37,7 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.stored_modes import ModeRecord, dump_record
 from holdfast.stores.checkpoints.walk import ancestors
 from holdfast.stores.files import (
     allocated_below,

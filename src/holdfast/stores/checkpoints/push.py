@@ -34,7 +34,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
 from holdfast.stores.checkpoints.content import FILES, RECORD, content_of
 from holdfast.stores.checkpoints.finder import checkpoints
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
-from holdfast.stores.checkpoints.mode_record import dump_record
 from holdfast.stores.checkpoints.remotes import RULES, THERE, KnownRemote, ThereRef, there
 from holdfast.stores.checkpoints.repository import (
     OUTGOING,
@@ -44,6 +43,7 @@ from holdfast.stores.checkpoints.repository import (
     opened,
     used,
 )
+from holdfast.stores.checkpoints.stored_modes import dump_record
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack

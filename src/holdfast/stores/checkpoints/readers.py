@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from holdfast.errors import StorageError
-from holdfast.stores.checkpoints.file_content import Content, Left, Signature, read
+from holdfast.stores.checkpoints.read_file import Content, Left, Signature, read
 from holdfast.stores.checkpoints.walk import place
 from holdfast.stores.files import write_all
 from holdfast.stores.git.index_file import status_bytes

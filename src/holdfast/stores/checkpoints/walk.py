@@ -13,20 +13,20 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import WORKTREE, Excluded
-from holdfast.stores.checkpoints.file_content import (
-    READ,
-    UNFIT_NAME,
-    YOUNG,
-    Content,
-    read,
-    special,
-)
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import (
     NOTHING_LISTED,
     FolderDigests,
     Listed,
     Stamp,
+)
+from holdfast.stores.checkpoints.read_file import (
+    READ,
+    UNFIT_NAME,
+    YOUNG,
+    Content,
+    read,
+    special,
 )
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import EMPTY, LINK, TREE, Node, Trees, path_text

@@ -24,10 +24,10 @@ from holdfast.model.checkpoint import (
     Project,
 )
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.mode_record import ModeRecord
 from holdfast.stores.checkpoints.older_layout import OLDER, opened_at, repositories
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.stored_modes import ModeRecord
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, Trees, path_text
 from holdfast.value import replace
