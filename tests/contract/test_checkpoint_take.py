@@ -375,6 +375,22 @@ def test_a_known_path_that_is_ignored_leaves_its_directory_what_it_was(bench: Be
     assert bench.captured().empty == frozenset()
 
 
+def test_known_paths_keep_the_permissions_of_directories_without_files(bench: Bench) -> None:
+    """git's tree has neither an empty directory nor one that holds only such directories."""
+    for folder in ("src", "src/one", "src/two"):
+        bench.write(f"{folder}/file")
+    modes = {"out": 0o700, "out/logs": 0o750}
+    for folder, mode in modes.items():
+        (bench.project / folder).mkdir()
+        (bench.project / folder).chmod(mode)
+    bench.taken()
+    bench.write("src/file", "changed\n")
+    bench.taken("src/file")
+    held = bench.captured().directories
+    assert {path: entry.permissions for path, entry in held.items()} == modes
+    assert bench.take().outcome is TakeOutcome.UNCHANGED
+
+
 def test_known_paths_may_be_absolute_and_must_be_inside(bench: Bench) -> None:
     bench.write("a", "1")
     bench.taken()

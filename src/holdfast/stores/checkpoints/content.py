@@ -127,13 +127,15 @@ def _kept_modes(
 ) -> dict[bytes, int]:
     """The modes of the last record for paths that this look did not see."""
     kept: dict[bytes, int] = {}
+    # git's tree lacks the empty directories, and those that hold nothing else.
+    without_files = empty | {folder for path in empty for folder in ancestors(path)}
     for path, mode in before.modes.items():
         if path in looked.permissions or path in looked.walked.directories:
             continue
         node = trees.at(files, path)
         is_file = node is not None and node[0] in (FILE, PROGRAM)
         # After a whole look, a directory that was not seen is gone.
-        is_folder = (node is not None and node[0] == TREE) or path in empty
+        is_folder = (node is not None and node[0] == TREE) or path in without_files
         if is_file or (is_folder and not looked.whole):
             kept[path] = mode
     return kept
