@@ -20,7 +20,7 @@ def test_checkpoints_go_to_a_remote_and_come_back_elsewhere(
     for number in range(3):
         (project / "a.txt").write_text(f"{number}\n")
         inside.ok("checkpoints", "take", str(project), "--reason", f"r{number}")
-    assert "To name one" in inside.ok("checkpoints", "remote").out
+    assert "To add one" in inside.ok("checkpoints", "remote").out
     unknown = inside.run("checkpoints", "push", "backup", str(project))
     assert unknown.code == 2
     assert "remote add NAME URL" in unknown.err

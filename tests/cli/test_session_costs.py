@@ -76,7 +76,7 @@ def test_what_is_unknown_is_said_and_never_nothing(costly: Machine) -> None:
     assert "Cost unknown for 8,400 tokens of model x-1." in shown.words
     assert "Cost unknown for 3,000 tokens of model m-2." in shown.words
     assert "Cost unknown for 7 tokens of sessions without a model." in shown.words
-    assert "holdfast config path" in shown.out
+    assert "holdfast config edit" in shown.out
     assert "$0.00 " not in shown.out
 
 

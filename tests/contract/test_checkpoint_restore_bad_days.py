@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.plans import plan_drop
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest
+from holdfast.stores.checkpoints import working_tree
+from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -217,3 +220,38 @@ def test_nothing_of_the_users_git_is_ever_run(
     assert not mark.exists(), mark.read_text()
     assert not list(person.glob("index*"))
     assert not list(person.glob("objects/*"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no leases")
+@pytest.mark.parametrize("captured", [True, False], ids=["overwritten", "deleted"])
+def test_who_found_a_file_just_before_it_lost_its_name_loses_nothing(
+    store: ShadowGitStore, project: Path, monkeypatch: pytest.MonkeyPatch, *, captured: bool
+) -> None:
+    """Opening a file is to find it and then to open it. In between, a restore may put another one
+    in its place; the last look at the old one shows nothing yet."""
+    path = project / "file"
+    if captured:
+        path.write_text("one")
+    target = take(store, project)
+    path.write_text("two")
+    writers: list[subprocess.Popen[bytes]] = []
+    look = working_tree._state_at
+
+    def late(name: bytes, fd: int, *, size: int | None = None) -> working_tree.PathState:
+        seen = look(name, fd, size=size)
+        if name.startswith(TEMPORARY) and not writers:
+            writers.append(writer := overwrite(Path(f"/proc/self/fd/{fd}") / os.fsdecode(name)))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                writer.wait(2)  # it would be done by then
+        return seen
+
+    monkeypatch.setattr(working_tree, "_state_at", late)
+    done = restore(store, target)
+    assert [each.wait() for each in writers] == [0]
+    assert path.read_text() == "new"
+    assert [each.path for each in done.kept] == ["file"]
+
+
+def overwrite(path: Path) -> subprocess.Popen[bytes]:
+    program = f"open({os.path.realpath(path)!r}, 'r+').write('new')"
+    return subprocess.Popen([sys.executable, "-c", program])

@@ -564,7 +564,7 @@ def test_a_locked_database_costs_nothing(bench: Bench, monkeypatch: pytest.Monke
 def test_a_read_only_home_is_left_alone(bench: Bench, tmp_path: Path) -> None:
     """And whatever cannot be done there is said in a sentence."""
     before = bench.look()
-    bench.home.close()
+    factory.put_away(bench.home)
     pruned = _holdfast(bench, tmp_path, *_PRUNES[bench.sample.kind], "--yes")
     if "Nothing to remove" not in pruned.stdout:  # a recorded home is young by the real clock
         assert pruned.returncode in (1, 5), (pruned.stdout, pruned.stderr)

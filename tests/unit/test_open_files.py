@@ -80,3 +80,44 @@ def test_a_probe_that_fails_counts_as_alive(tmp_path: Path) -> None:
         assert "cannot be opened" in str(open_files.open_elsewhere("loop", fd))
     finally:
         os.close(fd)
+
+
+def writer_of(path: Path, text: str) -> subprocess.Popen[bytes]:
+    """A process that opens a file, to write to it, once it is told to."""
+    program = (
+        "import os, sys; sys.stdin.readline(); "
+        f"fd = os.open({str(path)!r}, os.O_WRONLY); os.write(fd, {text.encode()!r})"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no leases")
+def test_who_comes_to_write_waits_and_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with writer_of(path, "new") as writer:
+        with open_files.kept_from_writers(b"file", folder) as wanted:
+            assert not wanted()
+            assert writer.stdin is not None
+            writer.stdin.write(b"\n")
+            writer.stdin.close()
+            while not wanted():
+                assert writer.poll() is None  # it cannot have got further
+            assert path.read_text() == "old"
+        assert writer.wait() == 0
+    os.close(folder)
+    assert path.read_text() == "new"
+
+
+def test_who_reads_or_has_long_been_writing_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with path.open("r+"), open_files.kept_from_writers(b"file", folder) as wanted:
+        assert not wanted()
+    with path.open("r"), open_files.kept_from_writers(b"file", folder) as wanted:
+        assert not wanted()
+    with open_files.kept_from_writers(b"not there", folder) as wanted:
+        assert not wanted()
+    os.close(folder)

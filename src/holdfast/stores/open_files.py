@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.stores import processes
@@ -14,6 +17,8 @@ from holdfast.stores import processes
 _F_SETSIG = 10  # Linux; the fcntl module of Python 3.11 does not name it
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.ENOLCK}
 _OPENED = "open in another process"
+#: From the opening of a file to the first write may take so long, on a busy machine.
+_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016)
 _TO_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -74,6 +79,31 @@ def hold_alone(name: str, dir_fd: int) -> Alone | str:
     return why
 
 
+@contextlib.contextmanager
+def kept_from_writers(name: bytes, dir_fd: int) -> Iterator[Callable[[], bool]]:
+    """Whoever wants to write to a file waits until the end of the block, which can ask whether
+    anybody does. Somebody who is just opening it gets a moment first, so that what they write is
+    seen. Who has it open for longer is not stopped, and nobody is where there are no leases."""
+    try:
+        fd = os.open(name, _TO_LOOK, dir_fd=dir_fd)
+    except OSError:  # a symlink, or a file that we may not read
+        yield lambda: False
+        return
+    held = False
+    try:
+        for pause in _PAUSES if sys.platform == "linux" else ():
+            taken = _take_lease(fd, fcntl.F_RDLCK)
+            held = taken is True
+            if taken != _OPENED:
+                break
+            time.sleep(pause)
+        yield lambda: held and fcntl.fcntl(fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK
+    finally:
+        if held:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)  # see `_leased`
+        os.close(fd)
+
+
 def _cannot(error: OSError) -> str:
     return f"cannot be opened to see whether it is in use ({error.strerror})"
 
@@ -89,11 +119,12 @@ def _leased(fd: int) -> str | None:
     return taken or _listed(fd)
 
 
-def _take_lease(fd: int) -> str | bool:
+def _take_lease(fd: int, kind: int = fcntl.F_WRLCK) -> str | bool:
     """True when nobody else has the file open, and has to wait who opens it; False where there are
     no leases.
 
-    The kernel grants a write lease only on a file that nobody else has open.
+    The kernel grants a write lease only on a file that nobody else has open, and a read lease on
+    one that nobody has open for writing.
 
     So there is no list of processes to read, and no process that we may not inspect; it takes 4 µs
     a file. If another process opens the file meanwhile, the kernel signals us: with SIGURG, which
@@ -101,7 +132,7 @@ def _take_lease(fd: int) -> str | bool:
     """
     try:
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
     except BlockingIOError:
         return _OPENED
     except OSError as error:

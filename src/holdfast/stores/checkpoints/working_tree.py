@@ -28,6 +28,7 @@ from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
 from holdfast.stores.flush_disk import flush_disk
 from holdfast.stores.git.object import Kind, header, object_id
+from holdfast.stores.open_files import kept_from_writers
 from holdfast.value import dataclass
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -303,12 +304,14 @@ class WorkingTree:
         _unlink_if_there(aside, fd)
         # The last look comes after the rename: until then the file may change under its name.
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        if not _state_at(aside, fd).is_same_as(seen):
-            with contextlib.suppress(FileExistsError):  # then a newer file took its place
-                os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+        with kept_from_writers(aside, fd) as written:
+            changed = not _state_at(aside, fd).is_same_as(seen) or written()
+            if changed:
+                with contextlib.suppress(FileExistsError):  # then a newer file took its place
+                    os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
             os.unlink(aside, dir_fd=fd)
+        if changed:
             raise ChangedError(errno.EAGAIN, "changed while it was restored")
-        os.unlink(aside, dir_fd=fd)
         self._dirty = True
 
     def set_mode(self, path: bytes, mode: int) -> None:
@@ -462,12 +465,15 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
             return
     except FileNotFoundError:
         raise ChangedError(errno.EAGAIN, "disappeared while it was restored") from None
-    if not _state_at(temporary, fd).is_same_as(over):
+    # Somebody may have found the file under its name just before it lost it, and write only now.
+    with kept_from_writers(temporary, fd) as written:
+        if _state_at(temporary, fd).is_same_as(over) and not written():
+            os.unlink(temporary, dir_fd=fd)
+            return
         _rename(temporary, name, fd, _EXCHANGE)
         if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:
             _rename(temporary, name, fd, _EXCHANGE)  # a still newer file was put there
-        raise ChangedError(errno.EAGAIN, "changed while it was restored")
-    os.unlink(temporary, dir_fd=fd)
+    raise ChangedError(errno.EAGAIN, "changed while it was restored")
 
 
 def _temporary(path: bytes) -> bytes:
