@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,29 @@ def test_a_large_store_is_not_merged_at_once_and_a_later_run_does_it(
         assert not search_index.has_left_for_good(db)
     database.close()
     assert files_with(END, place) == []
+
+
+KILLED_BEFORE_SPACE_IS_GIVEN_BACK = """
+import os, signal, sys
+import holdfast
+from holdfast.stores.sqlite import space
+space.give_back = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+with holdfast.open(sys.argv[1]) as home:
+    home.delete(sys.argv[2:], use_trash=False)
+"""
+
+
+@pytest.mark.parametrize("names", [["gone"], list(SAID)], ids=["one", "all"])
+def test_what_a_killed_run_left_behind_goes_with_the_next_maintenance(
+    place: Path, names: list[str]
+) -> None:
+    child = [sys.executable, "-c", KILLED_BEFORE_SPACE_IS_GIVEN_BACK, str(place), *names]
+    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    with holdfast.open(place) as home:
+        assert not {each.id for each in home.sessions.find()}.intersection(names)
+    assert files_with(END, place) == ["sessions.db"]
+    assert not holdfast.maintain(place, force=True).error
+    assert files_with(END, place) == []
+    before = (place / "sessions.db").stat().st_mtime_ns
+    assert not holdfast.maintain(place, force=True).error
+    assert (place / "sessions.db").stat().st_mtime_ns == before, "nothing is owed any more"

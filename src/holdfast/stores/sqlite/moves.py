@@ -268,6 +268,8 @@ class SqliteEngine(DatabaseEngine):
         numbers = [each.number for each in going]
         with self._database.write() as db:
             _part(db, numbers)
+            if numbers:
+                space.owe(db)
             if self._empties:
                 emptying.delete(db, numbers)
                 return
