@@ -107,3 +107,20 @@ def test_what_a_killed_run_left_behind_goes_with_the_next_maintenance(
     before = (place / "sessions.db").stat().st_mtime_ns
     assert not holdfast.maintain(place, force=True).error
     assert (place / "sessions.db").stat().st_mtime_ns == before, "nothing is owed any more"
+
+
+def sessions(place: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "holdfast", "--home", str(place), "sessions", *arguments]
+    subprocess.run([*command, "--yes"], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "asked", [("delete", "gone"), ("prune", "--archived", "--older-than", "0d")], ids=lambda a: a[0]
+)
+def test_no_word_stays_of_an_archived_session_that_goes_for_good(
+    place: Path, asked: tuple[str, ...]
+) -> None:
+    sessions(place, "archive", "gone")
+    assert "sessions.db" in files_with(END, place), "what can come back does not cost a merge"
+    sessions(place, *asked, "--now")
+    assert files_with(END, place) == []

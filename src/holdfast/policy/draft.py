@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
+from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
 from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import Decision, plan_item
@@ -154,7 +154,10 @@ class Draft:
         if self._space.for_good:
             left = any(not each.holds_space for each in (*self.trash, *self.decisions))
         else:
-            left = any(item.action is not Action.KEEP for item in sessions)
+            left = any(item.action is not Action.KEEP for item in sessions) or any(
+                each.item.kind == ARCHIVED and not each.kept and not each.undoable
+                for each in self.decisions  # the words of its messages may still be in the index
+            )
         items = self._space.items
         owed = any(item.owed for item in items)
         if left or owed or sum(item.bytes for item in items) >= self._space.worth:
