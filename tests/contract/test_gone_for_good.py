@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,4 +80,47 @@ def test_a_large_store_is_not_merged_at_once_and_a_later_run_does_it(
     with database.read() as db:
         assert not search_index.has_left_for_good(db)
     database.close()
+    assert files_with(END, place) == []
+
+
+KILLED_BEFORE_SPACE_IS_GIVEN_BACK = """
+import os, signal, sys
+import holdfast
+from holdfast.stores.sqlite import space
+space.give_back = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+with holdfast.open(sys.argv[1]) as home:
+    home.delete(sys.argv[2:], use_trash=False)
+"""
+
+
+@pytest.mark.parametrize("names", [["gone"], list(SAID)], ids=["one", "all"])
+def test_what_a_killed_run_left_behind_goes_with_the_next_maintenance(
+    place: Path, names: list[str]
+) -> None:
+    child = [sys.executable, "-c", KILLED_BEFORE_SPACE_IS_GIVEN_BACK, str(place), *names]
+    assert subprocess.run(child, check=False).returncode == -signal.SIGKILL
+    with holdfast.open(place) as home:
+        assert not {each.id for each in home.sessions.find()}.intersection(names)
+    assert files_with(END, place) == ["sessions.db"]
+    assert not holdfast.maintain(place, force=True).error
+    assert files_with(END, place) == []
+    before = (place / "sessions.db").stat().st_mtime_ns
+    assert not holdfast.maintain(place, force=True).error
+    assert (place / "sessions.db").stat().st_mtime_ns == before, "nothing is owed any more"
+
+
+def sessions(place: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "holdfast", "--home", str(place), "sessions", *arguments]
+    subprocess.run([*command, "--yes"], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "asked", [("delete", "gone"), ("prune", "--archived", "--older-than", "0d")], ids=lambda a: a[0]
+)
+def test_no_word_stays_of_an_archived_session_that_goes_for_good(
+    place: Path, asked: tuple[str, ...]
+) -> None:
+    sessions(place, "archive", "gone")
+    assert "sessions.db" in files_with(END, place), "what can come back does not cost a merge"
+    sessions(place, *asked, "--now")
     assert files_with(END, place) == []

@@ -143,7 +143,10 @@ class SqliteContents(OwnContents):
 
     def space(self) -> Sequence[Item]:
         store = self.store()
-        return () if store is None else (survey.space(store.database, DATABASE),)
+        if store is None:
+            return ()
+        found = survey.space(store.database, DATABASE)
+        return (replace(found, owed=survey.is_owed(store.database)),)
 
     def checkup(self, archive: Archive) -> HomeCheckup:
         from holdfast.homes.checkup import HomeCheckup

@@ -60,7 +60,8 @@ class Item:
     user archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
     whose caps count its bytes: no byte counts twice. Of its `bytes`, `in_rows` are rows of an
     agent's database, whose file does not shrink: the agent uses their space again. What is left of
-    a session that only the vault has whole is `vaulted`.
+    a session that only the vault has whole is `vaulted`. Space is `owed` when a run that removed
+    something was stopped before it gave the space back.
     """
 
     kind: str
@@ -83,6 +84,7 @@ class Item:
     archived_in: str = ""
     capped_elsewhere: bool = False
     vaulted: bool = False
+    owed: bool = False
 
     @property
     def in_use(self) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
+from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
 from holdfast.policy.checkpoint_bytes import SharedBytes
 from holdfast.policy.decision import Decision, plan_item
@@ -45,7 +45,8 @@ def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeSpace:
     """What a store could give back, and when that is worth a run: once it amounts to `worth` bytes,
-    or once something has left the store. With `for_good`, what moves to the trash has not left."""
+    once something has left the store, or when an earlier run still owes it. With `for_good`, what
+    moves to the trash has not left."""
 
     items: Sequence[Item] = ()
     reason: str = "free pages and write-ahead log"
@@ -153,9 +154,14 @@ class Draft:
         if self._space.for_good:
             left = any(not each.holds_space for each in (*self.trash, *self.decisions))
         else:
-            left = any(item.action is not Action.KEEP for item in sessions)
-        if left or sum(item.bytes for item in self._space.items) >= self._space.worth:
-            for item in self._space.items:
+            left = any(item.action is not Action.KEEP for item in sessions) or any(
+                each.item.kind == ARCHIVED and not each.kept and not each.undoable
+                for each in self.decisions  # the words of its messages may still be in the index
+            )
+        items = self._space.items
+        owed = any(item.owed for item in items)
+        if left or owed or sum(item.bytes for item in items) >= self._space.worth:
+            for item in items:
                 yield plan_item(item, Action.RECLAIM, self._space.reason)
 
     def _others(self, decisions: Iterable[Decision]) -> Iterator[PlanItem]:

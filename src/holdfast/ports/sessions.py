@@ -238,6 +238,10 @@ class SessionEngine(Protocol):
         """Delete sessions, inside a transaction. What goes `for_good` has no copy: its words must
         not stay behind."""
 
+    def left_for_good(self) -> None:
+        """Note that messages which left earlier have no copy any more: `give_back` must not leave
+        their words behind."""
+
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         """These bundles, of each of which some sessions are wanted, one after the other, each when
         it can be put back. A store may work ahead on the next ones."""

@@ -97,6 +97,8 @@ def plan_prune_archive(
     if wanted != SessionFilter():
         items = tuple(item for item in inventory.items if item.id in chosen)
         inventory = replace(inventory, items=items, other_bytes=0)
+    if inventory.items and not policy.use_trash:  # the store may still have their words
+        inventory = replace(inventory, space=home.scan(now).space)
     return plan(policy, inventory, now, command=command), inventory
 
 

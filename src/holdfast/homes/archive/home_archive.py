@@ -57,7 +57,7 @@ class HomeArchive:
         local = archive.blobs.path if isinstance(archive.blobs, FolderBlobs) else None
         self.reader = ArchiveReader(archive, rows, check, local=local)
         adopter = Adopter(archive, rows, self.packer, ground.clock, local)
-        bundles = Keeper(BundleMover(archive, adopter))
+        bundles = Keeper(BundleMover(archive, adopter, rows))
         self.keepers: Mapping[str, Keeper] = {ARCHIVED: bundles, ARCHIVED_FILES: bundles}
         self.doers: dict[tuple[str, Action], Doer] = {}
 
@@ -179,9 +179,15 @@ class BundleMover:
     """Moves bundles out of the archive, into a trash of the archive's own: the home's may lie on
     another file system."""
 
-    def __init__(self, archive: SessionArchive, adopter: Adopter) -> None:
+    def __init__(
+        self,
+        archive: SessionArchive,
+        adopter: Adopter,
+        rows: Callable[[], Rows | None] = lambda: None,
+    ) -> None:
         self._archive = archive
         self._adopter = adopter
+        self._rows = rows
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Adopt what earlier versions left in the folder of the archive."""
@@ -201,6 +207,13 @@ class BundleMover:
         return one_by_one(batch, self._copy, failed)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        if any(each.item.kind == ARCHIVED and not each.item.undoable for each in batch):
+            # Before the first of them goes. A store that cannot be written to, on a full disk for
+            # example, must not keep them from making room.
+            with contextlib.suppress(HoldfastError, OSError):
+                rows = self._rows()
+                if rows is not None:
+                    rows.left_for_good()
         return one_by_one(batch, self._drop, failed)
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:

@@ -57,6 +57,9 @@ class Rows(Protocol):
         """Remove those without an obstacle, which is checked in the same transaction. `most` is
         what `make_ready` returned."""
 
+    def left_for_good(self) -> None:
+        """Note that what was archived has no other copy: no word of it must stay in the store."""
+
     def is_original(self, beside: Beside) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
 
@@ -138,6 +141,9 @@ class RowsOut:
             name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
             for name, why in obstacles.items()
         }
+
+    def left_for_good(self) -> None:
+        self._engine.left_for_good()
 
     def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
         return False

@@ -161,6 +161,9 @@ class DatabaseEngine:
             messages = sum(each.messages for each in going)
             return self.copies(folder).write(db, numbers, first, last, messages=messages)
 
+    def left_for_good(self) -> None:
+        """The index of this store, if it has one, is not ours to merge."""
+
     def made_ready(self, bundles: Mapping[Path, Sequence[str]]) -> Generator[Path]:
         yield from bundles
 
@@ -268,6 +271,8 @@ class SqliteEngine(DatabaseEngine):
         numbers = [each.number for each in going]
         with self._database.write() as db:
             _part(db, numbers)
+            if numbers:
+                space.owe(db)
             if self._empties:
                 emptying.delete(db, numbers)
                 return
@@ -279,6 +284,14 @@ class SqliteEngine(DatabaseEngine):
             if for_good:
                 search_index.left_for_good(db)
             self._unmerged.append(removed)
+
+    def left_for_good(self) -> None:
+        with self._database.read() as db:
+            if not search_index.garbage(db):
+                return
+        with self._database.write() as db:
+            space.owe(db)
+            search_index.left_for_good(db)
 
     def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         with self._database.write() as db, opened(bundle) as copies:

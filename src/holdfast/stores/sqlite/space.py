@@ -20,7 +20,7 @@ from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.schema import beside
-from holdfast.stores.sqlite.survey import message_count, used_bytes
+from holdfast.stores.sqlite.survey import OWED, message_count, used_bytes
 
 #: Pages that are given back in one step: a few milliseconds.
 _PAGES = 150
@@ -63,7 +63,15 @@ def give_back(database: Database, tell: Told = lambda: None) -> None:
             for _ in steps(database):
                 tell()
                 rest(database)
+        with contextlib.suppress(BusyError, StorageError), database.write() as db:
+            db.execute("DELETE FROM facts WHERE name = ?", (OWED,))
     database.truncate_log()
+
+
+def owe(db: sqlite3.Connection) -> None:
+    """Note that rows leave, in their transaction: free pages still hold what was in them, so a run
+    that is killed before it gives these back leaves that to the next one."""
+    db.execute("INSERT OR IGNORE INTO facts (name, value) VALUES (?, 1)", (OWED,))
 
 
 @contextlib.contextmanager

@@ -35,6 +35,9 @@ from holdfast.stores.sessions.survey import (
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.value import replace
 
+#: The fact that rows left the store, and that the space they took was not given back since.
+OWED = "space_owed"
+
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
 
 
@@ -111,6 +114,12 @@ def space(database: Database, name: str) -> Item:
     return Item(
         kind=SPACE, id=name, bytes=free + database.log_bytes(), last_active_at=0.0, version=""
     )
+
+
+def is_owed(database: Database) -> bool:
+    """Whether a run was stopped before it gave back the space of what it removed."""
+    with database.read() as db:
+        return bool(db.execute("SELECT 1 FROM facts WHERE name = ?", (OWED,)).fetchone())
 
 
 def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
