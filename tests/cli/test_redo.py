@@ -158,3 +158,43 @@ def test_a_restore_is_done_again_and_leaves_what_changed(machine: Machine, proje
     assert "src/main.py" in said.text
     assert (project / "src" / "main.py").read_text() == "mine\n"
     assert (project / "with space").exists()
+
+
+# --- After a kill -----------------------------------------------------------------------------
+
+
+def _cut(machine: Machine, number: int, lines: int) -> None:
+    """The record of an operation as a kill leaves it, without its last lines."""
+    journal = machine.home / "operations" / f"{number}.jsonl"
+    kept = journal.read_bytes().splitlines(keepends=True)[:-lines]
+    journal.write_bytes(b"".join(kept))
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_killed_redo_is_finished_without_its_number(
+    machine: Machine, one: Path, lines: int
+) -> None:
+    _run("redo", "--yes")
+    _cut(machine, 3, lines)
+    said = _run("redo", "--yes")
+    assert "Redoing operation 1: sessions prune" in said.text
+    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert len(_document("log")["operations"]) == 3
+    assert not one.exists()
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_killed_redo_of_a_restore_is_finished_without_its_number(
+    machine: Machine, project: Path, lines: int
+) -> None:
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _run("redo", "--yes")
+    _cut(machine, 3, lines)
+    said = _run("redo", "--yes")
+    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert contents(project) == captured
+    assert len(_document("log")["operations"]) == 3

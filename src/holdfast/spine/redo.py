@@ -50,12 +50,18 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the one whose undo is the latest that nobody has redone.
 
     The latest is tried once: if something of it could not be done again, the next plain redo goes
-    on to the undo before it. By its number an operation can be redone for what is left of it.
+    on to the undo before it. By its number an operation can be redone for what is left of it. A
+    redo that was killed is finished first.
     """
     if operation_id is not None:
         chosen = _meant(log, operation_id)
         _check(log, chosen)
         return chosen
+    cut = [each for each in log.operations if each.own and each.finished_at is None]
+    by_id = {each.id: each for each in log.operations}
+    killed = [by_id[each.redoes] for each in cut if each.redoes in by_id]
+    if killed:
+        return killed[-1]
     found = to_redo(log)
     if found:
         return found[-1][1]
@@ -74,9 +80,10 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
 
 def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
     """Undos of this home that nobody has redone, each with the operation that it undid; the latest
-    last."""
+    last. A redo that was killed does not count as one: it is still to be finished."""
     by_id = {each.id: each for each in log.operations}
     left = {each.operation for each in log.undone}
+    killed = {each.id for each in log.operations if each.own and each.finished_at is None}
     return [
         (undo, target)
         for undo in log.operations
@@ -84,7 +91,7 @@ def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
         and undo.own
         and (target := by_id.get(undo.undoes or "")) is not None
         and target.id in left
-        and all(int(redo) < int(undo.id) for redo in target.redone_by)
+        and all(int(redo) < int(undo.id) for redo in target.redone_by if redo not in killed)
     ]
 
 
