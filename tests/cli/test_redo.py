@@ -198,3 +198,30 @@ def test_a_killed_redo_of_a_restore_is_finished_without_its_number(
     assert "operation 3 was interrupted, and is finished only now" in said.text
     assert contents(project) == captured
     assert len(_document("log")["operations"]) == 3
+
+
+def test_after_a_killed_undo_it_says_what_finishes_that(machine: Machine, project: Path) -> None:
+    first = taken(machine, project)
+    change(project)
+    changed = contents(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _cut(machine, 2, 2)
+    for words in (["redo", "--dry-run"], ["redo", "--yes"]):
+        said = _run(*words, code=1)
+        assert "operation 2 (undo 1) was interrupted and is not finished" in said.text
+        assert "To finish it: holdfast undo 1" in said.text
+    assert "operation 2 was interrupted" in _run("undo", "1", "--yes").text
+    assert contents(project) == changed
+    assert "Redoing operation 1" in _run("redo", "--dry-run").text
+
+
+def test_after_a_killed_restore_it_says_what_finishes_that(machine: Machine, project: Path) -> None:
+    first = taken(machine, project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _cut(machine, 1, 2)
+    said = _run("redo", code=1)
+    assert "operation 1 (checkpoints restore" in said.text
+    assert "The same command again finishes it." in said.text
+    assert "holdfast undo 1" in said.text

@@ -12,7 +12,15 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError, DamageError, NothingToUndoError, UsageError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
+from holdfast.model.operation import (
+    MAINTAIN,
+    UNASKED,
+    LogView,
+    Operation,
+    OperationAction,
+    OperationState,
+    Removal,
+)
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
 from holdfast.spine.undo import Foreseen, foreseen, is_cut
@@ -65,6 +73,8 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     found = to_redo(log)
     if found:
         return found[-1][1]
+    if cut:
+        raise _nothing_but(cut[-1])
     tried = [each.operation for each in log.undone if each.item.action is not Action.RECLAIM]
     if tried:
         raise NothingToUndoError(
@@ -75,6 +85,24 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     raise NothingToUndoError(
         "There is nothing to redo in this home: nothing was undone, or it was redone since.",
         hint="`holdfast log` lists what was done.",
+    )
+
+
+def _nothing_but(cut: Operation) -> NothingToUndoError:
+    """There is nothing to redo, and a killed run may be why: it left its work half done."""
+    hint = "The next command that changes this home settles it."
+    if cut.undoes is not None:
+        hint = (
+            f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
+        )
+    elif cut.action is OperationAction.RESTORE:
+        hint = "The same command again finishes it."
+    elif cut.command not in UNASKED and cut.command != MAINTAIN:
+        hint = f"The same command again finishes it. To undo it instead: holdfast undo {cut.id}"
+    return NothingToUndoError(
+        f"There is nothing to redo in this home, but operation {cut.id} ({cut.command}) was "
+        "interrupted and is not finished.",
+        hint=hint,
     )
 
 
