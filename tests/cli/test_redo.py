@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.errors import CannotUndoError
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.every_command import Said, say
 from tests.cli.machine import Machine, age, entries
@@ -225,3 +226,22 @@ def test_after_a_killed_restore_it_says_what_finishes_that(machine: Machine, pro
     assert "operation 1 (checkpoints restore" in said.text
     assert "The same command again finishes it." in said.text
     assert "holdfast undo 1" in said.text
+
+
+def test_two_redoes_at_once_are_one_operation(machine: Machine, project: Path) -> None:
+    """The other was still running when this one looked, and had finished when its turn came."""
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    changed = contents(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    with holdfast.open(machine.home) as home:
+        planned = home.plan_redo(None)
+        _run("redo", "--yes")
+        with pytest.raises(CannotUndoError, match="was already redone, by operation 3"):
+            planned.apply()
+    assert contents(project) == captured
+    assert len(_document("log")["operations"]) == 3
+    _undo(machine)
+    assert contents(project) == changed
