@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.errors import CannotUndoError
 from tests.cli.checkpoint_bench import change, contents, taken
 from tests.cli.every_command import Said, say
 from tests.cli.machine import Machine, age, entries
@@ -158,3 +159,89 @@ def test_a_restore_is_done_again_and_leaves_what_changed(machine: Machine, proje
     assert "src/main.py" in said.text
     assert (project / "src" / "main.py").read_text() == "mine\n"
     assert (project / "with space").exists()
+
+
+# --- After a kill -----------------------------------------------------------------------------
+
+
+def _cut(machine: Machine, number: int, lines: int) -> None:
+    """The record of an operation as a kill leaves it, without its last lines."""
+    journal = machine.home / "operations" / f"{number}.jsonl"
+    kept = journal.read_bytes().splitlines(keepends=True)[:-lines]
+    journal.write_bytes(b"".join(kept))
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_killed_redo_is_finished_without_its_number(
+    machine: Machine, one: Path, lines: int
+) -> None:
+    _run("redo", "--yes")
+    _cut(machine, 3, lines)
+    said = _run("redo", "--yes")
+    assert "Redoing operation 1: sessions prune" in said.text
+    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert len(_document("log")["operations"]) == 3
+    assert not one.exists()
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_killed_redo_of_a_restore_is_finished_without_its_number(
+    machine: Machine, project: Path, lines: int
+) -> None:
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _run("redo", "--yes")
+    _cut(machine, 3, lines)
+    said = _run("redo", "--yes")
+    assert "operation 3 was interrupted, and is finished only now" in said.text
+    assert contents(project) == captured
+    assert len(_document("log")["operations"]) == 3
+
+
+def test_after_a_killed_undo_it_says_what_finishes_that(machine: Machine, project: Path) -> None:
+    first = taken(machine, project)
+    change(project)
+    changed = contents(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    _cut(machine, 2, 2)
+    for words in (["redo", "--dry-run"], ["redo", "--yes"]):
+        said = _run(*words, code=1)
+        assert "operation 2 (undo 1) was interrupted and is not finished" in said.text
+        assert "To finish it: holdfast undo 1" in said.text
+    assert "operation 2 was interrupted" in _run("undo", "1", "--yes").text
+    assert contents(project) == changed
+    assert "Redoing operation 1" in _run("redo", "--dry-run").text
+
+
+def test_after_a_killed_restore_it_says_what_finishes_that(machine: Machine, project: Path) -> None:
+    first = taken(machine, project)
+    change(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _cut(machine, 1, 2)
+    said = _run("redo", code=1)
+    assert "operation 1 (checkpoints restore" in said.text
+    assert "The same command again finishes it." in said.text
+    assert "holdfast undo 1" in said.text
+
+
+def test_two_redoes_at_once_are_one_operation(machine: Machine, project: Path) -> None:
+    """The other was still running when this one looked, and had finished when its turn came."""
+    first = taken(machine, project)
+    captured = contents(project)
+    change(project)
+    changed = contents(project)
+    _run("checkpoints", "restore", first, "--yes")
+    _undo(machine)
+    with holdfast.open(machine.home) as home:
+        planned = home.plan_redo(None)
+        _run("redo", "--yes")
+        with pytest.raises(CannotUndoError, match="was already redone, by operation 3"):
+            planned.apply()
+    assert contents(project) == captured
+    assert len(_document("log")["operations"]) == 3
+    _undo(machine)
+    assert contents(project) == changed

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.model.plan import Plan
 from holdfast.model.plan_words import for_good
+from holdfast.spine import carry_out
+from holdfast.stores.journal import FileJournal
+from tests.cli.every_command import say
 from tests.cli.machine import Machine, age, entries
 
 
@@ -217,6 +221,26 @@ def test_a_torn_last_line_is_no_damage(machine: Machine, one: Path) -> None:
     machine.ok("undo")
     assert one.exists()
     assert machine.json("log")["operations"][-1]["state"] == "undone"
+
+
+def test_it_says_what_an_undo_that_a_full_disk_stopped_had_brought_back(
+    machine: Machine, one: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(carry_out, "_first", lambda _: 1)
+        full.setattr(FileJournal, "record", _no_room)
+        assert say("--home", str(machine.home), "undo").code != 0
+    assert len(list(one.parent.iterdir())) == 1  # one of two, and the log does not say so
+    said = say("--home", str(machine.home), "undo")
+    assert said.code == 0
+    assert "1 brought back" in said.text
+    assert "warning: operation 2 was interrupted, and is finished only now." in said.text
+    assert "operation 2 brought back 1 item of this; the report has the rest" in said.text
+    assert len(list(one.parent.iterdir())) == 2
+
+
+def _no_room(*_: object) -> None:
+    raise StorageError("Cannot write the operation log: the disk is full.")
 
 
 def test_a_stray_file_in_the_log_is_nothing(machine: Machine, one: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from holdfast.errors import PlanFileError, UsageError
+from holdfast.errors import CannotUndoError, PlanFileError, UsageError
 from holdfast.model.arguments import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
@@ -79,19 +79,25 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
 def _still_to_redo(
     home: Home, plan: Plan, settled: Settled
 ) -> tuple[tuple[PlanItem, ...], Report | None]:
-    """The steps of a redo that a killed redo of the same operation left, now that it is settled. If
-    it left none, this is the report of that one: doing the same again would only be a second
-    operation to undo."""
+    """The steps of a redo that a killed redo of the same operation left, now that it is settled, or
+    one that was still running when this was planned. If a killed one left none, this is its report:
+    doing the same again would only be a second operation to undo."""
     view = home.log.read()
-    mine = [
-        each.id for each in view.operations if each.redoes == plan.redoes and each.id in settled
-    ]
-    if not mine:
+    redoes = [each for each in view.operations if each.redoes == plan.redoes]
+    mine = [each.id for each in redoes if each.id in settled]
+    since = [each.id for each in redoes if (each.finished_at or 0.0) > plan.made_at]
+    if not mine and not since:
         return plan.steps, None
     undone = [each.item for each in view.undone if each.operation == plan.redoes]
     left = {(each.kind, each.id, each.target) for each in undone}
     steps = tuple(each for each in plan.steps if (each.kind, each.id, each.target) in left)
-    return steps, None if steps else Report(operation=mine[-1], outcomes=tuple(settled[mine[-1]]))
+    if steps:
+        return steps, None
+    if not mine:
+        raise CannotUndoError(
+            f"Operation {plan.redoes} was already redone, by operation {since[-1]}."
+        )
+    return (), Report(operation=mine[-1], outcomes=tuple(settled[mine[-1]]))
 
 
 def _with_settled(report: Report, plan: Plan, settled: Settled) -> Report:

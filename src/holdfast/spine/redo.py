@@ -12,7 +12,15 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError, DamageError, NothingToUndoError, UsageError
 from holdfast.model.item import PROJECT
-from holdfast.model.operation import LogView, Operation, OperationAction, OperationState, Removal
+from holdfast.model.operation import (
+    MAINTAIN,
+    UNASKED,
+    LogView,
+    Operation,
+    OperationAction,
+    OperationState,
+    Removal,
+)
 from holdfast.model.plan import Action, Plan
 from holdfast.ports.home import Home
 from holdfast.spine.undo import Foreseen, foreseen, is_cut
@@ -50,15 +58,23 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the one whose undo is the latest that nobody has redone.
 
     The latest is tried once: if something of it could not be done again, the next plain redo goes
-    on to the undo before it. By its number an operation can be redone for what is left of it.
+    on to the undo before it. By its number an operation can be redone for what is left of it. A
+    redo that was killed is finished first.
     """
     if operation_id is not None:
         chosen = _meant(log, operation_id)
         _check(log, chosen)
         return chosen
+    cut = [each for each in log.operations if each.own and each.finished_at is None]
+    by_id = {each.id: each for each in log.operations}
+    killed = [by_id[each.redoes] for each in cut if each.redoes in by_id]
+    if killed:
+        return killed[-1]
     found = to_redo(log)
     if found:
         return found[-1][1]
+    if cut:
+        raise _nothing_but(cut[-1])
     tried = [each.operation for each in log.undone if each.item.action is not Action.RECLAIM]
     if tried:
         raise NothingToUndoError(
@@ -72,11 +88,30 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     )
 
 
+def _nothing_but(cut: Operation) -> NothingToUndoError:
+    """There is nothing to redo, and a killed run may be why: it left its work half done."""
+    hint = "The next command that changes this home settles it."
+    if cut.undoes is not None:
+        hint = (
+            f"To finish it: holdfast undo {cut.undoes}. After that, `holdfast redo` does it again."
+        )
+    elif cut.action is OperationAction.RESTORE:
+        hint = "The same command again finishes it."
+    elif cut.command not in UNASKED and cut.command != MAINTAIN:
+        hint = f"The same command again finishes it. To undo it instead: holdfast undo {cut.id}"
+    return NothingToUndoError(
+        f"There is nothing to redo in this home, but operation {cut.id} ({cut.command}) was "
+        "interrupted and is not finished.",
+        hint=hint,
+    )
+
+
 def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
     """Undos of this home that nobody has redone, each with the operation that it undid; the latest
-    last."""
+    last. A redo that was killed does not count as one: it is still to be finished."""
     by_id = {each.id: each for each in log.operations}
     left = {each.operation for each in log.undone}
+    killed = {each.id for each in log.operations if each.own and each.finished_at is None}
     return [
         (undo, target)
         for undo in log.operations
@@ -84,7 +119,7 @@ def to_redo(log: LogView) -> Sequence[tuple[Operation, Operation]]:
         and undo.own
         and (target := by_id.get(undo.undoes or "")) is not None
         and target.id in left
-        and all(int(redo) < int(undo.id) for redo in target.redone_by)
+        and all(int(redo) < int(undo.id) for redo in target.redone_by if redo not in killed)
     ]
 
 

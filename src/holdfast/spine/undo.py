@@ -96,7 +96,12 @@ def undo(
             )
     back = {each.id for each in report.outcomes if each.result is Result.BROUGHT_BACK}
     files_back = sum(each.goes_with in back for each in files)
-    return target, replace(report, outcomes=(*report.outcomes, *far), files_back=files_back)
+    return target, replace(
+        report,
+        outcomes=(*report.outcomes, *far),
+        files_back=files_back,
+        settled=tuple(settled),
+    )
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:

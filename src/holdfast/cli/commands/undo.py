@@ -10,7 +10,7 @@ from holdfast.cli import completing
 from holdfast.cli.frame import command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, nothing_changed, print_json, say, table, when
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked, exit_code, print_declined, tell_finished
 from holdfast.cli.show_checkpoints import foreseen_json, show_foreseen, show_paths
@@ -158,11 +158,23 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
             say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
         tell_edits(items)
-    if report.operation in report.settled:
-        tell_finished([report.operation])
+    _tell_settled(invocation, planned, report)
     # A restore could be undone only in part: some of its files changed since.
     in_part = any(map(_is_partial, report.outcomes))
     return exit_code(report) or (HoldfastError.exit_code if in_part else 0)
+
+
+def _tell_settled(invocation: Invocation, planned: UndoPlan, report: Report) -> None:
+    """What killed runs had left. A report of what was undone now lacks what an earlier undo of the
+    same brought back, and was announced as coming."""
+    finished = [each for each in report.settled if each != planned.operation.id]
+    tell_finished(finished)
+    if not finished or report.operation in finished:
+        return
+    for each in invocation.one_home().log.read().operations:
+        if each.id in finished and each.undoes == planned.operation.id:
+            back = format_count(each.brought_back, "item")
+            note(f"note: operation {each.id} brought back {back} of this; the report has the rest.")
 
 
 def _is_partial(outcome: Outcome) -> bool:
