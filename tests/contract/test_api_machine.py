@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,14 @@ def test_the_crontab_keeps_the_lines_of_others(tmp_path: Path) -> None:
     assert (tmp_path / "tab").read_bytes() == b"0 1 * * * theirs \xff\n"
 
 
+@pytest.mark.parametrize("scheduler", ["systemd", "launchd", "cron"])
+@pytest.mark.parametrize("program", [[1], [], [""], ["/bin/a", "b\0c"], 5, b"holdfast"])
+def test_a_program_is_one_or_more_words(scheduler: str, program: Any, tmp_path: Path) -> None:
+    machine = _machine(tmp_path, _user(tmp_path))
+    with pytest.raises(UsageError, match=r"^program must be"):
+        machine.plan_schedule(scheduler, program=program)
+
+
 def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
     machine = _machine(tmp_path, _user(tmp_path))
     with pytest.raises(UsageError, match="no scheduler 'systemdd'") as refused:
@@ -87,6 +96,8 @@ def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
         machine.plan_schedule("cron", program="holdfast")
     with pytest.raises(UsageError, match="must be text"):
         machine.plan_schedule(["cron"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"A crontab line cannot contain '/bin/a\\n'\."):
+        machine.plan_schedule("cron", program=["/bin/a\n"])
     with pytest.raises(NotAHomeError):
         machine.plan_schedule("cron", home=tmp_path / "nothing")
     home = tmp_path / "home"
