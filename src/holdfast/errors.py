@@ -241,6 +241,10 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class ClosedStoreError(ClosedError, StorageError):
+    """The store was closed with its home, by somebody who still holds `home.sessions`."""
+
+
 class UnreachableError(StorageError):
     """A store on another machine does not answer, or not with what it was asked for. It was tried
     again and again; whatever else it is asked next would wait as long."""

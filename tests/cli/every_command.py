@@ -75,7 +75,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "config path": ("",),
     "config set": ("sessions.retention_days 30 --dry-run", "sessions.retention_days 30"),
     "config show": ("", "sessions"),
-    "connect": ("--status", "codex --dry-run", "gemini --yes"),
+    "connect": ("codex --dry-run", "--status", "gemini --yes"),
     "disconnect": ("gemini --yes",),
     "doctor": ("", "--repair --yes"),
     "run": ("--no-checkpoints -- true", "--max-time 1h -- false"),

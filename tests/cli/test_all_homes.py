@@ -497,3 +497,8 @@ def test_quiet_leaves_no_sentence_without_its_end(world_once: Machine, words: st
             below = lines[number + 1 : number + 2]
             assert below not in ([], [""]), line
             assert not line.startswith("To "), line
+
+
+def test_quiet_leaves_no_flag_without_its_command(world_once: Machine) -> None:
+    assert "add --now to free the space" in world_once.run().out
+    assert "--now" not in world_once.run("-q").out

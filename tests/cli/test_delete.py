@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.policy.rules import DAY
 from holdfast.stores import processes
+from tests.cli.inside import Inside
 from tests.cli.machine import Machine, entries, item_id, reasons, removals
 from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, disk_bytes, opened, see
 
@@ -103,6 +104,24 @@ def test_what_is_no_id_is_refused(four: Machine, name: str) -> None:
     assert result.code == 2
     assert left(four) == {FIRST, SECOND, THIRD, OPEN}
     assert len(four.names()) == 4
+
+
+@pytest.mark.parametrize("names", [[""], [FIRST, ""]])
+@pytest.mark.parametrize("command", ["delete", "archive", "end", "pin", "restore"])
+def test_an_empty_id_is_called_empty(four: Machine, command: str, names: list[str]) -> None:
+    result = Inside(four).run("sessions", command, *names)
+    assert result.code == 2
+    assert "A session id cannot be empty." in result.err
+    assert left(four) == {FIRST, SECOND, THIRD, OPEN}
+
+
+@pytest.mark.parametrize("word", ["--yes", "--home", "-q", "--agent=x"])
+def test_the_log_has_what_only_looks_like_a_flag(four: Machine, word: str) -> None:
+    inside = Inside(four)
+    inside.ok("sessions", "rename", "-q", "--", FIRST, word)
+    log = inside.json("log")
+    assert isinstance(log, dict)
+    assert log["operations"][0]["command"] == f"sessions rename -- {FIRST} {word}"
 
 
 def test_without_a_name_nothing_is_deleted(four: Machine) -> None:

@@ -61,8 +61,9 @@ def test_every_dry_run_ends_alike_and_changes_nothing(
         assert say(*at, "sessions", *words).code == 0
     assert say(*at, "undo").code == 0
     before = _kept(world.home)
-    # There is nothing to import here, and a home of Holdfast's own has no vault.
-    without = {"checkpoints import", "vault on", "vault off"}
+    # There is nothing to import here, a home of Holdfast's own has no vault, and nothing is
+    # connected.
+    without = {"checkpoints import", "vault on", "vault off", "disconnect"}
     for path in sorted(CHANGING - _WITHOUT - without):
         args = [word.format(**world.places) for word in SENSIBLE[path][0].split()]
         said = say(*at, *path.split(), *args, "-n", "-y")
@@ -273,6 +274,19 @@ def test_quiet_says_nothing_when_all_went_well(machine: Machine) -> None:
     assert (said.code, said.text) == (0, "")
     assert say("sessions", "prune", "--quiet", "--yes").text == ""
     assert json.loads(say("-q", "--json", "undo").out)["applied"] is True
+
+
+def test_quiet_connects_and_disconnects_without_a_word(machine: Machine) -> None:
+    machine.transcript()
+    settings = machine.user / ".gemini/settings.json"
+    for words in ("connect gemini --yes", "disconnect gemini -y", "disconnect gemini --yes"):
+        said = say("--home", str(machine.home), "-q", *words.split())
+        assert (said.code, said.text, settings.exists()) == (0, "", words.startswith("con")), words
+    assert "gemini" in say("-q", "connect", "--status").text
+    assert "Make" in say("-q", "connect", "gemini", "--dry-run").text
+    asked = say("-q", "connect", "gemini")
+    assert (asked.code, settings.exists()) == (3, False)
+    assert "Make" in asked.text
 
 
 def test_quiet_shows_what_was_asked_for(machine: Machine) -> None:

@@ -6,11 +6,12 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast.errors import ClosedError, HoldfastError, NotAHomeError, UsageError
+from holdfast.errors import ClosedError, NotAHomeError, StorageError, UsageError
 
 _NOW = 1_700_000_000.0
 _SAYS_ALL = 'echo "$0 $@" >> "$HOME/said"'
@@ -78,6 +79,14 @@ def test_the_crontab_keeps_the_lines_of_others(tmp_path: Path) -> None:
     assert (tmp_path / "tab").read_bytes() == b"0 1 * * * theirs \xff\n"
 
 
+@pytest.mark.parametrize("scheduler", ["systemd", "launchd", "cron"])
+@pytest.mark.parametrize("program", [[1], [], [""], ["/bin/a", "b\0c"], 5, b"holdfast"])
+def test_a_program_is_one_or_more_words(scheduler: str, program: Any, tmp_path: Path) -> None:
+    machine = _machine(tmp_path, _user(tmp_path))
+    with pytest.raises(UsageError, match=r"^program must be"):
+        machine.plan_schedule(scheduler, program=program)
+
+
 def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
     machine = _machine(tmp_path, _user(tmp_path))
     with pytest.raises(UsageError, match="no scheduler 'systemdd'") as refused:
@@ -87,6 +96,8 @@ def test_what_would_never_run_is_not_scheduled(tmp_path: Path) -> None:
         machine.plan_schedule("cron", program="holdfast")
     with pytest.raises(UsageError, match="must be text"):
         machine.plan_schedule(["cron"])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"A crontab line cannot contain '/bin/a\\n'\."):
+        machine.plan_schedule("cron", program=["/bin/a\n"])
     with pytest.raises(NotAHomeError):
         machine.plan_schedule("cron", home=tmp_path / "nothing")
     home = tmp_path / "home"
@@ -149,6 +160,42 @@ def test_advice_about_a_connection_names_methods(tmp_path: Path) -> None:
     assert "`machine.plan_connect('codex')` puts that right" in codex.off
 
 
+def test_no_plan_is_carried_out_on_a_closed_home(tmp_path: Path) -> None:
+    folder, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    (project / "a file").write_text("one")
+    with holdfast.open(folder, create=True, clock=lambda: _NOW) as home:
+        name, other = (home.sessions.create(source="cli").id for _ in range(2))
+        for each in (name, other):
+            home.sessions.end(each)
+        home.archive_sessions(other)
+        deleted = home.delete(name)
+        home.undo(deleted.operation or "")
+        home.checkpoints.take(project)
+        [taken] = home.checkpoints.list(project)
+        (project / "a file").write_text("two")
+        plans: list[Any] = [
+            home.plan_prune(max_count=1),
+            home.plan_delete(name),
+            home.plan_archive(name),
+            home.plan_restore_sessions(other),
+            home.plan_undo(),
+            home.plan_redo(deleted.operation or ""),
+            home.trash.plan_empty(),
+            home.archive.plan_prune(older_than="1s"),
+            home.checkpoints.plan_delete(taken),
+            home.checkpoints.plan_clear(),
+            home.checkpoints.plan_restore(taken),
+        ]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for plan in plans:
+        with pytest.raises(ClosedError, match="was closed"):
+            plan.apply()
+    with pytest.raises(ClosedError, match="was closed"):
+        deleted.undo()
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
 def test_a_closed_home_says_so(tmp_path: Path) -> None:
     home = holdfast.open(tmp_path / "home", create=True)
     sessions = home.sessions
@@ -172,8 +219,13 @@ def test_a_closed_home_says_so(tmp_path: Path) -> None:
     for each in tries:
         with pytest.raises(ClosedError, match="was closed"):
             each()
-    with pytest.raises(HoldfastError, match="was closed"):
-        sessions.get(name)
+    calls: list[Callable[[], object]] = [lambda: sessions.get(name), lambda: sessions.end(name)]
+    for each in calls:
+        with pytest.raises(ClosedError, match="was closed") as closed:
+            each()
+        assert isinstance(closed.value, StorageError)
+        assert closed.value.hint == "Open its home again with `holdfast.open(path)`."
+        assert closed.value.kind == "closed"
     result = home.maintain(force=True)  # which never raises
     assert (result.ok, result.error_kind) == (False, "closed")
     assert home.path == tmp_path / "home"

@@ -3,6 +3,11 @@ somebody else changed it."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,8 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.model.rewrite import Rewrite, rewrite
 
+ROOT = Path(__file__).parents[2]
+_GONE = 2**31 - 1  # no system has as many processes
 OLD, NEW = b'{"a": 1, "z": 2}\n', b'{"a": 1, "ours": [], "z": 2}\n'
 
 
@@ -82,3 +89,74 @@ def test_a_folder_that_cannot_be_written_costs_itself_only(tmp_path: Path) -> No
     path.write_bytes(OLD)
     both = [removal(missing), removal(rewrite(str(path), OLD, NEW))]
     assert [each.result for each in Rewriter().do(both)] == [Result.FAILED, Result.CHANGED]
+
+
+#: Is killed with everything written, and nothing in its place yet.
+_KILLED = """
+import os, signal, sys
+from holdfast.homes.edits import Rewriter
+from tests.unit.test_rewriter import NEW, OLD, removal
+from holdfast.model.rewrite import rewrite
+
+os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)
+Rewriter().do([removal(rewrite(sys.argv[1], OLD, NEW))])
+"""
+
+
+def leftovers(path: Path) -> set[str]:
+    return {each.name for each in path.parent.iterdir()} - {path.name}
+
+
+@pytest.mark.parametrize("then", ["do", "settle", "undo"])
+def test_what_a_killed_run_left_goes_with_the_next(then: str, tmp_path: Path) -> None:
+    """Also through a link, whose file is elsewhere."""
+    (tmp_path / "dotfiles").mkdir()
+    path, link = tmp_path / "dotfiles" / "settings.json", tmp_path / "settings.json"
+    path.write_bytes(OLD)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(link)], check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    [left] = leftovers(path)
+    assert left.startswith(".settings.json.holdfast-")
+    assert (path.parent / left).stat().st_mode & 0o777 == 0o640
+    theirs = path.with_name(".settings.json.4194303.tmp")
+    theirs.write_bytes(b"a temporary file of the agent")
+    getattr(Rewriter(), then)([removal(rewrite(str(link), OLD, NEW))])
+    assert leftovers(path) == {theirs.name}
+    assert link.is_symlink()
+
+
+def test_the_content_is_private_until_all_of_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(OLD)
+    path.chmod(0o644)
+    modes: list[int] = []
+
+    def writing(fd: int, data: bytes) -> None:
+        modes.append(os.fstat(fd).st_mode & 0o777)
+        os.write(fd, data)
+
+    monkeypatch.setattr("holdfast.homes.edits.write_all", writing)
+    assert [e.result for e in Rewriter().do([removal(rewrite(str(path), OLD, NEW))])] == ["changed"]
+    assert (modes, path.stat().st_mode & 0o777) == ([0o600], 0o644)
+
+
+def test_a_temporary_file_in_use_stays(tmp_path: Path) -> None:
+    """One is of a living process, one is locked by a process that this one cannot see."""
+    path = tmp_path / "settings.json"
+    path.write_bytes(OLD)
+    alive = path.with_name(f".settings.json.holdfast-{os.getppid()}-1.tmp")
+    locked = path.with_name(f".settings.json.holdfast-{_GONE}-1.tmp")
+    mine = path.with_name(f".settings.json.holdfast-{os.getpid()}-1.tmp")  # of a process before us
+    for each in (alive, locked, mine):
+        each.write_bytes(OLD)
+    change = removal(rewrite(str(path), OLD, NEW))
+    with locked.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        Rewriter().settle([change])
+        assert leftovers(path) == {alive.name, locked.name}
+    Rewriter().settle([change])
+    assert leftovers(path) == {alive.name}

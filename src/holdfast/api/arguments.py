@@ -88,8 +88,12 @@ def names(given: object, what: str) -> tuple[str, ...]:
 def session_ids(given: Ids) -> tuple[str, ...]:
     """The ids of one session or several; each session stands for its id."""
     found = tuple(id_of(each, "Each of the ids") for each in several(given))
-    if not found or not all(found):
+    if not found:
         raise UsageError(f"ids must be one or more texts or sessions, not {shown(given)}.")
+    if not all(found):
+        raise UsageError(
+            "A session id cannot be empty.", hint="`holdfast sessions list` lists the sessions."
+        )
     return found
 
 

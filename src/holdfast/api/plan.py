@@ -87,7 +87,9 @@ class HomePlan:
         return self.plan.shortfalls
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Do what the plan says. What changed since it was made is skipped and reported."""
+        """Do what the plan says. What changed since it was made is skipped and reported. Raises
+        `ClosedError` once its home is closed."""
+        self.place.need_open()
         plan = self.plan
         if self.applied_by:
             plan = replace(plan, command=f"{self.applied_by}: {plan.command}")

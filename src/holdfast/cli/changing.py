@@ -19,7 +19,7 @@ def _commands(by_group: Mapping[str, str]) -> frozenset[str]:
 #: An export changes something with --output.
 CHANGING = _commands(
     {
-        "": "run maintain apply undo redo doctor",
+        "": "run maintain apply undo redo doctor connect disconnect",
         "sessions": "export import rename pin unpin end prune gc delete archive restore",
         "checkpoints": "take restore watch import pin unpin rename delete prune clear clear-legacy",
         "trash": "empty",
@@ -44,7 +44,7 @@ _AGREED = ("yes", "force")
 
 def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
     """Whether a command with these parameters changes something without asking."""
-    if command not in CHANGING or given.get("dry_run"):
+    if command not in CHANGING or only_looks(given):
         return False
     if command == "sessions export":
         return given["output"] is not None and str(given["output"]) != "-"
@@ -53,9 +53,14 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
 
 def asks_first(command: str, given: Mapping[str, Any]) -> bool:
     """Whether a command with these parameters changes something once somebody said yes."""
-    if command not in CHANGING or given.get("dry_run") or "yes" not in given:
+    if command not in CHANGING or only_looks(given) or "yes" not in given:
         return False
     # A doctor asks when it repairs, `maintain` when it installs itself.
     if command in _ASK_NOTHING or not given.get("repair", True) or not given.get("scheduler", True):
         return False
     return not any(given.get(flag) for flag in _AGREED) and not given.get("plan_out")
+
+
+def only_looks(given: Mapping[str, Any]) -> bool:
+    """A dry run, and `connect --status`."""
+    return bool(given.get("dry_run") or given.get("status"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change
+from holdfast.cli.changing import CHANGING, asks_first, is_told_to_change, only_looks
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
@@ -210,7 +210,7 @@ class Command(_Framed):
         COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
         if name in CHANGING:
             _say_minutes(ctx.params)
-        may = name in CHANGING and not ctx.params.get("dry_run")
+        may = name in CHANGING and not only_looks(ctx.params)
         changes = is_told_to_change(name, ctx.params)
         state.only_reads, state.outlives_reader = not may, changes
         state.will_ask = asks_first(name, ctx.params)

@@ -157,16 +157,18 @@ class Invocation:
 
     @property
     def command_line(self) -> str:
-        """The command as the log records it: what it does, not on which home or how it prints."""
+        """The command as the log records it: what it does, not on which home or how it prints.
+        After `--` nothing is an option, but may look like one, such as an id."""
         import shlex
 
-        words = list(self.args)
+        end = self.args.index("--") if "--" in self.args else len(self.args)
+        words, rest = list(self.args[:end]), self.args[end:]
         for flag in ("--home", "--agent"):
             while flag in words:
                 del words[(at := words.index(flag)) : at + 2]
         noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
-        return shlex.join(kept)
+        return shlex.join([*kept, *rest])
 
     def config_file(self) -> Path:
         """Where the settings of the chosen home are, or would be."""

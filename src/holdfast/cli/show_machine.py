@@ -11,6 +11,7 @@ from holdfast.cli import plain
 from holdfast.cli.invocation import quoted
 from holdfast.cli.output import bar, name, say, suggest, table
 from holdfast.cli.show_growth import is_urgent, lines_of, show_growth
+from holdfast.cli.streams import state
 from holdfast.model.item import SESSION
 from holdfast.model.text import format_bytes, format_count
 from holdfast.value import dataclass
@@ -190,7 +191,8 @@ def show_what_helps(seen: Sequence[Seen], *, tight: bool) -> None:
             suggest("", "To see what the policy would remove:", _command(best, seen))
         else:
             suggest(would_words(outlooks), "Have a look first:", _command(best, seen))
-            say("What is removed stays in the trash; add --now to free the space at once.")
+            if not state.quiet:  # --now is for the command above
+                say("What is removed stays in the trash; add --now to free the space at once.")
     elif best is Remedy.TRASH:
         told = f"{format_bytes(found.trash)} is in the trash."
         suggest(told, "To free the space now, for good:", _command(best, seen))

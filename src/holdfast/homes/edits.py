@@ -7,8 +7,11 @@ before nor as after was changed by somebody else, and stays.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
+from _thread import get_ident
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -27,9 +30,13 @@ from holdfast.ports.sessions import SessionStore
 from holdfast.spine.edited import checkpoint_value, session_value
 from holdfast.spine.keeper import in_a_word, one_by_one
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, NOT_REACHED
-from holdfast.stores.files import PRIVATE_FILE, read_file, sync_dir, write_all
+from holdfast.stores import processes
+from holdfast.stores.files import PRIVATE_FILE, entries_of, read_file, sync_dir, write_all
 
 _StoreT = TypeVar("_StoreT")
+#: How a temporary file beside a file of another program is called: that may have some of its own.
+_MARK = ".holdfast-"
+_TEMPORARY = re.compile(rf"{re.escape(_MARK)}(\d{{1,10}})-\d+\.tmp", re.ASCII)
 _SINCE = "it was changed again since; that stays"
 _REWRITTEN_SINCE = "it was changed since; take our entries out with `holdfast disconnect`"
 
@@ -178,6 +185,7 @@ def _rewrite(removal: Removal) -> Outcome:
 def _settle_rewrite(removal: Removal) -> Outcome:
     """The content says how far a killed run came: it changes in one step."""
     change = _change(removal)
+    _sweep(Path(os.path.realpath(change.path)))
     if identity(_content(change.path)) == change.after:
         return removal.end(Result.CHANGED)
     return removal.end(Result.SKIPPED, NOT_REACHED)
@@ -185,6 +193,7 @@ def _settle_rewrite(removal: Removal) -> Outcome:
 
 def _write_back(removal: Removal) -> Outcome:
     change = _change(removal)
+    _sweep(Path(os.path.realpath(change.path)))
     content = _content(change.path)
     if identity(content) == change.before:
         return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
@@ -209,6 +218,7 @@ def _put(change: Rewrite, content: bytes | None) -> None:
     """Write a file whole, with the rights that it had; None removes it, with the folders that were
     made for it. A link stays a link, as in a folder of dotfiles: what it points to is replaced."""
     real = Path(os.path.realpath(change.path))
+    _sweep(real)
     if content is None:
         real.unlink(missing_ok=True)
         sync_dir(real.parent)
@@ -220,12 +230,14 @@ def _put(change: Rewrite, content: bytes | None) -> None:
         with suppress(FileExistsError):
             Path(each).mkdir()
     mode = real.stat().st_mode & 0o777 if real.exists() else PRIVATE_FILE
-    temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    temporary = real.with_name(f".{real.name}{_MARK}{os.getpid()}-{get_ident()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with suppress(OSError):
-            os.fchmod(fd, mode)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `_sweep` sees that it is in use
         write_all(fd, content)
+        with suppress(OSError):
+            os.fchmod(fd, mode)
         os.fsync(fd)
         temporary.replace(real)
     except BaseException:
@@ -234,3 +246,31 @@ def _put(change: Rewrite, content: bytes | None) -> None:
     finally:
         os.close(fd)
     sync_dir(real.parent)
+
+
+def _sweep(real: Path) -> None:
+    """Remove what killed runs left beside a file of another program: a copy of all that it says.
+    A temporary file that somebody is writing is locked. Where the process of its name is alive, it
+    stays in any case: it may be about to lock it."""
+    with suppress(OSError):
+        for entry in entries_of(real.parent):
+            if not entry.name.startswith(f".{real.name}{_MARK}"):
+                continue
+            found = _TEMPORARY.fullmatch(entry.name.removeprefix(f".{real.name}"))
+            if found and not _is_another(int(found[1])):
+                with suppress(OSError):
+                    _remove_unlocked(Path(entry.path))
+
+
+def _is_another(process: int) -> bool:
+    """Whether another process with this id lives."""
+    return process != os.getpid() and processes.exists(process)
+
+
+def _remove_unlocked(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(fd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from holdfast.api.schedulers.launchd import Launchd
 from holdfast.api.schedulers.schedule import Job, Schedule, this_program
 from holdfast.api.schedulers.systemd import Systemd
 from holdfast.errors import UsageError
-from holdfast.model.arguments import text
+from holdfast.model.arguments import shown, text
 
 _KINDS: Mapping[str, type[Systemd | Crontab | Launchd]] = {
     each.scheduler: each for each in (Systemd, Crontab, Launchd)
@@ -28,8 +28,6 @@ def schedule_of(
     program: Sequence[str] | None,
 ) -> Schedule:
     """Maintenance of `home`, or of all homes without one, as this scheduler would run it."""
-    if isinstance(program, str):
-        raise UsageError(f"program is a sequence of words, not {program!r}.")
     if text(scheduler, "A scheduler") not in _KINDS:
         near = get_close_matches(scheduler, SCHEDULERS, n=1)
         also = f"Did you mean {near[0]!r}? " if near else ""
@@ -41,6 +39,20 @@ def schedule_of(
         home=home,
         user_home=user_home,
         environ=environ,
-        program=this_program() if program is None else tuple(program),
+        program=this_program() if program is None else _words(program),
     )
     return _KINDS[scheduler](job)
+
+
+def _words(program: object) -> tuple[str, ...]:
+    """The words that start a program, the first of them its path."""
+    if isinstance(program, str) or not isinstance(program, Iterable):
+        raise UsageError(f"program must be a sequence of words, not {shown(program)}.")
+    words = tuple(program)
+    if not words or not all(isinstance(each, str) and "\0" not in each for each in words):
+        raise UsageError(
+            f"program must be one or more texts without NUL characters, not {shown(program)}."
+        )
+    if not words[0].strip():
+        raise UsageError(f"program must begin with the path of a program, not {words[0]!r}.")
+    return words

@@ -18,10 +18,11 @@ class Crontab(Schedule):
     scheduler = "cron"
 
     def __init__(self, job: Job) -> None:
-        if not all(word.isprintable() for word in job.daily):
+        unfit = next((word for word in job.daily if not word.isprintable()), None)
+        if unfit is not None:
             raise UsageError(
-                f"A crontab line cannot contain the path {job.described!r}.",
-                hint="Use systemd, or give the home a name of printable characters.",
+                f"A crontab line cannot contain {unfit!r}.",
+                hint="Use systemd, or give the home or the program a path of printable characters.",
             )
         self._job = job
         hour, minute = job.at_night()

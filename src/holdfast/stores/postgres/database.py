@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 
-from holdfast.errors import BusyError, HoldfastError, StorageError
+from holdfast.errors import BusyError, ClosedStoreError, HoldfastError
 from holdfast.stores.postgres import address
 from holdfast.stores.postgres.failure import (
     CollisionError,
@@ -415,7 +415,10 @@ class Database:
 
     def _connected(self) -> Wire:
         if self._closed:
-            raise StorageError(f"The store in {self.place} was closed.")
+            raise ClosedStoreError(
+                f"The store in {self.place} was closed.",
+                hint="Open its home again with `holdfast.open(path)`.",
+            )
         self._check_holds()
         if self._state.wire is None or not self._state.wire.is_open:
             self._drop()

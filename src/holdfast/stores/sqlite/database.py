@@ -22,6 +22,7 @@ from types import TracebackType
 
 from holdfast.errors import (
     BusyError,
+    ClosedStoreError,
     DamageError,
     FullDiskError,
     HoldfastError,
@@ -151,7 +152,10 @@ class Database:
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:
-            raise StorageError(f"The store {self.path} was closed.")
+            raise ClosedStoreError(
+                f"The store {self.path} was closed.",
+                hint="Open its home again with `holdfast.open(path)`.",
+            )
         if getattr(self._local, "process", None) != os.getpid():
             # A connection must not cross a fork: the child leaves the parent's alone, unclosed.
             with sqlite_errors(self.path):
