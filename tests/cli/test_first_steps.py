@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.plan_words import freed_words
+from holdfast.model.report import Outcome, Report, Result
 from holdfast.policy.rules import DAY
 from tests.cli.inside import Inside
 from tests.cli.machine import Machine
@@ -54,8 +56,23 @@ def test_what_was_freed_less_the_log_is_what_the_disk_says(inside: Inside) -> No
     assert before - disk_bytes(home) == report["bytes_freed"] - report["log_bytes"] - lock
     inside.ok("undo")
     said = inside.ok("sessions", "prune", "--yes").out
-    assert ", less " in said
-    assert " for the log; " in said
+    assert " now (the log of it takes " in said  # four messages are hardly more than their record
+    assert "); " in said
+
+
+@pytest.mark.parametrize(
+    ("freed", "log", "said"),
+    [
+        (45_100, 331_800, "45.1 kB (the log of it takes 331.8 kB)"),
+        (593_900, 241_700, "593.9 kB, less 241.7 kB for the log"),
+        (593_900, 9_000, "593.9 kB"),
+        (0, 331_800, "0 B"),
+    ],
+)
+def test_no_more_comes_off_than_was_freed(freed: int, log: int, said: str) -> None:
+    """Of two prunes at once, one frees little and logs all that it skipped."""
+    outcome = Outcome(kind="space", id="1", result=Result.RECLAIMED, bytes_freed=freed)
+    assert freed_words([Report(operation="1", outcomes=(outcome,), log_bytes=log)]) == said
 
 
 def test_a_small_home_is_promised_what_it_gets(small: Inside) -> None:

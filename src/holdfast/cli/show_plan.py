@@ -264,7 +264,7 @@ def _show_freed(report: Report, home_flag: str) -> None:
     later = f"; {format_bytes(more)} more when the trash is emptied" if more > 0 else ""
     freed = freed_words([report], " now")
     undo = f"holdfast {home_flag}undo {report.operation}"
-    if freed.endswith("log"):  # a long sentence has a line to itself
+    if " log" in freed:  # a long sentence has a line to itself
         say(f"Freed {freed}{later}.")
         suggest("", "Bring it back with:", undo)
     else:

@@ -143,13 +143,17 @@ def frees_when(frees: int, later: int, days: tuple[int, int]) -> str:
 
 
 def freed_words(reports: Iterable[Report], now: str = "") -> str:
-    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters."""
+    """`593.9 kB now, less 241.7 kB for the log`. The log is named where it matters. One that is
+    larger cannot come off: `45.1 kB (the log of it takes 331.8 kB)`."""
     every = list(reports)
     freed = sum(report.bytes_freed for report in every)
     log = sum(report.log_bytes for report in every)
     matters = freed and log >= max(_MUCH_LOG, freed // 10)
-    less = f", less {format_bytes(log)} for the log" if matters else ""
-    return f"{format_bytes(freed)}{now}{less}"
+    if not matters:
+        return f"{format_bytes(freed)}{now}"
+    if log >= freed:
+        return f"{format_bytes(freed)}{now} (the log of it takes {format_bytes(log)})"
+    return f"{format_bytes(freed)}{now}, less {format_bytes(log)} for the log"
 
 
 def did(operation: Operation) -> str:
