@@ -459,7 +459,7 @@ def test_a_home_without_pins_says_so(bench: Bench) -> None:
 @over(*WITH_VERSION)
 def test_an_unknown_version_is_never_changed(bench: Bench) -> None:
     plan, ids = bench.sample.plan(bench.home), bench.ids()
-    bench.home.close()
+    factory.put_away(bench.home)
     assert bench.sample.renew
     bench.sample.renew(bench.root)
     before = _bytes(bench.root)
@@ -472,7 +472,7 @@ def test_an_unknown_version_is_never_changed(bench: Bench) -> None:
                 bench.sample.ids(home)
     with pytest.raises(SchemaError):
         plan.apply()
-    bench.home.close()
+    factory.put_away(bench.home)
     assert _bytes(bench.root).items() >= before.items()
 
 
