@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.model.session import Message
-from holdfast.stores.sqlite import search_index, space
+from holdfast.stores.sqlite import search_index, space, survey
 from holdfast.stores.sqlite.database import Database
 
 #: The index stores only the end of a word, what it does not share with the word before it.
@@ -124,3 +125,28 @@ def test_no_word_stays_of_an_archived_session_that_goes_for_good(
     assert "sessions.db" in files_with(END, place), "what can come back does not cost a merge"
     sessions(place, *asked, "--now")
     assert files_with(END, place) == []
+
+
+def test_what_leaves_while_space_is_given_back_is_still_owed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process removes sessions meanwhile, and is killed before it gives back space."""
+    with holdfast.open(tmp_path / "home", create=True) as home:
+        home.sessions.create(source="cli")
+    database = Database(tmp_path / "home" / "sessions.db", create=False)
+    with database.write() as db:
+        space.owe(db)
+    vacuum = space._vacuum
+
+    def and_another(given: Database) -> Iterator[None]:
+        yield from vacuum(given)
+        with given.write() as db:
+            space.owe(db)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "_vacuum", and_another)
+        space.give_back(database)
+    assert survey.is_owed(database)
+    space.give_back(database)
+    assert not survey.is_owed(database)
+    database.close()

@@ -57,21 +57,29 @@ Told = Callable[[], None]
 
 def give_back(database: Database, tell: Told = lambda: None) -> None:
     """Shrink the file to its content. Safe to stop anywhere, and to repeat."""
+    with database.read() as db:
+        owed = db.execute("SELECT value FROM facts WHERE name = ?", (OWED,)).fetchone()
     # The old index goes first: the new one takes its pages, and a full disk has no others.
     with _in_steps(database):
         for steps in (_drop_old_index, _index, _merge, _vacuum):
             for _ in steps(database):
                 tell()
                 rest(database)
-        with contextlib.suppress(BusyError, StorageError), database.write() as db:
-            db.execute("DELETE FROM facts WHERE name = ?", (OWED,))
+        if owed:
+            # What another process removed since is still owed: it may be killed now.
+            with contextlib.suppress(BusyError, StorageError), database.write() as db:
+                db.execute("DELETE FROM facts WHERE name = ? AND value = ?", (OWED, *owed))
     database.truncate_log()
 
 
 def owe(db: sqlite3.Connection) -> None:
     """Note that rows leave, in their transaction: free pages still hold what was in them, so a run
     that is killed before it gives these back leaves that to the next one."""
-    db.execute("INSERT OR IGNORE INTO facts (name, value) VALUES (?, 1)", (OWED,))
+    db.execute(
+        "INSERT INTO facts (name, value) VALUES (?, 1) "
+        "ON CONFLICT (name) DO UPDATE SET value = value + 1",
+        (OWED,),
+    )
 
 
 @contextlib.contextmanager
