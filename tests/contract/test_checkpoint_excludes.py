@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, Checkpoint
-from holdfast.stores.checkpoints import creation, ignore_rules
+from holdfast.stores.checkpoints import creation, default_excludes
 from holdfast.stores.checkpoints import take as take_module
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import NOW, restore, take
@@ -79,8 +79,10 @@ def test_pictures_survive_a_restore_of_a_checkpoint_of_an_earlier_version(
     """Earlier versions left pictures out, and did not say under which rules they took one."""
     (project / "logo.png").write_bytes(b"\x89PNG")
     with monkeypatch.context() as earlier:
-        rules = ignore_rules.excludes_text
-        earlier.setattr(creation, "excludes_text", lambda m: ignore_rules.earlier_text(rules(m)))
+        rules = default_excludes.excludes_text
+        earlier.setattr(
+            creation, "excludes_text", lambda m: default_excludes.earlier_text(rules(m))
+        )
         earlier.setattr(
             take_module, "Checkpoint", lambda **some: Checkpoint(**{**some, "rules": None})
         )

@@ -16,7 +16,7 @@ from holdfast.services.plans import plan_drop
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import working_tree
-from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
+from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.checkpoints import restore_plan, restore_run, working_tree
-from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
+from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.restore_run import UNCAPTURED
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.flush_disk import can_flush_disk

@@ -11,7 +11,7 @@ import pytest
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.stores import flush_disk
 from holdfast.stores.checkpoints import restore_record, restore_run, working_tree
-from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
+from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.restore_record import Restoration
 from holdfast.stores.checkpoints.store import ShadowGitStore

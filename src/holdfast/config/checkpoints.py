@@ -79,6 +79,7 @@ class CheckpointSettings:
         "Keep checkpoints at most this much older than the newest one of their project:",
         '"12h", "2w". "" turns this off. Without any keep_... rule, only the bounds remove any.',
     )
+    # They come on top of the default excludes, in stores/checkpoints/default_excludes.py.
     exclude: tuple[str, ...] = key(
         IgnoreRules(),
         (),

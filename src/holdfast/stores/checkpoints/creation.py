@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, StorageError
-from holdfast.stores.checkpoints.ignore_rules import digest_of, excludes_text
+from holdfast.stores.checkpoints.default_excludes import digest_of, excludes_text
 from holdfast.stores.checkpoints.repository import FORMAT, FORMAT_FILE, Layout, alone, check
 from holdfast.stores.files import (
     OTHERS,

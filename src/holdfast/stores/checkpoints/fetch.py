@@ -28,7 +28,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     write_checkpoint,
 )
 from holdfast.stores.checkpoints.content import content_of
-from holdfast.stores.checkpoints.ignore_rules import digest_of
+from holdfast.stores.checkpoints.default_excludes import digest_of
 from holdfast.stores.checkpoints.remotes import KnownRemote, ThereRef, rules_there, there
 from holdfast.stores.checkpoints.repository import (
     INCOMING,

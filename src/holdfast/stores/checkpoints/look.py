@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from holdfast.errors import GitFailedError, StorageError
-from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.default_excludes import Ignoring
 from holdfast.stores.checkpoints.look_state import KnownFile, Listed, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.read_file import (

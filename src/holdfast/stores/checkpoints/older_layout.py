@@ -24,8 +24,8 @@ from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.model.item import LEGACY, UNKNOWN_SOURCE, Item
 from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
+from holdfast.stores.checkpoints.default_excludes import Ignoring
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.repository import (
     LEGACY_PREFIX,
     Layout,

@@ -32,8 +32,8 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     shown_refs,
 )
 from holdfast.stores.checkpoints.content import FILES, RECORD, content_of
+from holdfast.stores.checkpoints.default_excludes import Ignoring, digest_of
 from holdfast.stores.checkpoints.finder import checkpoints
-from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.remotes import RULES, THERE, KnownRemote, ThereRef, there
 from holdfast.stores.checkpoints.repository import (
     OUTGOING,

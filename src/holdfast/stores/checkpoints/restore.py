@@ -35,7 +35,7 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured
 from holdfast.stores.checkpoints.content import Content, content_of
-from holdfast.stores.checkpoints.ignore_rules import TEMPORARY, Ignoring, earlier_text
+from holdfast.stores.checkpoints.default_excludes import TEMPORARY, Ignoring, earlier_text
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.restore_plan import (
     Spared,

@@ -29,7 +29,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
 )
 from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
-from holdfast.stores.checkpoints.ignore_rules import digest_of
+from holdfast.stores.checkpoints.default_excludes import digest_of
 from holdfast.stores.checkpoints.look import (
     Looked,
     Seeing,

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import WORKTREE, Excluded
-from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
+from holdfast.stores.checkpoints.default_excludes import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import (
     NOTHING_LISTED,
     FolderDigests,

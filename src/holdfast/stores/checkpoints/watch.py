@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from holdfast.errors import GitFailedError
 from holdfast.model.checkpoint import ChangedPaths
 from holdfast.stores import lock
-from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.default_excludes import Ignoring
 from holdfast.stores.checkpoints.repository import Layout, project_of
 from holdfast.stores.checkpoints.restore_plan import above
 from holdfast.stores.git.program import Git

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import WORKTREE, Entry
-from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
+from holdfast.stores.checkpoints.default_excludes import TEMPORARY
 from holdfast.stores.checkpoints.read_file import READ, signature_of
 from holdfast.stores.checkpoints.walk import is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
