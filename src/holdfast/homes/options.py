@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from holdfast.model.checkpoint import MAX_BYTES
-from holdfast.stores.archive import USUAL_CODEC, USUAL_FOLDER
 from holdfast.value import dataclass, field, replace
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
 
 #: The folder of the vault in a home.
 VAULT = "vault"
+#: The folder of the archive in a home whose configuration names none.
+USUAL_ARCHIVE = "archive"
+_USUAL_CODEC = "zstd"
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
 
@@ -31,12 +33,12 @@ class ArchiveOptions:
     region: str = ""
     profile: str = ""
     member: str = ""
-    codec: str = USUAL_CODEC
+    codec: str = _USUAL_CODEC
 
 
 def archive_folder(state: Path, options: ArchiveOptions) -> Path:
     """Where the archive of a home lies, or would."""
-    return state / (options.folder or USUAL_FOLDER)
+    return state / (options.folder or USUAL_ARCHIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

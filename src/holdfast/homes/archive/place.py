@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.homes.options import ArchiveOptions
-from holdfast.stores.archive import USUAL_FOLDER, catalogue
+from holdfast.homes.options import USUAL_ARCHIVE, ArchiveOptions
+from holdfast.stores.archive import catalogue
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.archive.line_blobs import LineBlobs
@@ -50,7 +50,7 @@ def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchi
     else:
         with contextlib.suppress(OSError, RuntimeError):  # a loop of links has no target
             path = path.resolve()
-        usual = chosen_by / USUAL_FOLDER
+        usual = chosen_by / USUAL_ARCHIVE
         owner = Ownership(chosen_by, path, usual=usual, is_archive=_is_archive)
         blobs, former = FolderBlobs(path, owner), FolderBlobs(usual)
         with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ def object_archive(state: Path, chosen: ArchiveOptions) -> SessionArchive:
         homes=_Members(member, blobs),
         owed=OwedFile(state / OWED),
         remark=lambda: _REPLACES if member.knows(blobs.place) and not blobs.creates_only else "",
-        former=FolderBlobs(state / USUAL_FOLDER),
+        former=FolderBlobs(state / USUAL_ARCHIVE),
     )
 
 
