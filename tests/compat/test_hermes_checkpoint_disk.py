@@ -12,7 +12,7 @@ import json, os, sys
 from pathlib import Path
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.homes.hermes.repository import reclaim
-from holdfast.stores.checkpoints import sweep
+from holdfast.stores.checkpoints import pack_objects
 from tests.compat.hermes_store import recorded
 from tests.compat.test_hermes_checkpoint_prune import _grow
 
@@ -35,8 +35,8 @@ with (root / "ballast").open("wb") as ballast:
         except OSError:
             break
 os.truncate(root / "ballast", (root / "ballast").stat().st_size - 262_144)
-for margin in (sweep._MARGIN, -(10**9)):  # told by what is free; found out by git itself
-    sweep._MARGIN = margin
+for margin in (pack_objects._MARGIN, -(10**9)):  # told by what is free; found out by git itself
+    pack_objects._MARGIN = margin
     home.age()
     notes.append(reclaim.reclaim(home.layout, now=home.now, holder="x", thorough=True).note)
     home.fsck()

@@ -29,7 +29,7 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.undo import undo, undo_latest
-from holdfast.stores.checkpoints import restore_record, space, sweep
+from holdfast.stores.checkpoints import join_packs, pack_objects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import (
     ROTATED,
     Ref,
@@ -37,11 +37,11 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     change,
     project_refs,
 )
+from holdfast.stores.checkpoints.join_packs import join_if_many
 from holdfast.stores.checkpoints.projects import held_by_run, read_record, write_record
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout, project_of, used
 from holdfast.stores.checkpoints.restore_record import Restoration
-from holdfast.stores.checkpoints.space import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
@@ -486,7 +486,7 @@ def test_without_room_for_a_pack_only_single_objects_go(
     ids = [bench.take(workdir, size=1_000) for _ in range(80)]
     bench.unpack()
     # More than any disk has free.
-    monkeypatch.setattr(sweep, "_MARGIN", 2**62)
+    monkeypatch.setattr(pack_objects, "_MARGIN", 2**62)
     report = bench.prune(replace(NOW, max_count=70))
     (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
     assert "too little room" in outcome.reason
@@ -500,7 +500,7 @@ def test_many_single_objects_are_put_into_a_pack(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workdir = bench.project()
-    monkeypatch.setattr(space, "MOST_LOOSE", 0)
+    monkeypatch.setattr(join_packs, "MOST_LOOSE", 0)
     ids = bench.takes(workdir, 60)
     loose = sum(1 for _ in bench.objects.glob("??/*"))
     assert loose < 200  # of 300: whenever there is one in the folder that is looked at
@@ -512,10 +512,10 @@ def test_nothing_is_packed_while_the_store_is_in_use(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.takes(bench.project(), 20)
-    monkeypatch.setattr(space, "MOST_PACKS", -1)
+    monkeypatch.setattr(join_packs, "MOST_PACKS", -1)
     with used(bench.store.layout):
-        assert not tidy(bench.store.layout)
-    assert tidy(bench.store.layout)
+        assert not join_if_many(bench.store.layout)
+    assert join_if_many(bench.store.layout)
 
 
 def test_space_is_offered_only_when_it_is_worth_it(bench: Bench) -> None:

@@ -32,7 +32,7 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import lock
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout, used
-from holdfast.stores.checkpoints.space import most_on_disk, store_bytes
+from holdfast.stores.checkpoints.size_cap import most_on_disk, store_bytes
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.operation_log import FileOperationLog
 from tests import tally

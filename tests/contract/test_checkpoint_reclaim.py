@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import BusyError
 from holdfast.homes.checkpoints.bounder import Bounder, Pace
 from holdfast.homes.checkpoints.open_store import Bounds
-from holdfast.stores.checkpoints import space
+from holdfast.stores.checkpoints import join_packs, size_cap
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import alone, project_of, used
@@ -158,7 +158,7 @@ def test_the_number_of_packs_stays_bounded_between_runs(
 ) -> None:
     bench = Bench(tmp_path)
     workdir = bench.project()
-    monkeypatch.setattr(space, "MOST_PACKS", 6)
+    monkeypatch.setattr(join_packs, "MOST_PACKS", 6)
     counts = []
     for _ in range(25):
         bench.take(workdir, size=100)
@@ -182,7 +182,7 @@ def test_packs_are_left_to_the_worker_unless_it_does_not_get_to_them(
     bench = Bench(tmp_path, max_snapshots=3)
     bench.store.bounding = Asked(tmp_path / "home", bench.folder, 3, None)
     workdir = bench.project()
-    monkeypatch.setattr(space, "MOST_PACKS", 6)
+    monkeypatch.setattr(join_packs, "MOST_PACKS", 6)
     counts = []
     for _ in range(25):
         bench.take(workdir, size=100)
@@ -197,15 +197,15 @@ def test_the_worker_that_waits_joins_packs_while_a_checkpoint_is_taken(
     bench = Bench(tmp_path, max_snapshots=5)
     workdir = bench.project()
     bench.takes(workdir, 12, size=100)
-    monkeypatch.setattr(space, "MOST_PACKS", 6)
-    space.note_bounded(bench.store.layout, limit=0, at=bench.now, took=0.0)
+    monkeypatch.setattr(join_packs, "MOST_PACKS", 6)
+    size_cap.note_bounded(bench.store.layout, limit=0, at=bench.now, took=0.0)
 
     def joined(*given: object) -> Callable[[], None]:
         remove = join(*given)  # type: ignore[arg-type]
         bench.takes(workdir, 1, size=100)
         return remove
 
-    monkeypatch.setattr(space, "join", joined)
+    monkeypatch.setattr(join_packs, "join", joined)
     times = iter([bench.now, bench.now + 1_000])
     mine = Bounder(tmp_path / "home", bench.folder, 5, None)
     mine._wait(lambda: next(times), Pace(tick=0.0))

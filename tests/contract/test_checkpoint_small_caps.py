@@ -15,7 +15,7 @@ from holdfast.model.plan import Action
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.checkpoints.space import most_on_disk, store_bytes, weigh
+from holdfast.stores.checkpoints.size_cap import most_on_disk, store_bytes, weigh
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import Bench, file_bytes, fsck
 from tests.contract.test_checkpoint_live_bounds import (

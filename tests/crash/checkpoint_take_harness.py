@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.checkpoint import Capturing, TakeOutcome
-from holdfast.stores.checkpoints import space
+from holdfast.stores.checkpoints import join_packs
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import fsck
@@ -79,7 +79,7 @@ def take_known(world: World) -> None:
 
 
 def take_and_join(world: World) -> None:
-    space.MOST_PACKS = 2
+    join_packs.MOST_PACKS = 2
     take(world)
 
 

@@ -25,9 +25,9 @@ from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo
+from holdfast.stores.checkpoints.join_packs import join_if_many
 from holdfast.stores.checkpoints.projects import pin
 from holdfast.stores.checkpoints.reclaim import reclaim
-from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, on_disk
 
@@ -133,7 +133,7 @@ def space(root: Path, seed: str) -> None:
         elif number % 3:
             reclaim(layout, holder="test", thorough=bool(number % 2))
         else:
-            tidy(layout)
+            join_if_many(layout)
         time.sleep(0.1)
 
 

@@ -29,15 +29,15 @@ from holdfast.ports.runs import Clock
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs, has_rotated
+from holdfast.stores.checkpoints.join_packs import join_beside_takes
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.checkpoints.space import (
+from holdfast.stores.checkpoints.size_cap import (
     Weighed,
     is_over,
     most_for_takes,
     note_bounded,
     read_weighed,
     store_bytes,
-    tidy_beside_takes,
 )
 from holdfast.value import dataclass, replace
 
@@ -145,7 +145,7 @@ class Bounder(Bounds):
             if not 0 <= since < apart or self._is_far_over(over):
                 return
             if over <= 0:  # above the cap there is no room to copy packs
-                tidy_beside_takes(layout, self.max_bytes)
+                join_beside_takes(layout, self.max_bytes)
             time.sleep(min(pace.tick, apart - since))
 
     def is_due(self) -> bool:

@@ -26,8 +26,10 @@ from holdfast.model.operation import LogView, TrashEntry
 from holdfast.ports.checkpoints import CheckpointStore
 from holdfast.ports.runs import Space
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
+from holdfast.stores.checkpoints import finder, join_packs, older_layout, reclaim, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
+from holdfast.stores.checkpoints.checkpoint_items import items
+from holdfast.stores.checkpoints.object_graph import Measured, measure
 from holdfast.stores.checkpoints.projects import (
     ProjectRecord,
     kept_for_runs,
@@ -35,8 +37,7 @@ from holdfast.stores.checkpoints.projects import (
     state_without_record,
 )
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, opened, used
-from holdfast.stores.checkpoints.sizes import Measured, items, measure
-from holdfast.stores.checkpoints.space import store_bytes
+from holdfast.stores.checkpoints.size_cap import store_bytes
 from holdfast.stores.files import allocated_below
 from holdfast.value import replace
 
@@ -149,7 +150,7 @@ class CheckpointFolder:
             return False
         if self._limit is not None and store_bytes(self._layout) > self._limit:
             return False  # it copies packs, and there is no room for that
-        return space.tidy(self._layout)
+        return join_packs.join_if_many(self._layout)
 
     def verify(self) -> Verification:
         return verify.verify(self._layout)

@@ -48,12 +48,12 @@ from holdfast.spine.outcomes import (
     TRASH_TAKEN,
 )
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, change
+from holdfast.stores.checkpoints.checkpoint_items import in_use, version_of
 from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import reclaim, unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
 from holdfast.stores.checkpoints.restore import can_follow
-from holdfast.stores.checkpoints.sizes import in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace

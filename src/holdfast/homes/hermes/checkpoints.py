@@ -44,9 +44,9 @@ from holdfast.ports.checkpoints import CheckpointStore, CheckpointUpkeep
 from holdfast.ports.runs import Clock, Space
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.stores.checkpoints import older_layout
+from holdfast.stores.checkpoints.object_graph import Measured, measure
 from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
-from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import allocated_below
 from holdfast.value import replace

@@ -40,7 +40,7 @@ from holdfast.stores.checkpoints.repository import (
     project_of,
     used,
 )
-from holdfast.stores.checkpoints.space import NoRoomError, most_for_takes, store_bytes, weigh
+from holdfast.stores.checkpoints.size_cap import NoRoomError, most_for_takes, store_bytes, weigh
 from holdfast.stores.files import (
     PRIVATE_DIR,
     allocated_below,

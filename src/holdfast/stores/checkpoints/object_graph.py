@@ -1,4 +1,4 @@
-"""The bytes of checkpoints and how they share them, from one walk of the object graph.
+"""The object graph of all checkpoints, walked once: their bytes and how they share them.
 
 Asking git about each of five hundred checkpoints takes half a minute. This takes a second, and the
 answer is what a reclaim really frees.
@@ -7,12 +7,10 @@ answer is what a reclaim really frees.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from holdfast.errors import DamageError
-from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import (
     Weights,
     index_root,
@@ -20,16 +18,7 @@ from holdfast.model.checkpoint_inventory import (
     rotated_root,
     trash_root,
 )
-from holdfast.model.item import CHECKPOINT, Item
-from holdfast.stores.checkpoints import restore_record
-from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, read_checkpoint
-from holdfast.stores.checkpoints.projects import (
-    RUNNING,
-    ProjectRecord,
-    read_record,
-    state_of,
-    under_a_run,
-)
+from holdfast.stores.checkpoints.checkpoint_commit import Ref
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import allocated_below
 from holdfast.stores.git.index_file import index_objects
@@ -45,9 +34,6 @@ _LINE = "%(objectname) %(objectsize:disk)"
 _STATUSES = (0, 1, 128)
 _FOLDER = b"40000"
 _GITLINK = b"160000"
-
-_MILLISECONDS = 1000
-CUT_SHORT = "a restore between it and another one was cut short"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,56 +257,3 @@ def _above(node: int, held_by: Mapping[int, Sequence[int]]) -> set[int]:
                 found.add(holder)
                 waiting.append(holder)
     return found
-
-
-def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
-    """The id, which covers everything that never changes, and whether it is pinned or named."""
-    kept = record is not None and (checkpoint in record.pins or checkpoint in record.names)
-    return f"{checkpoint}+kept" if kept else checkpoint
-
-
-def in_use(layout: Layout, project: str) -> Mapping[str, str]:
-    """The checkpoints that must stay now, each with the reason: those from before a run that goes
-    on, and the two of an interrupted restore, as long as the project's directory is there or may
-    come back."""
-    found = dict.fromkeys(under_a_run(layout.private(project)), RUNNING)
-    cut = restore_record.under_way(layout.private(project))
-    if cut is None:
-        return found
-    record = read_record(layout, project)
-    if record is not None and state_of(record) is ProjectState.MISSING:
-        return found
-    return found | dict.fromkeys((cut.target, cut.safety), CUT_SHORT)
-
-
-def items(
-    layout: Layout,
-    objects: Objects,
-    refs: Sequence[Ref],
-    records: Mapping[str, ProjectRecord],
-    weights: Weights,
-) -> Iterator[Item]:
-    """Each checkpoint once, even if it cannot be read: it takes space like any other."""
-    trees, what_if = Trees(objects), weights.what_if()
-    used_in = functools.cache(lambda project: in_use(layout, project))
-    for ref in {ref.checkpoint: ref for ref in refs}.values():
-        record = records.get(ref.project)
-        yield Item(
-            kind=CHECKPOINT,
-            id=ref.checkpoint,
-            source=ref.project,
-            session=_session(trees, ref.checkpoint),
-            bytes=what_if.alone(root_name(ref)),
-            # The reference has the time to the millisecond, and the right order.
-            last_active_at=order_of(ref.path) / _MILLISECONDS,
-            version=version_of(ref.checkpoint, record),
-            pinned=record is not None and ref.checkpoint in record.pins,
-            alive=used_in(ref.project).get(ref.checkpoint),
-        )
-
-
-def _session(trees: Trees, checkpoint: str) -> str:
-    try:
-        return read_checkpoint(trees, checkpoint).session or ""
-    except DamageError:
-        return ""

@@ -26,6 +26,7 @@ from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
 from holdfast.stores.checkpoints.default_excludes import Ignoring
 from holdfast.stores.checkpoints.finder import check_prefix
+from holdfast.stores.checkpoints.join_packs import join_if_many
 from holdfast.stores.checkpoints.repository import (
     LEGACY_PREFIX,
     Layout,
@@ -35,7 +36,6 @@ from holdfast.stores.checkpoints.repository import (
     project_of,
     used,
 )
-from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.checkpoints.stored_modes import ModeRecord, dump_record
 from holdfast.stores.checkpoints.walk import ancestors
@@ -354,7 +354,7 @@ def adopt(
         )
         order = round(old.time * _MILLISECONDS)
         made = write_checkpoint(layout, trees, new, checkpoint, order)
-    tidy(layout)  # each imported checkpoint leaves a pack
+    join_if_many(layout)  # each imported checkpoint leaves a pack
     return made
 
 

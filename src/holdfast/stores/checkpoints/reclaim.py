@@ -22,8 +22,11 @@ from holdfast.model.checkpoint_inventory import index_root
 from holdfast.model.text import format_bytes
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.object_graph import Measured, measure
+from holdfast.stores.checkpoints.pack_objects import free_bytes, pack_objects
 from holdfast.stores.checkpoints.private_index import lay_to_rest
 from holdfast.stores.checkpoints.projects import recorded, remove_record
+from holdfast.stores.checkpoints.reclaim_pack_by_pack import reclaim_pack_by_pack
 from holdfast.stores.checkpoints.repository import (
     REMOTE_LOCK,
     TRANSFERS,
@@ -34,13 +37,11 @@ from holdfast.stores.checkpoints.repository import (
     opened,
     used,
 )
-from holdfast.stores.checkpoints.sizes import Measured, measure
-from holdfast.stores.checkpoints.space import (
+from holdfast.stores.checkpoints.size_cap import (
     room_for_packs,
     store_bytes,
     weigh,
 )
-from holdfast.stores.checkpoints.sweep import free_bytes, pack_objects, sweep
 from holdfast.stores.files import allocated_below, read_file, replace, storage_errors
 from holdfast.stores.git.object_files import note_well_packed, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
@@ -95,7 +96,7 @@ def reclaim(
         if _is_worth_packing(measured) or ((thorough or over) and _is_anything(measured)):
             packed, note = _pack(layout, measured, packing, limit)
             if packed is None and limit is not None and note != _BUSY:
-                sweep(layout, limit=limit, holder=holder, compare=thorough)
+                reclaim_pack_by_pack(layout, limit=limit, holder=holder, compare=thorough)
                 note = ""
         with alone(layout, holder=holder):
             _prune(layout, packed)
@@ -172,7 +173,7 @@ def _pack(
                 made = pack_objects(layout, *options, anew=anew)
                 return _Packed(None if made is None else _marked(made), well=True), ""
             if limit is not None:
-                return None, _NO_ROOM  # `sweep` needs less room, and spares no pack
+                return None, _NO_ROOM  # `reclaim_pack_by_pack` needs less room, and spares no pack
             largest = max(layout.packs.glob("pack-*.pack"), key=_size, default=None)
             if largest is None or not _has_room(layout, measured.packed - _size(largest), None):
                 return None, _NO_ROOM

@@ -1,8 +1,8 @@
 """Free space where there is no room for a second copy of the store.
 
-Packing everything needs as much room again. A sweep copies a few packs at a time without
-unreferenced objects and then removes the old packs; a pack without referenced objects goes at once.
-So a store near its cap never takes more than twice the cap.
+Packing everything needs as much room again. Here a few packs at a time are copied without
+unreferenced objects, and then the old packs are removed; a pack without referenced objects goes at
+once. So a store near its cap never takes more than twice the cap.
 
 Takes go on while a pack is written. Only the removal is exclusive, and it checks again first: an
 object that was unreferenced a moment ago may be in use by then.
@@ -11,15 +11,15 @@ object that was unreferenced a moment ago may be in use by then.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.object_graph import held_objects
+from holdfast.stores.checkpoints.pack_objects import free_bytes, pack_objects
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
-from holdfast.stores.checkpoints.sizes import held_objects
-from holdfast.stores.checkpoints.space import (
+from holdfast.stores.checkpoints.size_cap import (
     most_for_takes,
     most_on_disk,
     room_for_packs,
@@ -28,7 +28,6 @@ from holdfast.stores.checkpoints.space import (
 from holdfast.stores.files import storage_errors
 from holdfast.stores.git.object_files import note_well_packed, object_files, pack_oids
 from holdfast.stores.git.pack_writer import remove_pack
-from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.value import dataclass
 
 #: A pack with less garbage than this is not worth a copy of the rest.
@@ -37,8 +36,6 @@ _LEAST_GARBAGE = 4_096
 _PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
-#: Left free on the disk.
-_MARGIN = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +53,7 @@ class _Part:
         return self.size - self.needed_bytes
 
 
-def sweep(layout: Layout, *, limit: int, holder: str, compare: bool) -> None:
+def reclaim_pack_by_pack(layout: Layout, *, limit: int, holder: str, compare: bool) -> None:
     """Make packs smaller until the store is within its cap, or nothing more can be done.
 
     With `compare`, git also looks for deltas in the packs that takes left. The caller holds the
@@ -158,25 +155,6 @@ def _copy(layout: Layout, group: Sequence[_Part], *, compare: bool) -> None:
             note_well_packed(layout.packs.parent, made.name)
 
 
-def pack_objects(
-    layout: Layout, *options: str, anew: bool, oids: Sequence[bytes] = ()
-) -> Path | None:
-    """Let git write a pack of these objects, or of those that the options choose; None if there are
-    none. With `anew`, git also looks for deltas between objects of the same old pack."""
-    said = layout.git().run(
-        "pack-objects",
-        *options,
-        "--delta-base-offset",
-        "-q",
-        *(["--no-reuse-object"] if anew else []),
-        str(layout.packs / "pack"),
-        stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in oids),
-        config=PACKING_CONFIG,
-    )
-    name = said.output.decode("ascii").strip()
-    return layout.packs / f"pack-{name}.pack" if name else None
-
-
 def _drop(layout: Layout, paths: set[Path]) -> bool:
     """Remove the packs whose referenced objects are all in other packs, too; says whether a pack
     was removed. The caller holds the exclusive lock."""
@@ -198,8 +176,3 @@ def _size(pack: Path) -> int:
     with contextlib.suppress(OSError):
         return pack.stat().st_size + pack.with_suffix(".idx").stat().st_size
     return 0
-
-
-def free_bytes(layout: Layout) -> int:
-    """The bytes on the disk that Holdfast may use."""
-    return max(0, shutil.disk_usage(layout.store).free - _MARGIN)

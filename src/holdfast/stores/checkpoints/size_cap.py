@@ -1,9 +1,9 @@
-"""What the checkpoint folder takes on disk, fast enough for the end of every take; and tidying up.
+"""The cap on the checkpoint folder: what it takes on disk, and how much may still be written.
 
-Most bytes are in packs. There are about two dozen packs, because `tidy` joins them, so their folder
-is read each time. Everything else (private indexes, references, records) grows slowly: it is
-measured when a project gets its first checkpoint and after the store was brought back within its
-bounds, and cached in the file `weighed`.
+Fast enough for the end of every take. Most bytes are in packs. There are about two dozen packs,
+because `join_packs` keeps them few, so their folder is read each time. Everything else (private
+indexes, references, records) grows slowly: it is measured when a project gets its first checkpoint
+and after the store was brought back within its bounds, and cached in the file `weighed`.
 
 Archives of older layouts do not count: only the user removes them, and no take makes them grow.
 """
@@ -15,20 +15,11 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import StorageError
 from holdfast.model.json_value import NO_RECORD, fields_from_json, fields_to_json
-from holdfast.stores.checkpoints.repository import (
-    Layout,
-    alone,
-    is_older_name,
-    used,
-    write_cache,
-)
+from holdfast.stores.checkpoints.repository import Layout, is_older_name, write_cache
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
-from holdfast.stores.git.pack_writer import join
-from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.value import dataclass, replace
 
 _WEIGHED = "weighed"
@@ -41,14 +32,6 @@ _SMALL_PART = 20
 _SMALL_FILES = 200_000
 #: If a store cannot get below its cap, nobody tries again until it grew by this part of the cap.
 _PART = 10
-
-#: With more than these, finding an object takes noticeably longer, and each takes a whole block.
-MOST_LOOSE = 2_000
-MOST_PACKS = 24
-
-#: git spreads objects evenly by the first byte of their id: one folder is a sample of all.
-_FOLDERS = 256
-_SAMPLED = "17"
 
 
 class NoRoomError(StorageError):
@@ -196,51 +179,3 @@ class Room:
             self.total = total
         finally:
             os.close(fd)
-
-
-def tidy(layout: Layout, *, patience: int = 1) -> bool:
-    """Pack loose objects when there are many, and join small packs; says whether that was done.
-    With `patience`, only when there are so many times as many.
-
-    Cheap enough for the end of a take, which must have released its lock by then. If the store is
-    in use, the next take does it.
-    """
-    if not (_many_loose(layout, patience) or _many_packs(layout, patience)):
-        return False
-    with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
-        if _many_packs(layout):
-            join(layout.packs)()
-        # Loose objects, or packs that maintenance made: these take longer.
-        if _many_loose(layout) or _many_packs(layout):
-            layout.git().run("repack", "-d", "-q", "--geometric=2", config=PACKING_CONFIG)
-        return True
-    return False
-
-
-def tidy_beside_takes(layout: Layout, limit: int | None) -> None:
-    """The same for a worker: takes go on while packs are joined, and wait only for the removal of
-    those that were."""
-    if not (_many_loose(layout) or _many_packs(layout)):
-        return
-    room = None if limit is None else Room(layout, most_for_packs(limit)).reserved
-    with contextlib.suppress(BusyError, NoRoomError):
-        with used(layout):
-            remove = join(layout.packs, room)
-        with alone(layout, holder="checkpoints"):
-            remove()
-        tidy(layout)  # what joining does not help
-
-
-def _many_loose(layout: Layout, patience: int = 1) -> bool:
-    return _count(layout.store / "objects" / _SAMPLED) * _FOLDERS > MOST_LOOSE * patience
-
-
-def _many_packs(layout: Layout, patience: int = 1) -> bool:
-    return _count(layout.packs, ".pack") > MOST_PACKS * patience
-
-
-def _count(folder: Path, suffix: str = "") -> int:
-    try:
-        return sum(name.endswith(suffix) for name in os.listdir(folder))  # noqa: PTH208 - no paths
-    except FileNotFoundError:
-        return 0

@@ -14,9 +14,9 @@ from holdfast.errors import DamageError, GitFailedError
 from holdfast.model.checkup import Damage, Verification
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, read_checkpoint
 from holdfast.stores.checkpoints.content import content_of
+from holdfast.stores.checkpoints.object_graph import Measured, measure, root_name
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.repository import Layout, opened, used
-from holdfast.stores.checkpoints.sizes import Measured, measure, root_name
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object_files import Checked, checked, suspects
 from holdfast.stores.git.trees import Trees

@@ -17,17 +17,17 @@ from holdfast.model.text import format_bytes
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare
+from holdfast.stores.checkpoints.join_packs import join_if_many
 from holdfast.stores.checkpoints.look_state import Listings
 from holdfast.stores.checkpoints.projects import kept_for_runs, refused, relative, unreachable
 from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
-from holdfast.stores.checkpoints.space import (
+from holdfast.stores.checkpoints.size_cap import (
     NoRoomError,
     Room,
     is_over,
     most_for_packs,
     most_for_takes,
     store_bytes,
-    tidy,
     weigh,
 )
 from holdfast.stores.checkpoints.take import Order, Taker
@@ -193,8 +193,8 @@ class CheckpointWriter:
         if self.bounding is not None and has_worker:
             self.bounding.later()
         if fits:  # above the cap there is no room to copy packs
-            # The worker tidies, too. If it does not get to it, this take has to.
-            tidy(self.layout, patience=2 if has_worker else 1)
+            # The worker joins them, too. If it does not get to it, this take has to.
+            join_if_many(self.layout, patience=2 if has_worker else 1)
 
     def look(self, workdir: StrPath) -> Sight:
         place, project = self._seen_place(workdir)

@@ -22,9 +22,9 @@ from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.model.checkup import Damage, Verification
 from holdfast.stores.checkpoints.finder import check_one
+from holdfast.stores.checkpoints.object_graph import measure
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, repositories
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
-from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
 from holdfast.stores.git.object_files import checked, suspects
 from holdfast.stores.git.program import Git

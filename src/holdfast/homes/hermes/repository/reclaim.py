@@ -28,8 +28,8 @@ from holdfast.homes.hermes.repository.quarantine import (
     pack_files,
 )
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
+from holdfast.stores.checkpoints.pack_objects import free_bytes, pack_objects
 from holdfast.stores.checkpoints.reclaim import Reclaimed
-from holdfast.stores.checkpoints.sweep import free_bytes, pack_objects
 from holdfast.stores.files import allocated_below, storage_errors
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind

@@ -1,0 +1,37 @@
+"""Let git write a pack of many objects; and the room that there is for one on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.git.program import PACKING_CONFIG
+
+#: Left free on the disk.
+_MARGIN = 16 * 1024 * 1024
+
+
+def pack_objects(
+    layout: Layout, *options: str, anew: bool, oids: Sequence[bytes] = ()
+) -> Path | None:
+    """Let git write a pack of these objects, or of those that the options choose; None if there are
+    none. With `anew`, git also looks for deltas between objects of the same old pack."""
+    said = layout.git().run(
+        "pack-objects",
+        *options,
+        "--delta-base-offset",
+        "-q",
+        *(["--no-reuse-object"] if anew else []),
+        str(layout.packs / "pack"),
+        stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in oids),
+        config=PACKING_CONFIG,
+    )
+    name = said.output.decode("ascii").strip()
+    return layout.packs / f"pack-{name}.pack" if name else None
+
+
+def free_bytes(layout: Layout) -> int:
+    """The bytes on the disk that Holdfast may use."""
+    return max(0, shutil.disk_usage(layout.store).free - _MARGIN)
