@@ -17,8 +17,8 @@ from holdfast.homes.hermes.state_db import values
 from holdfast.model.checkup import Severity
 from holdfast.model.report import Report
 from holdfast.model.session import Search, SessionFilter
-from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules, Policy
+from holdfast.policy.trivial_sessions import plan_gc
 from holdfast.services.plans import plan_archive
 from holdfast.spine.carry_out import Silent
 from tests import tally

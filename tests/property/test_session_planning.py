@@ -14,10 +14,10 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.item import SESSION, SPACE, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy import planner
-from holdfast.policy.gc import plan_gc
 from holdfast.policy.lifecycle import LeaseCount, session_life
 from holdfast.policy.plan_by_name import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, GcRules, Limits, Policy
+from holdfast.policy.trivial_sessions import plan_gc
 from tests.builders import NOW
 from tests.property import session_plan_model as model
 from tests.property.strategies import (

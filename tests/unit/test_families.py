@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.policy.gc import plan_gc
 from holdfast.policy.plan_by_name import plan_named
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, GcRules, Limits, Policy, Rules
+from holdfast.policy.trivial_sessions import plan_gc
 
 NOW = 2_000_000_000.0
 DAY = 86_400.0

@@ -23,11 +23,11 @@ from holdfast.model.item import (
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import Relation, SessionFilter
 from holdfast.policy.decision import plan_item
-from holdfast.policy.gc import plan_gc
 from holdfast.policy.plan_by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.session_filter import Selection
+from holdfast.policy.trivial_sessions import plan_gc
 from holdfast.ports.archive import Archive
 from holdfast.ports.checkpoints import CheckpointUpkeep
 from holdfast.ports.home import Home

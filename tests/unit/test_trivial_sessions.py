@@ -9,8 +9,8 @@ import pytest
 from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import Item
 from holdfast.model.plan import Plan
-from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules
+from holdfast.policy.trivial_sessions import plan_gc
 from tests.builders import (
     NOW,
     a_file_of,
