@@ -65,7 +65,7 @@ class AgentSessions(Sessions):
             _refuse("guard")
         found = self.get(session)
         rules = GuardRules(options=self.guarding.options, prices=self.guarding.prices, own=budgets)
-        self._hold(found.id, self._clock())
+        self._leases.hold(found.id, self._clock())
         return Guard(
             self.guarding.book,
             self._processes,
@@ -74,7 +74,7 @@ class AgentSessions(Sessions):
             clock=self._clock,
             monotonic=monotonic,
             tell=self._tell,
-            on_end=self._release,
+            on_end=self._leases.release,
             store=functools.partial(self._append, found.id),
             on_refusal=self.guarding.on_refusal,
         )

@@ -35,18 +35,17 @@ from holdfast.model.session import (
     Unchanged,
     id_of,
 )
-from holdfast.model.stored_session import Holder
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
 from holdfast.policy.session_limits import alerts, is_over
 from holdfast.ports.runs import Clock
 from holdfast.ports.sessions import SessionStore
 from holdfast.ports.upkeep import Processes, SessionFiles
 from holdfast.services.exchange.session_line import message_fields
+from holdfast.services.session_leases import SessionLeases
 from holdfast.services.session_reader import SessionReader
 from holdfast.value import replace
 
 _log = logging.getLogger("holdfast")
-_HEARTBEAT_SECONDS = 60.0
 _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
 #: An id is a second and 24 bits of chance: where thousands begin at once, two may collide.
@@ -74,8 +73,7 @@ class Sessions(SessionReader):
         self._processes = processes
         self._options = options
         self._on_alert = on_alert
-        # By holder too: after a fork the child is another one.
-        self._held: dict[tuple[str, Holder], float] = {}
+        self._leases = SessionLeases(store, processes)
 
     def __enter__(self) -> Self:
         return self
@@ -90,18 +88,8 @@ class Sessions(SessionReader):
     def close(self) -> None:
         """Release the leases and close the store. Open sessions stay open, and the leases stay
         on record: while this process lives, they show that it may return to its sessions."""
-        if self._held:
-            self._release_all()
+        self._leases.release_all()
         self._store.close()
-
-    def _release_all(self) -> None:
-        here = self._processes.this_process()
-        mine = [session_id for session_id, holder in self._held if holder == here]
-        if mine:
-            with self._store.transaction():
-                for session_id in mine:
-                    self._store.release(session_id, here)
-        self._held.clear()
 
     def create(  # noqa: PLR0913 - all but one are optional, and named
         self,
@@ -143,7 +131,7 @@ class Sessions(SessionReader):
         )
         with self._store.transaction():
             created = self._stored(new) if id is None and job is None else self._store.create(new)
-            self._hold_anew(created.id, now)
+            self._leases.hold_anew(created.id, now)
         return created
 
     def append(
@@ -166,7 +154,7 @@ class Sessions(SessionReader):
         """`then` is a part of the transaction that stores them."""
         # No transaction around these: the store prepares messages before it takes its lock, and
         # the next append does what a kill in between left undone.
-        self._hold(session_id, now)
+        self._leases.hold(session_id, now)
         added = self._store.append(session_id, made, now=now, then=then)
         self._write_transcript(added.after, made, now)
         return self._within_limits(added, now)
@@ -225,7 +213,7 @@ class Sessions(SessionReader):
             raise UsageError("The reason for ending a session cannot be empty.")
         with self._store.transaction():
             ended = self._store.end(session_id, reason, at=self._clock())
-            self._release(session_id)
+            self._leases.release(session_id)
         return ended
 
     def reopen(self, session: SessionRef) -> Session:
@@ -233,7 +221,7 @@ class Sessions(SessionReader):
         session_id, now = id_of(session), self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
-            self._hold_anew(session_id, now)
+            self._leases.hold_anew(session_id, now)
         return reopened
 
     def rename(self, session: SessionRef, title: str | None) -> Session:
@@ -253,7 +241,7 @@ class Sessions(SessionReader):
         with self._store.transaction():
             found = self._store.routed(_checked_key(routing_key))
             if found is not None and not found.ended and not is_idle(self._options, found, now):
-                self._hold(found.id, now)
+                self._leases.hold(found.id, now)
                 return found
             if found is None:
                 return self.create(source=source, routing_key=routing_key)
@@ -307,7 +295,7 @@ class Sessions(SessionReader):
         session_id, made = id_of(session), [*messages_of(messages)]
         after = arguments.whole(after, "The number of a message")
         now = self._clock()
-        self._hold(session_id, now)
+        self._leases.hold(session_id, now)
         added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
         written = made[added.kept :]
         if added.replaced:
@@ -351,7 +339,7 @@ class Sessions(SessionReader):
     def _continue(self, old: Session, reason: EndReason, now: float) -> Session:
         """End a session, and open another that follows it and takes its routing key."""
         self._store.end(old.id, reason, at=now)
-        self._release(old.id)
+        self._leases.release(old.id)
         limited = reason is EndReason.LIMIT
         fresh = self._stored(
             Session(
@@ -367,7 +355,7 @@ class Sessions(SessionReader):
                 routing_key=old.routing_key,
             )
         )
-        self._hold_anew(fresh.id, now)
+        self._leases.hold_anew(fresh.id, now)
         return fresh
 
     def _continue_full(self, session_id: str, now: float) -> Session | None:
@@ -382,28 +370,6 @@ class Sessions(SessionReader):
                 return follows[-1] if follows else None
         self._clear_files(self._store.get(session_id))
         return fresh
-
-    def _hold(self, session_id: str, now: float) -> None:
-        """Record that this process holds the session; repeated only after a while."""
-        holder = self._processes.this_process()
-        last = self._held.get((session_id, holder))
-        if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
-            return
-        if self._store.hold(session_id, holder, now=now):
-            self._held[session_id, holder] = now
-
-    def _hold_anew(self, session_id: str, now: float) -> None:
-        """The same for a session that just became open: what is remembered may be of a lease that
-        ended with the session, or was rolled back with its creation."""
-        self._held.pop((session_id, self._processes.this_process()), None)
-        self._hold(session_id, now)
-
-    def _release(self, session_id: str) -> None:
-        """Release the lease, if there is one. What is remembered does not decide that: an end
-        that was rolled back has forgotten a lease that is still there."""
-        holder = self._processes.this_process()
-        self._held.pop((session_id, holder), None)
-        self._store.release(session_id, holder)
 
     def _write_transcript(self, session: Session, messages: Sequence[Message], now: float) -> None:
         """After the store has them: the database is the truth, and a transcript follows it."""

@@ -1,0 +1,56 @@
+"""The open sessions that this process holds: while it lives, nobody ends them as abandoned."""
+
+from __future__ import annotations
+
+from holdfast.model.stored_session import Holder
+from holdfast.ports.sessions import SessionStore
+from holdfast.ports.upkeep import Processes
+
+#: A lease is written again after so long. No code decides by the time in it, `heartbeat`: whether
+#: a holder is dead is decided by its process (docs/decisions/0015-proof-of-death.md). But a lease
+#: that another `Sessions` of this process released is back then.
+_HEARTBEAT_SECONDS = 60.0
+
+
+class SessionLeases:
+    """Takes leases in the store, and remembers them: most appends need not write one."""
+
+    def __init__(self, store: SessionStore, processes: Processes) -> None:
+        self._store = store
+        self._processes = processes
+        # By holder too: after a fork the child is another one.
+        self._held: dict[tuple[str, Holder], float] = {}
+
+    def hold(self, session_id: str, now: float) -> None:
+        """Record that this process holds the session; repeated only after a while."""
+        holder = self._processes.this_process()
+        last = self._held.get((session_id, holder))
+        if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
+            return
+        if self._store.hold(session_id, holder, now=now):
+            self._held[session_id, holder] = now
+
+    def hold_anew(self, session_id: str, now: float) -> None:
+        """The same for a session that just became open: what is remembered may be of a lease that
+        ended with the session, or was rolled back with its creation."""
+        self._held.pop((session_id, self._processes.this_process()), None)
+        self.hold(session_id, now)
+
+    def release(self, session_id: str) -> None:
+        """Release the lease, if there is one. What is remembered does not decide that: an end
+        that was rolled back has forgotten a lease that is still there."""
+        holder = self._processes.this_process()
+        self._held.pop((session_id, holder), None)
+        self._store.release(session_id, holder)
+
+    def release_all(self) -> None:
+        """Release every lease that this process took. They stay on record."""
+        if not self._held:
+            return
+        here = self._processes.this_process()
+        mine = [session_id for session_id, holder in self._held if holder == here]
+        if mine:
+            with self._store.transaction():
+                for session_id in mine:
+                    self._store.release(session_id, here)
+        self._held.clear()
