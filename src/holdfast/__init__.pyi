@@ -24,7 +24,7 @@ from holdfast.model.session import SessionFilter as SessionFilter
 from holdfast.model.session import Tokens as Tokens
 from holdfast.policy.budgets import Budgets as Budgets
 from holdfast.services.async_sessions import AsyncSessions as AsyncSessions
-from holdfast.services.recorder import Recorder as Recorder
+from holdfast.services.turn_checkpoints import Recorder as Recorder
 
 __all__: list[str]  # noqa: PYI035 - the imports above are the list
 __version__: str

@@ -13,7 +13,7 @@ import holdfast
 from holdfast import Home, TakeOutcome
 from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import ProjectState
-from holdfast.services.recorder import OFF
+from holdfast.services.turn_checkpoints import OFF
 from tests.compat import hermes_sessions as hermes
 
 NOW = hermes.NOW

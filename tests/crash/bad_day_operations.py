@@ -11,9 +11,9 @@ from holdfast.policy.planner import plan
 from holdfast.policy.rules import CheckpointPolicy, Policy
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.plans import plan_archive
-from holdfast.services.recorder import Recorder
 from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback
+from holdfast.services.turn_checkpoints import Recorder
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.empty_trash import plan_empty

@@ -25,7 +25,7 @@ TYPE_CHECKING = False  # as in `typing`, which is slow to load
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
     from holdfast.model.session import SessionRef
     from holdfast.ports.runs import Clock
-    from holdfast.services.recorder import Recorder
+    from holdfast.services.turn_checkpoints import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
@@ -128,7 +128,7 @@ class Capture:
             enabled = settings.checkpoints.enabled or not settings.is_in_file(
                 "checkpoints", "enabled"
             )
-        from holdfast.services.recorder import Recorder  # noqa: PLC0415 - loads logging, threads
+        from holdfast.services.turn_checkpoints import Recorder  # noqa: PLC0415 - loads logging, threads
 
         return Recorder(
             self.own_store(hash_all=hash_all),
@@ -143,7 +143,7 @@ class Capture:
         directory above the path that looks like a project, for example because of `.git`; else the
         directory itself."""
         from holdfast.policy.project_root import project_root  # noqa: PLC0415 - no take needs it
-        from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
+        from holdfast.services.turn_checkpoints import directory_of  # noqa: PLC0415 - as in `recorder`
 
         if not is_path(path):
             raise UsageError(f"A path is a text or a Path, not {shown(path)}.")

@@ -12,7 +12,7 @@ import holdfast
 from holdfast.api.capture import open_recorder
 from holdfast.homes.checkpoints.open_store import checkpoint_store
 from holdfast.model.checkpoint import Capturing, TakeOutcome
-from holdfast.services.recorder import OFF, Recorder
+from holdfast.services.turn_checkpoints import OFF, Recorder
 from holdfast.stores.checkpoints.store import ShadowGitStore
 
 NOW = 1_800_000_000.0
