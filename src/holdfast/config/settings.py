@@ -11,11 +11,12 @@ from holdfast.config.archive import ArchiveSettings
 from holdfast.config.checkpoints import CheckpointSettings
 from holdfast.config.guard import BLOCK, PRICE_KEYS, GuardSettings, HookSettings, McpSettings
 from holdfast.config.guardian import GuardianSettings
-from holdfast.config.key import Key, key, keys_of
-from holdfast.config.kinds import Folders, Number, Value, WrongValueError, dotted
+from holdfast.config.key import Key, keys_of
+from holdfast.config.kinds import Value, WrongValueError, dotted
 from holdfast.config.maintenance import MaintenanceSettings, NotifySettings
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
 from holdfast.config.store import StoreSettings
+from holdfast.config.top_level import TopLevelSettings
 from holdfast.config.vault import VaultSettings
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Capturing
@@ -62,27 +63,9 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(TopLevelSettings):
     """Everything that config.toml and the environment decide. `origins` leaves out the defaults."""
 
-    trash_days: int = key(
-        Number(1, 3_650, hint="--now skips the trash for one run"),
-        7,
-        "How many days the trash keeps what a run removed.",
-        "Until then, undo can restore it.",
-    )
-    log_days: int = key(
-        Number(0, 36_500),
-        365,
-        "How many days the log keeps operations that can no longer be undone.",
-        "Maintenance drops older ones. 0 keeps them for ever.",
-    )
-    homes: tuple[str, ...] = key(
-        Folders(),
-        (),
-        "Homes of agents that are not in their usual places, and projects in which aider was used.",
-        "Commands on all homes work on them too. Only the list in Holdfast's own home counts.",
-    )
     sessions: SessionSettings = field(default_factory=SessionSettings)
     transcripts: TranscriptSettings = field(default_factory=TranscriptSettings)
     cron: CronSettings = field(default_factory=CronSettings)
@@ -286,7 +269,7 @@ class Settings:
 
 
 BY_TABLE: dict[str, dict[str, Key]] = {
-    TOP: keys_of(Settings),
+    TOP: keys_of(TopLevelSettings),
     SESSIONS: keys_of(SessionSettings, SESSIONS),
     TRANSCRIPTS: keys_of(TranscriptSettings, TRANSCRIPTS),
     "cron": keys_of(CronSettings, "cron"),
