@@ -13,7 +13,7 @@ from holdfast.api.plan import HomePlan, HomeReport
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.ports.runs import Progress
-from holdfast.stores.blobs import objects
+from holdfast.stores.blobs import object_store
 from tests.cli.every_command import say
 from tests.cli.inside import Inside
 from tests.cli.machine import DAY, Machine, entries
@@ -386,7 +386,7 @@ def test_an_archive_on_an_object_store(kept: Machine, monkeypatch: pytest.Monkey
     assert "1 brought back" in run("sessions", "restore", OLD).words
     run("sessions", "delete", OLDER, "--now", "--yes")
     assert listed(kept) == [OLD, OPEN]
-    monkeypatch.setattr(objects, "Patience", lambda: HASTY)
+    monkeypatch.setattr(object_store, "Patience", lambda: HASTY)
     kept.configure(f'[archive]\nurl = "{address.url}"\nendpoint = "http://127.0.0.1:1"\n')
     refused = run("sessions", "archive", OLD, "--yes", code=1)
     assert SECRET not in refused.err

@@ -33,7 +33,7 @@ from holdfast.ports.archive import Blobs
 from holdfast.ports.sessions import SessionStore
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
-from holdfast.stores.blobs.objects import ObjectBlobs as S3Blobs
+from holdfast.stores.blobs.object_store import ObjectBlobs as S3Blobs
 from holdfast.stores.postgres.sessions import PostgresSessionStore
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.search_index import AGE as WORDS_AGE

@@ -22,9 +22,9 @@ from holdfast.ports.archive import Blobs
 from holdfast.services.restore import chosen
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo, undo_latest
-from holdfast.stores.blobs import objects as blobs_of_objects
+from holdfast.stores.blobs import object_store
 from holdfast.stores.blobs.membership import MEMORY
-from holdfast.stores.blobs.objects import ObjectBlobs
+from holdfast.stores.blobs.object_store import ObjectBlobs
 from tests.archiving import (
     IDS,
     NOW,
@@ -64,7 +64,7 @@ SERVERS: dict[str, Callable[[], str]] = {"rclone": lambda: rclone().endpoint, "m
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(blobs_of_objects, "Patience", lambda: HASTY)
+    monkeypatch.setattr(object_store, "Patience", lambda: HASTY)
 
 
 @pytest.fixture(params=SERVERS)

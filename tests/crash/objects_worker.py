@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.homes.options import ArchiveOptions
 from holdfast.spine.undo import undo
-from holdfast.stores.blobs import objects
+from holdfast.stores.blobs import object_store
 from tests.archiving import STAMPED, archive, bring, clock, opened
 from tests.object_servers import HASTY
 
@@ -18,7 +18,7 @@ ALL = ("leaf", "middle", STAMPED)
 
 
 def main(step: str, root: str, url: str, endpoint: str) -> None:
-    setattr(objects, "Patience", lambda: HASTY)  # noqa: B010 - it is no export of that module
+    setattr(object_store, "Patience", lambda: HASTY)  # noqa: B010 - it is no export of that module
     home = opened(Path(root), ArchiveOptions(url=url, endpoint=endpoint))
     if step == "archive":
         archive(home, *ALL)

@@ -21,7 +21,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.session import SessionFilter
 from holdfast.spine.settle import settle_if_needed
-from holdfast.stores.blobs import objects
+from holdfast.stores.blobs import object_store
 from tests import tally
 from tests.archiving import (
     STAMPED,
@@ -58,7 +58,7 @@ FEW = 7
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(objects, "Patience", lambda: HASTY)
+    monkeypatch.setattr(object_store, "Patience", lambda: HASTY)
 
 
 def a_home(root: Path, place: ArchiveOptions, step: str) -> tuple[object, object]:

@@ -16,7 +16,7 @@ from holdfast.stores.archive.line_blobs import LineBlobs
 from holdfast.stores.blobs.address import Address
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.membership import Membership, homes_at, path_of
-from holdfast.stores.blobs.objects import ObjectBlobs
+from holdfast.stores.blobs.object_store import ObjectBlobs
 from holdfast.stores.blobs.ownership import Ownership
 from holdfast.stores.line_file import CacheFile, LineFile
 from holdfast.stores.owed_file import OwedFile
