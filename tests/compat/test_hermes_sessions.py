@@ -30,7 +30,7 @@ from holdfast.services.plans import plan_archive
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo, undo_latest
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite.moves import SqliteEngine
 from tests.compat.hermes_sessions import (
@@ -459,7 +459,7 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
     engine = SqliteEngine(store, lambda: NOW, life)
     rows = StoreRows(store, engine, lambda: own.own.importing(count_usage=False), lambda: NOW)
     for counted in (2, 1):
-        beside = Beside(
+        manifest = BundleManifest(
             operation="1",
             number=0,
             archived_at=NOW,
@@ -468,7 +468,7 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
             line_bytes=len(written),
             line_sha256="",
         )
-        assert rows.put_back(beside, io.BytesIO(written)) == ""
+        assert rows.put_back(manifest, io.BytesIO(written)) == ""
         assert store.get("a") == session
         remove_rows(store, "a")
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.errors import DamageError
 from holdfast.homes.options import ArchiveOptions
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.archive.catalogue import NAME, Catalogue
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.line_file import LineFile
@@ -40,7 +40,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> None:
         MADE[codec] = made.read_bytes()
 
 
-def whole(codec: Codec) -> Beside:
+def whole(codec: Codec) -> BundleManifest:
     return bundle.verify(io.BytesIO(MADE[codec]), codec)
 
 
@@ -72,7 +72,7 @@ def test_any_bytes_are_no_bundle(codec: Codec, raw: bytes) -> None:
     with pytest.raises(DamageError):
         bundle.verify(io.BytesIO(raw), codec)
     with pytest.raises(DamageError):
-        bundle.read_beside(io.BytesIO(raw), codec)
+        bundle.read_manifest(io.BytesIO(raw), codec)
 
 
 @given(st.binary(max_size=3_000))
@@ -91,11 +91,11 @@ def changed_besides(draw: st.DrawFn) -> bytes:
 @given(changed_besides() | st.binary(max_size=200) | JSON.map(lambda v: json.dumps(v).encode()))
 def test_a_made_up_beside_is_read_or_refused(data: bytes) -> None:
     try:
-        beside = Beside.from_bytes(data)
+        manifest = BundleManifest.from_bytes(data)
     except DamageError:
         return
-    assert Beside.from_bytes(beside.to_bytes()) == beside
-    assert all("/" not in file.name for file in beside.files)
+    assert BundleManifest.from_bytes(manifest.to_bytes()) == manifest
+    assert all("/" not in file.name for file in manifest.files)
 
 
 NAMES = st.sampled_from(

@@ -33,8 +33,8 @@ from holdfast.services.exchange.session_line import session_line
 from holdfast.spine.settle import record_settled, settle
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import SourceFile
+from holdfast.stores.archive.bundle_manifest import BundleManifest, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
 from holdfast.stores.files import check_regular, open_regular, sync_dir
 from holdfast.stores.sqlite.session_import import SqliteImport
@@ -89,10 +89,10 @@ class Packer:
         """Without messages that are `counted`, the bundle holds files alone."""
         holds = Holds.FILES if counted is None else Holds.SESSION
 
-        def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
+        def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> BundleManifest:
             if counted is not None and counted.said != session.message_count:
                 raise bundle.ChangedError("it changed while it was archived")
-            return Beside(
+            return BundleManifest(
                 operation=removal.operation,
                 number=removal.number,
                 archived_at=self._clock(),
@@ -105,7 +105,7 @@ class Packer:
                 holds=holds,
             )
 
-        def write(raw: IO[bytes]) -> Beside:
+        def write(raw: IO[bytes]) -> BundleManifest:
             return bundle.write(
                 raw,
                 self._codec,

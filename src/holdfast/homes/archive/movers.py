@@ -177,10 +177,10 @@ class ArchiveMover(_FromStore):
         why, original = "", True  # rows that are there while the bundle is damaged were not reached
         try:
             with self._archive.at_hand(entry.file):
-                beside = self._archive.verify(entry.file)
+                manifest = self._archive.verify(entry.file)
                 # A killed undo may have put the rows back: then their messages have new numbers.
                 original = here and (
-                    rows.is_original(beside) or self._returner.is_back(beside, entry.file)
+                    rows.is_original(manifest) or self._returner.is_back(manifest, entry.file)
                 )
         except DamageError as error:
             why = f"its bundle is damaged, {error.message}: {entry.file}"
@@ -302,7 +302,7 @@ class FilesMover(_FromStore):
                 return Presence(here=True, obstacle=_NO_FILES, damage=BUNDLE_MISSING)
             return Presence(here=True, obstacle=self._obstacle(name))
         try:
-            taken = self._files.in_the_way(self._archive.beside(entry.file))
+            taken = self._files.in_the_way(self._archive.manifest(entry.file))
         except DamageError:
             taken = ()  # putting them back says what is wrong
         # A killed run rolls back. Where something else has the names, the files stay archived.
@@ -363,7 +363,7 @@ class FilesMover(_FromStore):
     def _in_trash(self, removal: Removal, file: str) -> Sequence[Removal]:
         """Files that a killed run had moved into the trash, to look at them once more there."""
         try:
-            packed = self._archive.beside(file).files
+            packed = self._archive.manifest(file).files
         except DamageError:
             return ()  # the returner says what is wrong
         found = []

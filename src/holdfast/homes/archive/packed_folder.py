@@ -17,8 +17,8 @@ from holdfast.parts.unit_record import RECORD
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import owner
 from holdfast.stores.archive.bundle import SourceFile
+from holdfast.stores.archive.bundle_manifest import owner
 from holdfast.stores.files import RIGHTS, give_to, link_new, make_private_dir, sync_dir, write_all
 from holdfast.value import dataclass
 

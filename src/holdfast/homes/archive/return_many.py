@@ -21,7 +21,7 @@ from holdfast.homes.archive.session_return import TROUBLE, Returner, ended_by, i
 from holdfast.homes.archive.session_rows import Ended, Rows
 from holdfast.model.archive import Holds
 from holdfast.model.report import Result
-from holdfast.stores.archive.beside import Beside, PackedFile
+from holdfast.stores.archive.bundle_manifest import BundleManifest, PackedFile
 from holdfast.stores.blobs.together import flush_of_many
 from holdfast.stores.files import lstat_at, make_private_dir
 from holdfast.value import dataclass
@@ -40,7 +40,7 @@ class _Bundle:
     """A bundle that was read once, and compared: exactly this comes back."""
 
     file: str
-    beside: Beside
+    manifest: BundleManifest
     line: bytes
     contents: Mapping[str, bytes]
 
@@ -56,7 +56,7 @@ class _Batch(list[_Bundle]):
         )
 
     def is_full(self) -> bool:
-        return sum(each.beside.session.message_count for each in self) >= MOST_MESSAGES
+        return sum(each.manifest.session.message_count for each in self) >= MOST_MESSAGES
 
 
 def bring_back_many(
@@ -112,9 +112,9 @@ class _Many:
             read = self._returner.archive.read(file)
         except TROUBLE:
             return None
-        if read.beside.holds is not Holds.SESSION or read.line is None or read.contents is None:
+        if read.manifest.holds is not Holds.SESSION or read.line is None or read.contents is None:
             return None
-        return _Bundle(file=file, beside=read.beside, line=read.line, contents=read.contents)
+        return _Bundle(file=file, manifest=read.manifest, line=read.line, contents=read.contents)
 
     def _store(self) -> None:
         batch, self._batch = self._batch, _Batch()
@@ -127,12 +127,12 @@ class _Many:
     def _free(self, batch: Sequence[_Bundle]) -> set[str]:
         """Those of these bundles for whose session and files there is room."""
         try:
-            there = self._rows.read([each.beside.session.id for each in batch])
+            there = self._rows.read([each.manifest.session.id for each in batch])
             return {
                 each.file
                 for each in batch
-                if each.beside.session.id not in there
-                and not self._returner.files.in_the_way(each.beside)
+                if each.manifest.session.id not in there
+                and not self._returner.files.in_the_way(each.manifest)
             }
         except TROUBLE:
             return set()
@@ -140,7 +140,7 @@ class _Many:
     def _together(self, group: Sequence[_Bundle]) -> bool:
         """False when none of them came back."""
         try:
-            if not self._rows.put_back_together([(each.beside, each.line) for each in group]):
+            if not self._rows.put_back_together([(each.manifest, each.line) for each in group]):
                 return False
         except BusyError as error:  # each of them would wait as long
             self.ended |= {each.file: ended_by(error, each.file) for each in group}
@@ -150,7 +150,7 @@ class _Many:
         for each in group:
             self.ended[each.file] = _BACK
             try:
-                self._coming.put(each.file, each.beside, each.contents)
+                self._coming.put(each.file, each.manifest, each.contents)
             except TROUBLE as error:
                 self.ended[each.file] = ended_by(error, each.file)
             else:
@@ -201,11 +201,11 @@ class FilesBack:
                     remove_unnamed(self._fd, file)
             os.close(self._fd)
 
-    def put(self, name: str, beside: Beside, contents: Mapping[str, bytes]) -> None:
+    def put(self, name: str, manifest: BundleManifest, contents: Mapping[str, bytes]) -> None:
         """Make the files of one bundle. `name` is what `finish` calls it."""
-        for file in beside.files:
-            self._folder.check_name(beside, file)
-        for file in beside.files:
+        for file in manifest.files:
+            self._folder.check_name(manifest, file)
+        for file in manifest.files:
             folder = self._opened()
             if lstat_at(file.name, folder) is None:
                 content = io.BytesIO(contents.get(file.name, b""))

@@ -15,8 +15,8 @@ from holdfast.errors import DamageError
 from holdfast.homes.sessions import folder as session_folder
 from holdfast.homes.sessions.folder import FOLDER, SessionFileName
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import ChangedError, SourceFile
+from holdfast.stores.archive.bundle_manifest import BundleManifest, PackedFile
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import (
     PRIVATE_FILE,
@@ -60,44 +60,44 @@ class SessionFolder:
                 raise
             return {}
 
-    def in_the_way(self, beside: Beside) -> Sequence[str]:
+    def in_the_way(self, manifest: BundleManifest) -> Sequence[str]:
         """Names of a bundle's files that something else has taken. A file with the same content is
         not in the way."""
         try:
             with open_dir(self.path) as folder:
-                return [file.name for file in beside.files if not is_free(folder, file)]
+                return [file.name for file in manifest.files if not is_free(folder, file)]
         except FileNotFoundError:
             return []
 
-    def has_all(self, beside: Beside) -> bool:
+    def has_all(self, manifest: BundleManifest) -> bool:
         """Whether each file of a bundle is in its place, the same."""
-        if not beside.files:
+        if not manifest.files:
             return True
         try:
             with open_dir(self.path) as folder:
                 return all(
                     lstat_at(file.name, folder) is not None and is_free(folder, file)
-                    for file in beside.files
+                    for file in manifest.files
                 )
         except FileNotFoundError:
             return False
 
-    def put_back(self, beside: Beside, raw: IO[bytes], codec: Codec) -> Sequence[str]:
+    def put_back(self, manifest: BundleManifest, raw: IO[bytes], codec: Codec) -> Sequence[str]:
         """Write the files of a bundle where they were, with their modes and times.
 
         Never replaces anything. Returns the names that something else took meanwhile.
         """
-        if not beside.files:
+        if not manifest.files:
             return []
         make_private_dir(self.path)
-        wanted = {bundle.FILES + file.name: file for file in beside.files}
+        wanted = {bundle.FILES + file.name: file for file in manifest.files}
         taken = []
         with open_dir(self.path) as folder, bundle.members(raw, codec) as members:
             for name, _, content in members:
                 file = wanted.get(name)
                 if file is None:
                     continue
-                self.check_name(beside, file)
+                self.check_name(manifest, file)
                 if not _put_back(folder, file, content):
                     taken.append(file.name)
             os.fsync(folder)
@@ -119,10 +119,10 @@ class SessionFolder:
                 found[by_stem[parsed.session]].append(source)
         return found
 
-    def check_name(self, beside: Beside, file: PackedFile) -> None:
+    def check_name(self, manifest: BundleManifest, file: PackedFile) -> None:
         """A bundle made by hand cannot reach other names."""
         parsed = self.parse(file.name)
-        if parsed is None or parsed.session not in self._stems(beside.session.id):
+        if parsed is None or parsed.session not in self._stems(manifest.session.id):
             raise DamageError(f"{file.name} is not the name of a file of this session")
 
     def _source(self, folder: int, name: str) -> SourceFile | None:

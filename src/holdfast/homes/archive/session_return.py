@@ -18,7 +18,7 @@ from holdfast.services.exchange.line_reader import read_messages
 from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
-from holdfast.stores.archive.beside import Beside, NewerBundleError
+from holdfast.stores.archive.bundle_manifest import BundleManifest, NewerBundleError
 
 TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "
@@ -49,53 +49,53 @@ class Returner:
         except TROUBLE as error:
             return ended_by(error, file)
 
-    def is_back(self, beside: Beside, file: str) -> bool:
+    def is_back(self, manifest: BundleManifest, file: str) -> bool:
         """Whether the store has the very session that this bundle holds."""
         rows = self.rows()
-        there = None if rows is None else rows.read([beside.session.id]).get(beside.session.id)
+        there = None if rows is None else rows.read([manifest.session.id]).get(manifest.session.id)
         if rows is None or there is None:
             return False
-        return self._is_same(rows, there, beside.session, file)
+        return self._is_same(rows, there, manifest.session, file)
 
-    def _is_whole(self, beside: Beside, file: str) -> bool:
-        is_session = beside.holds is Holds.SESSION
-        return is_session and self.is_back(beside, file) and self.files.has_all(beside)
+    def _is_whole(self, manifest: BundleManifest, file: str) -> bool:
+        is_session = manifest.holds is Holds.SESSION
+        return is_session and self.is_back(manifest, file) and self.files.has_all(manifest)
 
     def _bring_back(self, file: str, *, again: bool) -> Ended:
         read = self.archive.read(file)
-        beside = read.beside
-        if not again and self._is_whole(beside, file):
+        manifest = read.manifest
+        if not again and self._is_whole(manifest, file):
             return Result.SKIPPED, HERE_ALREADY
         # Before the rows: a session comes back whole, or stays in the archive whole.
-        taken = self.files.in_the_way(beside)
+        taken = self.files.in_the_way(manifest)
         if taken:
             return Result.FAILED, in_the_way(taken)
         result, note = self._put_back_rows(read, file)
         if result is not Result.BROUGHT_BACK:
             return result, note
-        if beside.files:
+        if manifest.files:
             with self.archive.opened(file) as (raw, codec):
-                taken = self.files.put_back(beside, raw, codec)
+                taken = self.files.put_back(manifest, raw, codec)
         # Another process may have taken a name in between.
         return (Result.FAILED, in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
     def _put_back_rows(self, read: bundle.Read, file: str) -> Ended:
-        beside = read.beside
-        if beside.holds is Holds.FILES:
+        manifest = read.manifest
+        if manifest.holds is Holds.FILES:
             return Result.BROUGHT_BACK, ""  # the store has the rest
         rows = self.rows()
         if rows is None:
             return Result.FAILED, NO_SESSION_STORE
-        there = rows.read([beside.session.id]).get(beside.session.id)
+        there = rows.read([manifest.session.id]).get(manifest.session.id)
         if there is not None:
             # The same: a killed run came this far.
-            same = self._is_same(rows, there, beside.session, file)
+            same = self._is_same(rows, there, manifest.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
         if read.line is not None:
             kept = bundle.OneLine(io.BytesIO(read.line))
-            return Result.BROUGHT_BACK, rows.put_back(beside, kept)
+            return Result.BROUGHT_BACK, rows.put_back(manifest, kept)
         with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
-            return Result.BROUGHT_BACK, rows.put_back(beside, line)
+            return Result.BROUGHT_BACK, rows.put_back(manifest, line)
 
     def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
         """Whether a session in the store is the archived one, in all that would go with the bundle.

@@ -26,7 +26,7 @@ from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.services.exchange.session_import import ImportStore, import_sessions
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.sessions.session_rows import key_stays
 from holdfast.value import replace
 
@@ -60,14 +60,14 @@ class Rows(Protocol):
     def left_for_good(self) -> None:
         """Note that what was archived has no other copy: no word of it must stay in the store."""
 
-    def is_original(self, beside: Beside) -> bool:
+    def is_original(self, manifest: BundleManifest) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
 
-    def put_back(self, beside: Beside, line: ByteLines) -> str:
+    def put_back(self, manifest: BundleManifest, line: ByteLines) -> str:
         """Store a session as it was; raises `UsageError` when its place is taken. Returns what
         could not be restored exactly, in words, or nothing."""
 
-    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+    def put_back_together(self, several: Sequence[tuple[BundleManifest, bytes]]) -> bool:
         """Store sessions exactly as they were, in one transaction: all of them, or none and raise.
         False where sessions come back one by one."""
 
@@ -98,14 +98,14 @@ class RowsOut:
         wanted = SessionFilter(parent_id=session_id)
         return [each.id for each in self._sessions.find(wanted, order_by=SessionOrder.STARTED)]
 
-    def is_original(self, beside: Beside) -> bool:
-        there = self._sessions.find(SessionFilter(ids=(beside.session.id,)))
-        if not there or there[0].started_at != beside.session.started_at:
+    def is_original(self, manifest: BundleManifest) -> bool:
+        there = self._sessions.find(SessionFilter(ids=(manifest.session.id,)))
+        if not there or there[0].started_at != manifest.session.started_at:
             return False
         first = next(self._sessions.messages(there[0].id, limit=1), None)
-        if first is None and beside.first_message is None:
-            return self._looks_like(there[0], beside.session)
-        return (None if first is None else first.number) == beside.first_message
+        if first is None and manifest.first_message is None:
+            return self._looks_like(there[0], manifest.session)
+        return (None if first is None else first.number) == manifest.first_message
 
     def _looks_like(self, there: Session, archived: Session) -> bool:
         """Whether a session without a message may be the archived one, which had none either."""
@@ -145,7 +145,7 @@ class RowsOut:
     def left_for_good(self) -> None:
         self._engine.left_for_good()
 
-    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
+    def put_back_together(self, several: Sequence[tuple[BundleManifest, bytes]]) -> bool:
         return False
 
     def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
@@ -179,15 +179,15 @@ class StoreRows(RowsOut):
     def _looks_like(self, there: Session, archived: Session) -> bool:
         return has_same_facts(there, archived)
 
-    def put_back(self, beside: Beside, line: ByteLines) -> str:
-        wanted = beside.session
+    def put_back(self, manifest: BundleManifest, line: ByteLines) -> str:
+        wanted = manifest.session
         with self._store.transaction():
             report = import_sessions(self._importing(), line, replace=False, now=self._clock())
             if report.refused:
                 raise UsageError(report.refused[0].text)
             if wanted.id not in self.read([wanted.id]):
                 raise DamageError("its line holds another session")
-            self._own.adopt(wanted.id, beside.children, wanted.last_active_at)
+            self._own.adopt(wanted.id, manifest.children, wanted.last_active_at)
             back = self._store.get(wanted.id)
             if not _is_version(back, report.messages, wanted.version):
                 raise DamageError("its line does not match its record")
@@ -196,22 +196,22 @@ class StoreRows(RowsOut):
             routed = self._store.routed(wanted.routing_key)
             return "" if routed is None or routed.id == wanted.id else key_stays(routed.id)
 
-    def put_back_together(self, several: Sequence[tuple[Beside, bytes]]) -> bool:
-        read = {beside.session.id: _read(beside, line) for beside, line in several}
+    def put_back_together(self, several: Sequence[tuple[BundleManifest, bytes]]) -> bool:
+        read = {manifest.session.id: _read(manifest, line) for manifest, line in several}
         coming = [
             Coming(
-                session=read[beside.session.id].session,
-                messages=read[beside.session.id].messages or (),
-                children=beside.children,
-                last_active_at=beside.session.last_active_at,
+                session=read[manifest.session.id].session,
+                messages=read[manifest.session.id].messages or (),
+                children=manifest.children,
+                last_active_at=manifest.session.last_active_at,
             )
-            for beside, _ in several
+            for manifest, _ in several
         ]
 
         def check() -> None:
             there = self.read(list(read))
-            for beside, _ in several:
-                name, wanted = beside.session.id, beside.session.version
+            for manifest, _ in several:
+                name, wanted = manifest.session.id, manifest.session.version
                 if not _is_version(there[name], read[name].message_count, wanted):
                     raise DamageError("its line does not match its record")
 
@@ -220,10 +220,10 @@ class StoreRows(RowsOut):
         return done
 
 
-def _read(beside: Beside, line: bytes) -> ReadSession:
+def _read(manifest: BundleManifest, line: bytes) -> ReadSession:
     for raw in raw_lines(bundle.OneLine(io.BytesIO(line))):
         read = read_session(raw.text(), keep=True)
-        if read.session.id == beside.session.id:
+        if read.session.id == manifest.session.id:
             return read
     raise DamageError("its line holds another session")
 

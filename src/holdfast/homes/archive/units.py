@@ -272,14 +272,14 @@ class UnitArchiveMover(IntoArchive):
         """Bring a unit back from its bundle, which is for the caller to drop."""
         file = removal.item.id
         try:
-            beside = self._archive.beside(file)
-            is_own = self._archive.is_own(file, beside.operation)
+            manifest = self._archive.manifest(file)
+            is_own = self._archive.is_own(file, manifest.operation)
             there = "" if is_own else self._archive.home_of(file)
             if not is_own and there != str(self._state):
                 return Result.FAILED, self._from_elsewhere(Path(there).parent)
             # Another home has operations of the same numbers, so what that one archived is
             # unpacked in the name of the operation that restores it.
-            by = beside if is_own else removal
+            by = manifest if is_own else removal
             archived = Removal(
                 operation=by.operation, number=by.number, item=_as_session(removal.item)
             )

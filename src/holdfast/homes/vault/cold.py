@@ -59,8 +59,8 @@ class ColdBundles:
 
     def unpacked(self, entry: Entry, parent: Path | None = None) -> Path:
         """Unpack the bundle of a session into a folder of the vault, or of `parent`, once."""
-        beside = self.archive.beside(entry.bundle)
-        folder = (parent or entry.folder.parent) / f"units-{beside.number}"
+        manifest = self.archive.manifest(entry.bundle)
+        folder = (parent or entry.folder.parent) / f"units-{manifest.number}"
         if folder == entry.folder:
             raise DamageError(f"{entry.bundle} does not say where it was packed")
         if not (folder / RECORD).exists():

@@ -201,7 +201,7 @@ class Vault:
         back from the trash."""
         session = bundle.session
         # The folder that it was made of had a lower number, and comes back under that.
-        number = self.cold.beside(bundle.file).number + 1
+        number = self.cold.manifest(bundle.file).number + 1
         Entry(
             folder=self.names.folder(file_stem(session.id), number),
             session=session,

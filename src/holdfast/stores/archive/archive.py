@@ -25,7 +25,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.text import format_count
 from holdfast.ports.archive import Blobs, Puts
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.files import storage_errors
 from holdfast.stores.owed_file import OwedFile
@@ -222,16 +222,16 @@ class SessionArchive:
 
     def entry_of(self, file: str) -> ArchivedSession:
         """The line of a bundle, made from the bundle itself."""
-        beside = self.beside(file)
+        manifest = self.manifest(file)
         with self.blobs.get(file) as raw:
             size, digest = bundle.measured(raw)
-        return _entry(file, beside, size, digest)
+        return _entry(file, manifest, size, digest)
 
-    def beside(self, file: str) -> Beside:
+    def manifest(self, file: str) -> BundleManifest:
         with self.opened(file) as (raw, codec):
-            return bundle.read_beside(raw, codec)
+            return bundle.read_manifest(raw, codec)
 
-    def verify(self, file: str) -> Beside:
+    def verify(self, file: str) -> BundleManifest:
         """Read a bundle to its end and compare; raises `DamageError`."""
         with self.opened(file) as (raw, codec):
             return bundle.verify(raw, codec)
@@ -288,7 +288,7 @@ class SessionArchive:
         self,
         removal: Removal,
         codec: Codec,
-        write: Callable[[IO[bytes]], Beside],
+        write: Callable[[IO[bytes]], BundleManifest],
         check: Callable[[bundle.OneLine], None] | None,
         *,
         holds: Holds = Holds.SESSION,
@@ -394,9 +394,9 @@ class SessionArchive:
         copy = self.name_in_trash(removal)
         codec = self._codec(removal.item.id)
         with self.blobs.get(copy) as raw:
-            beside = bundle.verify(raw, codec)
+            manifest = bundle.verify(raw, codec)
         home = _folder(removal.item.id)  # that of whoever archived it
-        file = self._free_name(beside.session.id, codec, beside.holds, home)
+        file = self._free_name(manifest.session.id, codec, manifest.holds, home)
         self.blobs.copy(copy, file)
         self.catalogue.add([self.entry_of(file)])
         self.blobs.delete([copy])  # only now: until then the copy is all that can be relied on
@@ -449,15 +449,15 @@ def _folder(file: str) -> str:
     return file.rpartition("/")[0]
 
 
-def _entry(file: str, beside: Beside, size: int, sha256: str) -> ArchivedSession:
+def _entry(file: str, manifest: BundleManifest, size: int, sha256: str) -> ArchivedSession:
     return ArchivedSession(
-        session=beside.session,
-        archived_at=beside.archived_at,
-        operation=beside.operation,
+        session=manifest.session,
+        archived_at=manifest.archived_at,
+        operation=manifest.operation,
         file=file,
         archive_bytes=size,
         sha256=sha256,
-        holds=beside.holds,
+        holds=manifest.holds,
     )
 
 
@@ -468,13 +468,13 @@ class _Making:
         self,
         *,
         codec: Codec,
-        write: Callable[[IO[bytes]], Beside],
+        write: Callable[[IO[bytes]], BundleManifest],
         check: Callable[[bundle.OneLine], None] | None,
     ) -> None:
         self._codec = codec
         self._write = write
         self._check = check
-        self._written: Beside | None = None
+        self._written: BundleManifest | None = None
         self._size, self._sha256 = 0, ""
 
     def make(self, raw: IO[bytes]) -> None:
@@ -487,7 +487,7 @@ class _Making:
             found = bundle.read(cast("IO[bytes]", measuring), self._codec, keep=_KEPT)
         except DamageError as error:
             raise DamageError(f"read back, {error.message}; it stays in the store") from None
-        if found.beside != self._written:
+        if found.manifest != self._written:
             raise DamageError("read back, it is not what was written; it stays in the store")
         measuring.rest()
         self._size, self._sha256 = measuring.size, measuring.sha256

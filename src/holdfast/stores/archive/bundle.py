@@ -22,15 +22,15 @@ from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archive import Holds
-from holdfast.stores.archive.beside import Beside, PackedFile
+from holdfast.stores.archive.bundle_manifest import BundleManifest, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
 from holdfast.value import dataclass
 
-BESIDE = "beside.json"
+MANIFEST = "beside.json"
 LINE = "session.jsonl"
 FILES = "files/"
 _CHUNK = 1024 * 1024
-_LARGEST_BESIDE = 64 * 1024 * 1024
+_LARGEST_MANIFEST = 64 * 1024 * 1024
 _PRIVATE = 0o600
 _NANO = 10**9
 
@@ -117,10 +117,10 @@ def write(
     *,
     line: Iterable[str] | None,
     files: Iterable[SourceFile],
-    describe: Callable[[int, str, tuple[PackedFile, ...]], Beside],
+    describe: Callable[[int, str, tuple[PackedFile, ...]], BundleManifest],
     spool: Callable[[], IO[bytes]],
     longest_line: int,
-) -> Beside:
+) -> BundleManifest:
     """Write a bundle into `raw`. Memory is bounded, however long the session is.
 
     `describe` gets the size and the sha256 of the line, and the files. Without a `line` the bundle
@@ -132,30 +132,30 @@ def write(
         size, digest = _spool(line or (), spooled, longest_line)
         described = ((source, _packed(source)) for source in files)
         sources = [(source, file) for source, file in described if file is not None]
-        beside = describe(size, digest, tuple(packed for _, packed in sources))
+        manifest = describe(size, digest, tuple(packed for _, packed in sources))
         with (
             contextlib.closing(codec.writer(raw)) as packed,
             tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
         ):
-            head = beside.to_bytes()
-            tar.addfile(_member(BESIDE, len(head), beside.archived_at), io.BytesIO(head))
+            head = manifest.to_bytes()
+            tar.addfile(_member(MANIFEST, len(head), manifest.archived_at), io.BytesIO(head))
             if line is not None:
                 spooled.seek(0)
-                tar.addfile(_member(LINE, size, beside.archived_at), spooled)
+                tar.addfile(_member(LINE, size, manifest.archived_at), spooled)
             for source, file in sources:
                 _add(tar, source, file)
-    return beside
+    return manifest
 
 
-def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
+def read_manifest(raw: IO[bytes], codec: Codec) -> BundleManifest:
     """What a bundle says about itself, without reading the rest."""
     with reading(), members(raw, codec) as found:
-        return _beside(found)
+        return _manifest(found)
 
 
-def verify(raw: IO[bytes], codec: Codec) -> Beside:
+def verify(raw: IO[bytes], codec: Codec) -> BundleManifest:
     """Read a whole bundle and compare every member; raises `DamageError` that names the member."""
-    return read(raw, codec).beside
+    return read(raw, codec).manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class Read:
     none or that was too long to be kept. `contents` are those of its files, by name: None when
     they were too long together."""
 
-    beside: Beside
+    manifest: BundleManifest
     line: bytes | None = None
     contents: Mapping[str, bytes] | None = None
 
@@ -176,11 +176,11 @@ def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
     contents: dict[str, bytes] = {}
     room = keep
     with reading(), members(raw, codec) as found:
-        beside = _beside(found)
-        missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
-        if beside.holds is Holds.SESSION:
-            missing[LINE] = beside.line_sha256
-        links = {FILES + file.name: file.link for file in beside.files if file.link is not None}
+        manifest = _manifest(found)
+        missing = {FILES + file.name: file.sha256 for file in manifest.files if file.link is None}
+        if manifest.holds is Holds.SESSION:
+            missing[LINE] = manifest.line_sha256
+        links = {FILES + file.name: file.link for file in manifest.files if file.link is not None}
         for name, link, content in found:
             if name in links and links.pop(name) != link:
                 raise DamageError(f"its {name} is not what was archived")
@@ -198,7 +198,7 @@ def read(raw: IO[bytes], codec: Codec, *, keep: int = 0) -> Read:
                 line = beginning
         for name in (*missing, *links):
             raise DamageError(f"its {name} is not there")
-    return Read(beside=beside, line=line, contents=contents if room >= 0 else None)
+    return Read(manifest=manifest, line=line, contents=contents if room >= 0 else None)
 
 
 Member = tuple[str, str | None, IO[bytes]]
@@ -263,14 +263,14 @@ def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
         pass  # the checksum is at the very end
 
 
-def _beside(found: Iterator[Member]) -> Beside:
+def _manifest(found: Iterator[Member]) -> BundleManifest:
     name, _, content = next(found, ("", None, io.BytesIO()))
-    if name != BESIDE:
-        raise DamageError(f"it does not begin with {BESIDE}")
-    data = content.read(_LARGEST_BESIDE + 1)
-    if len(data) > _LARGEST_BESIDE:
-        raise DamageError(f"its {BESIDE} is too large")
-    return Beside.from_bytes(data)
+    if name != MANIFEST:
+        raise DamageError(f"it does not begin with {MANIFEST}")
+    data = content.read(_LARGEST_MANIFEST + 1)
+    if len(data) > _LARGEST_MANIFEST:
+        raise DamageError(f"its {MANIFEST} is too large")
+    return BundleManifest.from_bytes(data)
 
 
 def _spool(line: Iterable[str], spool: IO[bytes], longest: int) -> tuple[int, str]:

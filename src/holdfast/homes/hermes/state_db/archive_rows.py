@@ -19,7 +19,7 @@ from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Session
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
-from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.bundle_manifest import BundleManifest
 from holdfast.stores.sessions.session_rows import AMONG
 from holdfast.stores.sqlite.bundle import quoted
 from holdfast.stores.sqlite.foreign import dicts
@@ -49,8 +49,8 @@ class HermesRows(RowsOut):
                 for number, each in zip(numbers, sessions, strict=True)
             }
 
-    def put_back(self, beside: Beside, line: ByteLines) -> str:
-        wanted = beside.session
+    def put_back(self, manifest: BundleManifest, line: ByteLines) -> str:
+        wanted = manifest.session
         read = _read(line)
         if read.session.id != wanted.id:
             raise DamageError("its line holds another session")
@@ -60,7 +60,7 @@ class HermesRows(RowsOut):
                 raise UsageError(f"session {other} has its title now; rename that one first")
             self._insert(db, read, wanted)
             parents = {} if wanted.parent_id is None else {wanted.id: wanted.parent_id}
-            self._hermes.relate(parents, {wanted.id: list(beside.children)})
+            self._hermes.relate(parents, {wanted.id: list(manifest.children)})
             if not _is_as_archived(self._store.get(wanted.id), wanted, read):
                 raise DamageError("its line does not match its record")
         return ""

@@ -1,4 +1,4 @@
-"""What a bundle says about itself, in its first member: `beside.json`.
+"""The manifest of a bundle: what it says about itself, in its first member, `beside.json`.
 
 It holds the sha256 of every other member, and all that the line of an export leaves out. So the
 catalogue can be rebuilt from the bundles alone.
@@ -62,7 +62,7 @@ class PackedFile(JsonValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class BundleManifest:
     """`line_bytes` and `line_sha256` describe `session.jsonl`. A bundle of files alone has no such
     member.
 
@@ -102,7 +102,7 @@ class Beside:
         return f"{{\n{lines}\n}}\n".encode("ascii")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Beside:
+    def from_bytes(cls, data: bytes) -> BundleManifest:
         try:
             return _read(Reader(json.loads(data), "bundle", DamageError))
         except (ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ class Beside:
             raise DamageError(error.message) from None
 
 
-def _read(read: Reader) -> Beside:
+def _read(read: Reader) -> BundleManifest:
     if read.whole("format") > FORMAT:
         raise NewerBundleError(
             f"a bundle of format {read.whole('format')}, this version knows {FORMAT}",
@@ -121,7 +121,7 @@ def _read(read: Reader) -> Beside:
     files = tuple(PackedFile.from_json(each) for each in read.array("files"))
     if len({file.name for file in files}) != len(files):
         raise DamageError("a bundle with two files of one name")
-    return Beside(
+    return BundleManifest(
         operation=read.text("operation"),
         number=read.whole("number"),
         archived_at=read.number("archived_at"),
