@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from holdfast.errors import BusyError
-from holdfast.web.apart import Children
+from holdfast.web.child_process import Children
 from holdfast.web.jobs import Done, Jobs, Run
 
 _HERE = Children(forks=False)

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from holdfast.api.machine import Machine as Homes
 from holdfast.web import server
-from holdfast.web.apart import Children
-from holdfast.web.desk import Desk
+from holdfast.web.child_process import Children
+from holdfast.web.query_threads import QueryThreads
 from holdfast.web.site import Site
 from tests.cli.machine import Machine
 
@@ -73,7 +73,7 @@ class Web:
             read_only=read_only,
         )
         self.site: Site = server.site(
-            Desk(homes, time.time, Children(forks=forks)),
+            QueryThreads(homes, time.time, Children(forks=forks)),
             self.gate,
             clock=time.time,
             version="0",

@@ -24,8 +24,9 @@ from holdfast.api.sessions import open_sessions
 from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.web import lists
-from holdfast.web.desk import _KEPT, Desk, Renewal
 from holdfast.web.jobs import Run
+from holdfast.web.query_threads import QueryThreads
+from holdfast.web.renewal import _KEPT, Renewal
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
 from tests.web.client import Web
@@ -130,8 +131,8 @@ class _Clock:
 
 
 def _renewal(look: Callable[[Callable[[], None]], None]) -> tuple[_Clock, Renewal]:
-    desk = _Clock()
-    return desk, Renewal(cast("Desk", desk), look)
+    threads = _Clock()
+    return threads, Renewal(cast("QueryThreads", threads), look)
 
 
 def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
@@ -144,24 +145,24 @@ def test_a_look_is_waited_for_once_and_renewed_beside_the_answers() -> None:
         looked += 1
         shown()
 
-    desk, made = _renewal(look)
+    threads, made = _renewal(look)
     first = made.wanted()
     assert first is not None
     assert made.wanted() is first  # not a second one
     looks.release()
     first.result(30)
     assert made.wanted() is None
-    desk.now += _KEPT / 2  # due: answered from the last one all the same
+    threads.now += _KEPT / 2  # due: answered from the last one all the same
     assert made.wanted() is None
-    desk.changes += 1
+    threads.changes += 1
     changed = made.wanted()
     assert changed is not None
     looks.release(2)
     changed.result(30)
     assert made.wanted() is None
-    desk.now += _KEPT
+    threads.now += _KEPT
     assert made.wanted() is not None  # who comes back waits
-    desk.now -= 10_000.0
+    threads.now -= 10_000.0
     assert made.wanted() is not None  # a clock that was set back proves nothing
     looks.release(5)
 
@@ -170,14 +171,14 @@ def test_a_look_that_took_minutes_is_shown() -> None:
     """Counted from its beginning it would be too old at once, and everybody would wait forever."""
 
     def look(shown: Callable[[], None]) -> None:
-        desk.now += 10 * _KEPT
+        threads.now += 10 * _KEPT
         shown()
 
-    desk, made = _renewal(look)
+    threads, made = _renewal(look)
     first = made.wanted()
     assert first is not None
     first.result(30)
-    assert desk.now > 1000.0 + _KEPT
+    assert threads.now > 1000.0 + _KEPT
     assert made.wanted() is None
     assert not made.is_busy()
 

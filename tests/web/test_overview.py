@@ -63,7 +63,7 @@ def test_the_page_comes_with_the_last_figures_before_any_scan(machine: Machine, 
     kept = FiguresFile(machine.user / ".claude/.holdfast")
     for days in (3, 2, 1):
         kept.add(HomeFigures(at=now - days * DAY, bytes=(9 - days) * 10**9, sessions=41))
-    with mock.patch.object(web.site.desk, "begin", return_value=Future()):
+    with mock.patch.object(web.site.threads, "begin", return_value=Future()):
         first = web.ok("/")
     assert "8.0 GB" in first.words
     assert "41" in first.words
@@ -122,7 +122,7 @@ def test_what_grows_too_fast_is_at_the_top(machine: Machine, web: Web) -> None:
         bytes_per_minute=10**9,
         writers=(Writer(pid=42, command="agent <script>"),),
     )
-    homes = web.site.desk.machine("x")
+    homes = web.site.threads.machine("x")
     with homes:
         seen = homes.overview()
     web.site.memory.clear()

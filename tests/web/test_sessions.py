@@ -298,7 +298,7 @@ def test_who_types_waits_for_one_look_and_a_change_brings_the_next(machine: Mach
         for word in ("w", "wo", "nothing-at-all"):
             web.ok(f"/sessions/results?q={word}")
         assert refreshed.call_count == 1
-        web.site.desk.changed()
+        web.site.threads.changed()
         web.ok("/sessions/results?q=w")
         assert refreshed.call_count == 2
 

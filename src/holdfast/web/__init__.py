@@ -4,7 +4,7 @@
 |---|---|
 | `server` | the socket, the application with its routes, errors as pages |
 | `gate` | who may ask, and what every answer says to the browser |
-| `desk` | the threads in which a page asks the homes, and when it asks again |
+| `threads` | the threads in which a page asks the homes, and when it asks again |
 | `jobs` | runs that outlive the request which started them |
 | `site` | what a screen needs: homes to ask, templates, forms |
 | `screens` | one module for each screen |

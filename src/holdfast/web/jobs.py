@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, whose_bug
 from holdfast.value import dataclass
-from holdfast.web.apart import Children
+from holdfast.web.child_process import Children
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.api.plan import HomeReport
     from holdfast.model.checkup import Repair
     from holdfast.model.vault import VaultRefresh
-    from holdfast.web.apart import Link
+    from holdfast.web.child_process import Link
 
 #: So many reports are kept; one of a large run has an outcome for each of its items.
 _KEPT = 8

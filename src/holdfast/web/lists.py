@@ -27,15 +27,16 @@ from holdfast.api.catalogue import (
 )
 from holdfast.errors import FullDiskError
 from holdfast.model.session import SessionOrder
-from holdfast.web.apart import undisturbed
-from holdfast.web.desk import Desk, Renewal
+from holdfast.web.child_process import undisturbed
 from holdfast.web.jobs import Run
+from holdfast.web.query_threads import QueryThreads
+from holdfast.web.renewal import Renewal
 
 if TYPE_CHECKING:
     from holdfast.api.agent_home import AgentHome
     from holdfast.api.machine import Machine, MachinePage
     from holdfast.model.session import SessionFilter
-    from holdfast.web.apart import Link
+    from holdfast.web.child_process import Link
 
 _T = TypeVar("_T")
 #: These orders have to read every session once, which may take a while.
@@ -50,10 +51,10 @@ _LOOKING = ("looking for what is new", 0, None)
 class Lists:
     """`named` says whether a home is the one that an address means."""
 
-    def __init__(self, desk: Desk, named: Callable[[AgentHome, str], bool]) -> None:
-        self._desk = desk
+    def __init__(self, threads: QueryThreads, named: Callable[[AgentHome, str], bool]) -> None:
+        self._threads = threads
         self._named = named
-        self._renewal = Renewal(desk, self._look)
+        self._renewal = Renewal(threads, self._look)
         self._catalogue: Catalogue | None = None
         self._all_counted: Catalogue | None = None
         #: Folders in which a file still is: of a look that runs, or where an open file cannot go.
@@ -112,7 +113,7 @@ class Lists:
                     for each in read_entries(machine, home, members)
                 ]
 
-            found = await self._desk.read(read)
+            found = await self._threads.read(read)
             known = {(each.home, each.session.id): each for each in found}
             entries = [known.get((each.home, each.session.id), each) for each in entries]
             await self._ask(lambda listed: listed.learn(found))
@@ -143,7 +144,7 @@ class Lists:
     async def _count_all(self) -> None:
         if self._all_counted is self._catalogue:
             return
-        await self._desk.work(count_all)
+        await self._threads.work(count_all)
         self._renewal.forget()
         await self._fresh()
         self._all_counted = self._catalogue
@@ -154,7 +155,7 @@ class Lists:
         made: Catalogue | None = None
 
         def look(link: Link) -> None:
-            with self._desk.machine("web") as machine, machine.one_look():
+            with self._threads.machine("web") as machine, machine.one_look():
                 path, listing = _written(machine, [each / "list.db" for each in folders])
                 link.say((path, listing))
                 for some in count_more(machine, listing, link.wants_end):
@@ -175,7 +176,7 @@ class Lists:
             shown()
 
         try:
-            self._desk.children.read(look, heard=heard)
+            self._threads.children.read(look, heard=heard)
         finally:
             self._tidy(folders)
 
@@ -204,9 +205,9 @@ def _written(machine: Machine, paths: Sequence[Path]) -> tuple[Path, Listing]:
 class Index:
     """The indexes for searches. `step` says how far the first making of them is."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._renewal = Renewal(desk, self._make)
+    def __init__(self, threads: QueryThreads) -> None:
+        self._threads = threads
+        self._renewal = Renewal(threads, self._make)
         self._began = time.monotonic()
         self.step: tuple[str, int, int | None] = _LOOKING
 
@@ -233,10 +234,10 @@ class Index:
         self.step = _LOOKING
 
         def make(link: Link) -> None:
-            with self._desk.machine("web") as machine:
+            with self._threads.machine("web") as machine:
                 make_indexes(machine, Run(link))
 
-        self._desk.children.read(make, heard=self._heard)
+        self._threads.children.read(make, heard=self._heard)
         shown()
 
     def _heard(self, step: tuple[str, int, int | None]) -> None:

@@ -19,11 +19,11 @@ from starlette.routing import Route, compile_path
 from starlette.types import ASGIApp
 
 from holdfast.errors import COMMAND_FLAG, HoldfastError, UsageError
-from holdfast.web.apart import internal_error
-from holdfast.web.desk import Desk
+from holdfast.web.child_process import internal_error
 from holdfast.web.gate import Gate, Keys, OpenedOnce
 from holdfast.web.jobs import Jobs
 from holdfast.web.lists import Index, Lists
+from holdfast.web.query_threads import QueryThreads
 from holdfast.web.rendering import STATIC_FOLDER, Templates
 from holdfast.web.screens import SCREENS
 from holdfast.web.screens.jobs import result_of
@@ -78,7 +78,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
 
 
 def site(
-    desk: Desk,
+    threads: QueryThreads,
     gate: Gate,
     *,
     clock: Callable[[], float],
@@ -86,12 +86,12 @@ def site(
     user_home: Path,
 ) -> Site:
     return Site(
-        desk=desk,
+        threads=threads,
         gate=gate,
         templates=Templates(version, user_home),
-        jobs=Jobs(desk.changed, desk.children, result_of),
-        lists=Lists(desk, lambda home, slug: Site.slug(home) == slug),
-        index=Index(desk),
+        jobs=Jobs(threads.changed, threads.children, result_of),
+        lists=Lists(threads, lambda home, slug: Site.slug(home) == slug),
+        index=Index(threads),
         clock=clock,
         screens=SCREENS,
     )

@@ -27,10 +27,10 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.value import dataclass, field
-from holdfast.web.desk import Desk
 from holdfast.web.gate import FORM_TOKEN, Gate
 from holdfast.web.jobs import Jobs
 from holdfast.web.lists import Index, Lists
+from holdfast.web.query_threads import QueryThreads
 from holdfast.web.rendering import Templates
 from holdfast.web.upload import Upload, Uploads
 
@@ -129,7 +129,7 @@ class Screen:
 class Site:
     """One page, as long as its server runs."""
 
-    desk: Desk
+    threads: QueryThreads
     gate: Gate
     templates: Templates
     clock: Callable[[], float]
@@ -144,7 +144,7 @@ class Site:
     def close(self) -> None:
         """The server has ended."""
         self.jobs.close()
-        self.desk.close()
+        self.threads.close()
         self.lists.close()
         self.uploads.close()
 
@@ -160,19 +160,19 @@ class Site:
     def machine(self, command: str) -> Machine:
         """The homes, to change something in them; `command` is what the log says, with a word that
         it was done here. To be closed."""
-        return self.desk.machine(f"{command} (page)")
+        return self.threads.machine(f"{command} (page)")
 
     async def change(self, command: str, what: Callable[[Machine], _T]) -> _T:
         """Change something that takes no time, such as a name or a setting."""
         try:
             return await asyncio.to_thread(
-                self.desk.children.change,
+                self.threads.children.change,
                 lambda _: _run_with(self.machine(command), what),
                 lambda _: None,
                 lambda: False,
             )
         finally:
-            self.desk.changed()
+            self.threads.changed()
 
     @staticmethod
     def slug(home: AgentHome) -> str:
@@ -265,7 +265,7 @@ class Site:
                 write(machine, file)
 
         try:
-            await self.desk.apart(written, keeps=made.fileno())
+            await self.threads.in_own_thread(written, keeps=made.fileno())
             made.seek(0)
         except BaseException:
             made.close()

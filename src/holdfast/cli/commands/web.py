@@ -62,7 +62,7 @@ def web(
             hint=to_install("'starlette>=1.3,<2' 'uvicorn>=0.50,<1' 'jinja2>=3.1,<4'"),
         ) from error
     from holdfast import __version__
-    from holdfast.web.desk import Desk
+    from holdfast.web.query_threads import QueryThreads
 
     beyond = not _is_loopback(host)
     listening = server.listening(host, port)
@@ -77,7 +77,7 @@ def web(
     )
 
     site = server.site(
-        Desk(lambda command: invocation.make_machine(command=command), invocation.clock),
+        QueryThreads(lambda command: invocation.make_machine(command=command), invocation.clock),
         gate,
         clock=invocation.clock,
         version=__version__,

@@ -40,7 +40,7 @@ async def show(site: Site, request: Request) -> Response:
     query = site.query(request)
     title = query.one("title").strip()
     offset = query.whole("offset")
-    listed = await site.desk.work(lambda machine: _look(machine, title, offset))
+    listed = await site.threads.work(lambda machine: _look(machine, title, offset))
     return site.page(
         request,
         "archive/list.html",

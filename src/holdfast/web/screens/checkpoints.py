@@ -90,7 +90,7 @@ async def projects(site: Site, request: Request) -> Response:
         found.sort(key=lambda each: -each.project.last_touch)
         return found, [(str(each.path), each.error.message) for each in looked.unread]
 
-    found, unread = await site.desk.work(look)
+    found, unread = await site.threads.work(look)
     return site.page(
         request, "checkpoints/projects.html", title="Checkpoints", found=found, unread=unread
     )
@@ -106,7 +106,7 @@ async def timeline(site: Site, request: Request) -> Response:
         shown = found[offset : offset + _ON_A_PAGE]
         return at, len(found), shown, _session_links(site, machine, shown)
 
-    at, total, shown, links = await site.desk.work(look)
+    at, total, shown, links = await site.threads.work(look)
     days = [
         (
             name,
@@ -143,7 +143,7 @@ async def show(site: Site, request: Request) -> Response:
         compared = _compare(checkpoints, at, which, against or _usual(at), chosen)
         return at, compared, _session_links(site, machine, [which])
 
-    at, compared, links = await site.desk.work(look)
+    at, compared, links = await site.threads.work(look)
     side = query.one("view") == "split"
 
     def address(**other: str) -> str:
@@ -183,7 +183,7 @@ async def preview(site: Site, request: Request) -> Response:
             kept=planned.preview.kept,
         )
 
-    found = await site.desk.work(look)
+    found = await site.threads.work(look)
     return site.page(request, "checkpoints/restore.html", title="Restore", found=found)
 
 

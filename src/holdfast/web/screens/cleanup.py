@@ -93,7 +93,7 @@ async def show(site: Site, request: Request) -> Response:
             error = wrong
         return _panel(site, machine, asked, planned), planned, error
 
-    panel, planned, error = await site.desk.work(look)
+    panel, planned, error = await site.threads.work(look)
     return site.page(
         request,
         "cleanup/show.html",
@@ -110,7 +110,7 @@ async def plan(site: Site, request: Request) -> Response:
     """The plan alone, for controls that were moved."""
     asked = _asked(request)
     try:
-        planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
+        planned = await site.threads.work(lambda machine: _plan(site, machine, asked))
     except UsageError as error:
         return site.fragment("cleanup/_wrong.html", status=400, error=error)
     return site.fragment("cleanup/_plan.html", asked=asked, planned=planned)
@@ -132,7 +132,7 @@ async def save(site: Site, request: Request) -> Response:
 async def confirm(site: Site, request: Request) -> Response:
     """What there is to know before anything goes."""
     asked = _asked(request)
-    planned = await site.desk.work(lambda machine: _plan(site, machine, asked))
+    planned = await site.threads.work(lambda machine: _plan(site, machine, asked))
     return site.page(
         request, "cleanup/confirm.html", title="Clean up", asked=asked, planned=planned
     )

@@ -28,7 +28,7 @@ async def show(site: Site, request: Request) -> Response:
         homes = [(site.slug(each), each) for each in machine.homes]
         return homes, [(str(each.path), each.error.message) for each in machine.unread]
 
-    homes, unread = await site.desk.read(look)
+    homes, unread = await site.threads.read(look)
     return site.page(request, "doctor/homes.html", title="Doctor", homes=homes, unread=unread)
 
 
@@ -40,7 +40,7 @@ async def check(site: Site, request: Request) -> Response:
         home = site.home_of(machine, slug)
         return home, _open(machine, home).doctor()
 
-    home, found = await site.desk.apart(look)
+    home, found = await site.threads.in_own_thread(look)
     return site.page(
         request, "doctor/check.html", title="Doctor", slug=slug, home=home, found=found
     )

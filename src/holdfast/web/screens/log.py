@@ -83,7 +83,7 @@ async def show(site: Site, request: Request) -> Response:
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return entries[offset : offset + _ON_A_PAGE], len(entries), damage, homes
 
-    entries, total, damage, homes = await site.desk.read(look)
+    entries, total, damage, homes = await site.threads.read(look)
     return site.page(
         request,
         "log/list.html",
@@ -162,7 +162,7 @@ async def one(site: Site, request: Request) -> Response:
         except HoldfastError as error:
             return entry, None, error
 
-    entry, again, error = await site.desk.work(look)
+    entry, again, error = await site.threads.work(look)
     return site.page(
         request,
         "log/one.html",
@@ -179,7 +179,7 @@ async def _preview(site: Site, request: Request, *, verb: str) -> Response:
 
 
 async def _again(site: Site, request: Request, verb: str) -> Again:
-    return await site.desk.work(lambda machine: again_of(*_named(site, machine, request), verb))
+    return await site.threads.work(lambda machine: again_of(*_named(site, machine, request), verb))
 
 
 def _asking(site: Site, request: Request, again: Again) -> Response:

@@ -59,7 +59,7 @@ class Whole:
 async def show(site: Site, request: Request) -> Response:
     """What the run did in each home, and what undoing or redoing all of it would do."""
     run = request.path_params["run"]
-    whole = await site.desk.work(lambda machine: _whole(site, machine, run))
+    whole = await site.threads.work(lambda machine: _whole(site, machine, run))
     return site.page(
         request, "log/run.html", title="One run over several homes", run=run, whole=whole
     )

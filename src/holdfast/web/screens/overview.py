@@ -47,15 +47,15 @@ class Figures:
     def renewed(self, site: Site) -> Future[MachineOverview]:
         """A scan: the one that is running, or a new one, also when something was changed since
         that began."""
-        changes = site.desk.changes
+        changes = site.threads.changes
         if self._running is None or self._running.done() or changes != self._began_after:
             self._began_after = changes
-            self._running = site.desk.begin(Machine.overview)
+            self._running = site.threads.begin(Machine.overview)
             self._running.add_done_callback(lambda done: self._keep(done, changes))
         return self._running
 
     def are_fresh(self, site: Site) -> bool:
-        if self.last is None or self._seen_after != site.desk.changes:
+        if self.last is None or self._seen_after != site.threads.changes:
             return False
         return 0 <= site.clock() - self.last.at < _FRESH
 
@@ -102,7 +102,7 @@ async def show(site: Site, request: Request) -> Response:
     stale = not figures.are_fresh(site)
     if stale:
         figures.renewed(site)
-    seen = figures.last or await site.desk.read(lambda machine: machine.last_overview())
+    seen = figures.last or await site.threads.read(lambda machine: machine.last_overview())
     return site.page(
         request, "overview/page.html", title="Overview", stale=stale, **_values(site, seen)
     )

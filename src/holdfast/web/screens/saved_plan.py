@@ -38,7 +38,7 @@ class Opened:
 async def receive(site: Site, request: Request) -> Response:
     """Take the file, if it is a plan for one of these homes."""
     path = site.upload(request)
-    await site.desk.work(lambda machine: _plan(machine, path)[0].label)
+    await site.threads.work(lambda machine: _plan(machine, path)[0].label)
     name = secrets.token_urlsafe(8)
     site.uploads.keep(name, path)
     return site.see_other(f"/cleanup/saved/{name}")
@@ -57,7 +57,7 @@ async def show(site: Site, request: Request) -> Response:
         "cleanup/saved.html",
         title="A saved plan",
         name=path.name,
-        opened=await site.desk.work(look),
+        opened=await site.threads.work(look),
         id=request.path_params["plan"],
     )
 

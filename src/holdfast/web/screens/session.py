@@ -114,7 +114,7 @@ async def _read(
     site: Site, home: AgentHome, wanted: str, part: Part
 ) -> tuple[SessionFacts, Window]:
     known = await site.lists.known(home, wanted)
-    return await site.desk.read(lambda machine: read_session(machine, home, wanted, known, part))
+    return await site.threads.read(lambda machine: read_session(machine, home, wanted, known, part))
 
 
 def _number(text: str) -> int | None:

@@ -130,7 +130,7 @@ async def _leave(
             shown = [(site.slug(home), home.label, view_plan(each)) for home, each in made]
             return shown, _named(machine, named.homes(site, machine))
 
-        shown, sessions = await site.desk.work(look)
+        shown, sessions = await site.threads.work(look)
         return site.page(
             request,
             "sessions/leave.html",
@@ -156,7 +156,7 @@ async def _leave(
                     for home, each in made
                     if each.plan.steps and not job.stopping
                 ]
-        site.desk.changed()
+        site.threads.changed()
         return done
 
     job = site.jobs.start(f"{what.capitalize()} sessions", run, back="/sessions")

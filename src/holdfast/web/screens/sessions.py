@@ -212,7 +212,7 @@ async def _found(site: Site, asked: Asked) -> dict[str, Any]:
 
     ready = await site.index.ready()
     try:
-        messages, indexed = await site.desk.search(look)
+        messages, indexed = await site.threads.search(look)
     except QueryError as error:  # half of a query, while it is typed
         return {**_NOTHING, "asked": asked, "error": error}
     titles = await site.lists.page(

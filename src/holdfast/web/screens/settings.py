@@ -93,7 +93,7 @@ async def start(site: Site, request: Request) -> Response:
         found = next(iter([*own, *machine.homes]), None)
         return None if found is None else site.slug(found)
 
-    slug = await site.desk.read(first)
+    slug = await site.threads.read(first)
     if slug is not None:
         return site.see_other(f"/configuration/{quote(slug, safe='')}")
     return site.page(request, "settings/none.html", title="Configuration")
@@ -117,7 +117,7 @@ async def _show(
         homes = [(site.slug(each), each.label) for each in machine.homes]
         return _config(site, machine, request.path_params["home"]), homes
 
-    config, homes = await site.desk.work(look)
+    config, homes = await site.threads.work(look)
     return site.page(
         request,
         "settings/show.html",
@@ -214,7 +214,7 @@ async def text(site: Site, request: Request) -> Response:
         home = site.home_of(machine, request.path_params["home"])
         return home, str(place.config_file), text_of(place.config_file)
 
-    home, file, before = await site.desk.work(look)
+    home, file, before = await site.threads.work(look)
     said = template() if before is None else before
     return _editor(site, request, home=home, file=file, said=said, before=before)
 

@@ -52,7 +52,7 @@ async def show(site: Site, request: Request) -> Response:
         ]
         return homes, [(str(each.path), each.error.message) for each in looked.unread]
 
-    homes, unread = await site.desk.read(look)
+    homes, unread = await site.threads.read(look)
     return site.page(request, "trash/list.html", title="Trash", homes=homes, unread=unread)
 
 
@@ -64,7 +64,7 @@ async def confirm(site: Site, request: Request) -> Response:
         home = site.home_of(machine, request.path_params["home"])
         return home.label, view_plan(machine.open(home).trash.plan_empty(operations))
 
-    label, plan = await site.desk.work(look)
+    label, plan = await site.threads.work(look)
     return site.page(
         request,
         "trash/empty.html",

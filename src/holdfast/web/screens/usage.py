@@ -64,7 +64,7 @@ async def show(site: Site, request: Request) -> Response:
     chosen = query.one("home")
     asked = query.one("days", "30")
     days = int(asked) if asked in map(str, _DAYS) else _DAYS[0]
-    shown = await site.desk.work(lambda machine: _look(site, machine, chosen, days))
+    shown = await site.threads.work(lambda machine: _look(site, machine, chosen, days))
     return site.page(
         request,
         "usage/show.html",

@@ -43,7 +43,7 @@ class Shown:
 
 
 async def show(site: Site, request: Request) -> Response:
-    shown = await site.desk.work(lambda machine: _look(site, machine))
+    shown = await site.threads.work(lambda machine: _look(site, machine))
     return site.page(request, "vault/show.html", title="Vault", shown=shown, slug=site.slug)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError, UnknownSessionError
-from holdfast.web import apart
-from holdfast.web.apart import Children, Link, undisturbed
+from holdfast.web import child_process
+from holdfast.web.child_process import Children, Link, undisturbed
 from holdfast.web.jobs import Done, Jobs, Run
 from tests.cli.agents import settle
 from tests.cli.machine import Machine
@@ -22,7 +22,7 @@ from tests.cli.session_bench import fill
 from tests.web.client import Web
 from tests.web.forms import hidden
 
-pytestmark = pytest.mark.skipif(not apart.FORKS, reason="works in threads here")
+pytestmark = pytest.mark.skipif(not child_process.FORKS, reason="works in threads here")
 
 
 def _fails(_: Link) -> None:
