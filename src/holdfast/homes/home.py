@@ -27,8 +27,8 @@ from holdfast.stores.trash_paths import TrashFolder
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.changes_by_kind import Changes
     from holdfast.homes.checkup import HomeCheckup
-    from holdfast.homes.doers import Changes
     from holdfast.model.archive import ArchiveWeight
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.figures import DiskRoom
@@ -315,7 +315,7 @@ class Home:
 
     @cached_property
     def _doers(self) -> Mapping[tuple[str, Action], Doer]:
-        from holdfast.homes.doers import doers_of
+        from holdfast.homes.changes_by_kind import doers_of
 
         return doers_of(self.ground, self.changes, self._checkpoints, self._contents.store)
 

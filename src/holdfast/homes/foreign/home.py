@@ -55,8 +55,8 @@ from holdfast.spine.keeper import Keeper
 from holdfast.stores.files import Inode
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.changes_by_kind import Changes
     from holdfast.homes.checkup import FormatCheckup
-    from holdfast.homes.doers import Changes
     from holdfast.homes.vault.refresh import HomeVault
 
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
@@ -326,7 +326,7 @@ class FormatContents(Contents):
 
     def changes(self) -> Changes:
         from holdfast.homes.archive.units import unit_archive  # noqa: PLC0415 - as above
-        from holdfast.homes.doers import Changes  # noqa: PLC0415 - as above
+        from holdfast.homes.changes_by_kind import Changes  # noqa: PLC0415 - as above
         from holdfast.homes.vault.restore import (  # noqa: PLC0415 - as above
             VaultBundleMover,
             VaultCensus,

@@ -17,7 +17,7 @@ from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive.session_rows import Rows
-    from holdfast.homes.doers import Changes
+    from holdfast.homes.changes_by_kind import Changes
     from holdfast.homes.home import Ground
     from holdfast.model.item import Item, Problem
     from holdfast.model.session import SessionFilter
@@ -103,7 +103,7 @@ class StoredContents(Contents):
         return () if rows is None else rows.read(ids).keys()
 
     def changes(self) -> Changes:
-        from holdfast.homes.doers import stored_changes
+        from holdfast.homes.changes_by_kind import stored_changes
 
         return stored_changes(self)
 

@@ -1,99 +1,22 @@
-"""What changes a home: the doers by kind and action. Loaded on first use: looking at a home takes
-half of what this module imports."""
+"""Ending sessions of a store as an operation of its log, which an undo takes back."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.archive.home_archive import HomeArchive
-from holdfast.homes.archive.movers import stored_archive
-from holdfast.homes.checkpoints.movers import RollBack
-from holdfast.homes.checkpoints.open_store import FOLDER
-from holdfast.homes.checkpoints.pushed import RemovePushed
-from holdfast.homes.edits import Rewriter, edits
-from holdfast.homes.sessions.file_mover import SessionFileMover
-from holdfast.homes.sessions.mover import SessionMover, bundles
-from holdfast.model.item import (
-    CHECKPOINT_SPACE,
-    PROJECT,
-    PUSHED,
-    REQUEST_DUMP,
-    SESSION,
-    SETTING,
-    SPACE,
-    TRANSCRIPT,
-    TRASH,
-)
 from holdfast.model.operation import Removal
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.model.stored_session import End, Found
 from holdfast.policy.lifecycle import HELD
-from holdfast.ports.runs import Clock, Doer, Space
-from holdfast.ports.sessions import SessionEngine, SessionEngines, SessionStore
-from holdfast.spine.empty_trash import EmptyTrash, Reclaim
-from holdfast.spine.keeper import Keeper
+from holdfast.ports.runs import Clock
+from holdfast.ports.sessions import SessionEngine, SessionEngines
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
-from holdfast.stores.checkpoints.repository import Layout
-from holdfast.value import dataclass, field
-
-if TYPE_CHECKING:
-    from holdfast.homes.home import Ground, HomeCheckpoints
-    from holdfast.homes.sessions.stored import StoredContents
-
 
 _Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What changes the contents of a kind of home. `keepers` are by kind, `spaces` by the id of
-    their item."""
-
-    keepers: Mapping[str, Keeper]
-    archive: HomeArchive
-    doers: Mapping[tuple[str, Action], Doer] = field(default_factory=dict)
-    spaces: Mapping[str, Space] = field(default_factory=dict)
-
-
-def doers_of(
-    ground: Ground,
-    changes: Changes,
-    checkpoints: HomeCheckpoints,
-    sessions: Callable[[], SessionStore | None],
-) -> Mapping[tuple[str, Action], Doer]:
-    """Every doer of a home."""
-    keepers = {**changes.keepers, **checkpoints.keepers, **changes.archive.keepers}
-    return {
-        **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
-        (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
-        (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
-        (PUSHED, Action.REMOVE): RemovePushed(Layout(folder=ground.state / FOLDER)),
-        (SETTING, Action.REWRITE): Rewriter(),
-        (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
-        **edits(sessions, checkpoints.store),
-        **changes.doers,
-        **changes.archive.doers,
-    }
-
-
-def stored_changes(contents: StoredContents) -> Changes:
-    """Who changes a home that has a database and a folder `sessions/`."""
-    ground = contents.ground
-    loose = Keeper(SessionFileMover(ground.root, ground.trash, ground.clock, contents.life))
-    sessions = Keeper(SessionMover(contents.engine, ground.trash))
-    space = SessionSpace(contents.engine, lambda name: bundles(ground.trash, name))
-    return Changes(
-        keepers={SESSION: sessions, TRANSCRIPT: loose, REQUEST_DUMP: loose},
-        archive=stored_archive(contents, loose),
-        doers={(SESSION, Action.END): EndSessions(contents.engine, ground.clock)},
-        spaces={} if contents.database is None else {contents.database: space},
-    )
 
 
 class EndSessions:
@@ -198,37 +121,3 @@ def _reason(removal: Removal) -> str:
 
 def _ids(batch: Sequence[Removal]) -> list[str]:
     return [each.item.id for each in batch]
-
-
-class SessionSpace:
-    """Free pages and the write-ahead log of the session store. The bytes freed are those that
-    the file system reports: the store before the run, less the store and its undo copies after it.
-    `copies` says where an operation keeps those."""
-
-    def __init__(self, engine: SessionEngines, copies: Callable[[str], Path]) -> None:
-        self._engine = engine
-        self._copies = copies
-        self._before: int | None = None
-
-    def measure(self) -> None:
-        store = self._engine()
-        self._before = None if store is None else store.footprint()
-
-    def give_back(self, removal: Removal) -> Outcome:
-        store = self._engine()
-        if store is None:
-            return removal.end(Result.SKIPPED, ALREADY_GONE)
-        before = store.footprint() if self._before is None else self._before
-        self._before = None
-        try:
-            store.give_back()
-        except BusyError as error:
-            return removal.end(Result.SKIPPED, error.message)  # the next run frees it
-        except HoldfastError as error:
-            store.truncate_log()  # the operation log needs room too
-            return removal.end(Result.FAILED, error.message)
-        copied = store.copies(self._copies(removal.operation)).bytes()
-        freed = before - store.footprint() - copied
-        # Where the copies take more than the rows gave back, the home grows until they go.
-        more = min(copied, max(0, -freed))
-        return removal.end(Result.RECLAIMED, freed=max(0, freed), of_rows=more)
