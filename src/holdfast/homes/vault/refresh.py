@@ -21,7 +21,6 @@ from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.agents.json_lines import UNREADABLE
 from holdfast.homes.foreign.notes import Seen
 from holdfast.homes.home_bytes import bytes_below
-from holdfast.homes.vault.makes_up import is_document
 from holdfast.homes.vault.names import ABOUT, OURS, Entry, Inner, check_sums, sums_of
 from holdfast.homes.vault.second_names import (
     kept_parts,
@@ -34,6 +33,7 @@ from holdfast.homes.vault.second_names import (
     trees_of,
     write_plainly,
 )
+from holdfast.homes.vault.superseded import is_document
 from holdfast.homes.vault.vault import BY_THE_VAULT, sweep_of
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import file_stem
@@ -286,7 +286,7 @@ class HomeVault:
             folder = self._vault.bundles.unpacked(entry)
             entry = replace(entry, folder=folder, bundle="", bundle_sha256="", bundle_bytes=0)
         says = partial(seen.messages, self._format, self._ground.root)
-        if self._vault.is_made_up_for(entry, path, says):
+        if self._vault.is_superseded(entry, path, says):
             return trees_of(entry)
         self._set_aside(entry, seen.unit.id)
         done["set_aside"] += 1

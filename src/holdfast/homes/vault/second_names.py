@@ -15,8 +15,8 @@ from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.homes.agents.json_lines import UNREADABLE
-from holdfast.homes.vault.makes_up import goes_on, is_document, part_makes_up, says_nothing
 from holdfast.homes.vault.names import Entry
+from holdfast.homes.vault.superseded import goes_on, is_document, is_part_superseded, says_nothing
 from holdfast.model.part import FilePart, FolderPart, Part, RefPart, Role, Slot, Unit
 from holdfast.parts.trees import below, clone, is_folder, remove_tree, tree_stamp
 from holdfast.parts.unit_record import RECORD, BatchRecord, State, UnitRecord
@@ -266,7 +266,7 @@ def _put_for_link(earlier: Path, target: Path) -> bool:
 
 
 def _replaced(earlier: Path, target: Path) -> bool:
-    if part_makes_up(earlier, target):
+    if is_part_superseded(earlier, target):
         return True
     if not says_nothing(target):
         return False

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from holdfast.errors import HoldfastError
 from holdfast.homes.foreign.notes import Seen, Vaulted
 from holdfast.homes.options import VAULT
-from holdfast.homes.vault.makes_up import Said, goes_on, transcript_makes_up
 from holdfast.homes.vault.names import Entry, Names
+from holdfast.homes.vault.superseded import Said, goes_on, is_transcript_superseded
 from holdfast.model.arguments import file_stem
 from holdfast.model.item import VAULTED, VAULTED_BUNDLE, Item
 from holdfast.model.part import FolderPart, Role, Unit, digest, version_of_parts
@@ -239,19 +239,19 @@ class Vault:
         place = next((slot.part.place for slot in slots if slot.copy.name == top), None)
         copies = (slot.copy for slot in left.slots if slot.part.place == place)
         found = [each for copy in copies if os.path.lexists(each := copy.joinpath(*below))]
-        return not any(self.is_made_up_for(entry, each, self._reader(left, each)) for each in found)
+        return not any(self.is_superseded(entry, each, self._reader(left, each)) for each in found)
 
     def _reader(self, left: UnitRecord, transcript: Path) -> Said:
         unit = replace(left.unit, transcript=transcript)
         return lambda: self._format.messages(self._ground.root, unit)
 
-    def is_made_up_for(self, entry: Entry, path: Path, says: Said) -> bool:
+    def is_superseded(self, entry: Entry, path: Path, says: Said) -> bool:
         """Whether a transcript makes up for the one that the vault holds. What was held alone must
         be in it to the last byte."""
         kept = entry.folder / entry.transcript
         if entry.alone_since is not None:
             return goes_on(kept, path)
-        return transcript_makes_up(kept, path, lambda: self.said(entry), says)
+        return is_transcript_superseded(kept, path, lambda: self.said(entry), says)
 
     def drop(self, stem: str) -> None:
         """Remove all that the vault has of a session. It goes out of sight at once: half removed,

@@ -1,4 +1,4 @@
-"""Whether what there is now makes up for what the vault holds of it, so that this may go.
+"""Whether what the vault holds is superseded: what there is now makes up for it, so that it may go.
 
 What can be read counts, not bytes: a file of zeros may be as long as any transcript. Where nobody
 can tell, the answer is no, and the vault keeps both.
@@ -29,7 +29,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 Said = Callable[[], Iterable[Message]]
 
 
-def transcript_makes_up(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
+def is_transcript_superseded(kept: Path, path: Path, kept_says: Said, path_says: Said) -> bool:
     """Whether one transcript may take the place of another. An agent writes a document again as a
     whole, and may write the first line of others again: no fewer messages, and no less in them."""
     if goes_on(kept, path):
@@ -80,7 +80,7 @@ def goes_on(kept: Path, path: Path) -> bool:
     return True
 
 
-def part_makes_up(kept: Path, path: Path) -> bool:
+def is_part_superseded(kept: Path, path: Path) -> bool:
     """Whether a file that is no transcript may take the place of another. A document is written
     again as a whole; of lines, an agent may write the first one again. Everything else is appended
     to, or written once."""
