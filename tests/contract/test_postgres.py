@@ -26,7 +26,7 @@ from holdfast.stores.postgres.database import Db, Result, SyncWire, Values
 from holdfast.stores.postgres.failure import CollisionError, translated
 from holdfast.stores.postgres.search_words import vector, words
 from holdfast.stores.postgres.sessions import PostgresSessionStore
-from holdfast.stores.sessions.small_index import SmallIndex
+from holdfast.stores.sessions.tokenizer import SmallIndex
 from tests import postgres
 from tests.contract.factory import HOMES, address_of, make_shared
 from tests.stored import a_line

@@ -20,7 +20,7 @@ from holdfast.stores.sessions.indexed_text import (
     unspaced,
 )
 from holdfast.stores.sessions.marks import bracketed, marked, snippet
-from holdfast.stores.sessions.small_index import TOKENIZER, folded, folded_places
+from holdfast.stores.sessions.tokenizer import TOKENIZER, folded, folded_places
 
 
 def text_of(message: Message) -> str:

@@ -20,7 +20,7 @@ from holdfast.stores.sessions import marks
 from holdfast.stores.sessions.indexed_text import clean, is_searchable, spaced, unspaced
 from holdfast.stores.sessions.marks import bracketed, plain_marks, snippet
 from holdfast.stores.sessions.query import parse
-from holdfast.stores.sessions.small_index import SmallIndex
+from holdfast.stores.sessions.tokenizer import SmallIndex
 from holdfast.stores.sessions.unindexed_search import parse_part
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index

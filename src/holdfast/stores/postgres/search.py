@@ -20,7 +20,7 @@ from holdfast.stores.postgres.search_words import LONGEST, matching, may_match, 
 from holdfast.stores.sessions.indexed_text import clean, is_word, message_text
 from holdfast.stores.sessions.marks import FoundRow, marked, match_places
 from holdfast.stores.sessions.query import Query, Term, parse
-from holdfast.stores.sessions.small_index import folded, rarity
+from holdfast.stores.sessions.tokenizer import folded, rarity
 from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.value import dataclass
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from holdfast.stores.sessions.indexed_text import spaced
 from holdfast.stores.sessions.query import Either, Query, Term
-from holdfast.stores.sessions.small_index import foldings
+from holdfast.stores.sessions.tokenizer import foldings
 from holdfast.value import dataclass
 
 #: Longer words are indexed by their beginning.

@@ -24,7 +24,7 @@ from holdfast.stores.sessions.indexed_text import clean, is_word, message_text
 from holdfast.stores.sessions.marks import FoundRow, marked, marked_words, match_places
 from holdfast.stores.sessions.query import Query, Term, parse
 from holdfast.stores.sessions.session_rows import AMONG
-from holdfast.stores.sessions.small_index import SmallIndex, folded, rarity, too_much
+from holdfast.stores.sessions.tokenizer import SmallIndex, folded, rarity, too_much
 from holdfast.stores.sessions.unindexed_search import WordSearch, parse_part
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.search_index import indexed

@@ -19,7 +19,7 @@ from holdfast.model.session import Hit, Search, Session
 from holdfast.stores.sessions.indexed_text import MATCH_ENDS, MATCH_STARTS, has_unspaced
 from holdfast.stores.sessions.marks import bracketed, snippet
 from holdfast.stores.sessions.query import Either, Every, Query, Term, parse
-from holdfast.stores.sessions.small_index import too_much
+from holdfast.stores.sessions.tokenizer import too_much
 from holdfast.stores.sessions.unindexed_search import (
     TextSearch,
     WordSearch,
