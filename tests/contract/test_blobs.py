@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import DamageError
 from holdfast.ports.archive import Blobs
-from holdfast.stores.blobs import together
+from holdfast.stores.blobs import durable_batch
 from holdfast.stores.blobs.folder import FolderBlobs
 from tests.contract.factory import BLOBS
 
@@ -202,8 +202,8 @@ def test_no_name_is_given_before_all_of_it_is_on_the_disk(
         assert os.fstat(fd).st_dev == tmp_path.stat().st_dev
         flushed.extend((path.name[:4], path.read_bytes()) for path in tmp_path.iterdir())
 
-    monkeypatch.setattr(together, "MANY", 1)
-    monkeypatch.setattr(together, "_flush_disk", lambda: flush)
+    monkeypatch.setattr(durable_batch, "MANY", 1)
+    monkeypatch.setattr(durable_batch, "_flush_disk", lambda: flush)
     with blobs.together(2) as puts:
         puts.put_new("a", writing(b"one"))
         puts.put_new("b", writing(b"two"))
@@ -218,8 +218,8 @@ def test_without_that_flush_nothing_has_a_name(
     def flush(fd: int) -> None:
         raise OSError(errno.EIO, "the disk failed")
 
-    monkeypatch.setattr(together, "MANY", 0)
-    monkeypatch.setattr(together, "_flush_disk", lambda: flush)
+    monkeypatch.setattr(durable_batch, "MANY", 0)
+    monkeypatch.setattr(durable_batch, "_flush_disk", lambda: flush)
     blobs = FolderBlobs(tmp_path)
     with blobs.together(1) as puts:
         puts.put_new("a", writing(b"one"))

@@ -20,7 +20,7 @@ from holdfast.model.report import Result
 from holdfast.model.session import TAKEN_BACK, Message, Relation, Session
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo_latest
-from holdfast.stores.blobs import together
+from holdfast.stores.blobs import durable_batch
 from holdfast.stores.sqlite import messages as message_rows
 from holdfast.stores.sqlite import moves, search_index, session_return
 from tests.archiving import (
@@ -115,7 +115,7 @@ def test_together_is_what_one_by_one_would_be(
             assert bring(to).brought_back == len(ALL)
 
     monkeypatch.setattr(archive_return_many, "MOST_MESSAGES", most)
-    monkeypatch.setattr(together, "MANY", many)
+    monkeypatch.setattr(durable_batch, "MANY", many)
     come_back(home)
     monkeypatch.setattr(StoreRows, "put_back_together", never_together)
     come_back(other)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.stores.blobs import together
+from holdfast.stores.blobs import durable_batch
 from holdfast.stores.checkpoints import working_tree
 
 
@@ -70,7 +70,7 @@ class Disk:
 
         os.fsync = fsync
         vars(working_tree)["flush_disk"] = lambda _: self._note_all()
-        vars(together)["_flush_disk"] = lambda: lambda _: self._note_all()
+        vars(durable_batch)["_flush_disk"] = lambda: lambda _: self._note_all()
 
     def _note(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY)

@@ -18,7 +18,7 @@ from pathlib import Path
 from holdfast import Home
 from holdfast.errors import CannotUndoError
 from holdfast.model.item import ARCHIVED
-from holdfast.stores.blobs import together
+from holdfast.stores.blobs import durable_batch
 from tests.contract import factory
 from tests.contract.factory import SETTING_UP, Look, Sample, Templates
 from tests.crash import home_harness
@@ -109,7 +109,7 @@ def _without_lineage(what: object) -> object:
 def main(scenario: str, every: str) -> None:
     name, doing = SCENARIOS[scenario]
     if scenario in MANY:
-        together.MANY = 0
+        durable_batch.MANY = 0
     work = home_harness.SCENARIOS[doing]
     verify = what_is_here_is_whole if doing == "prune-now" else everything_returns
     tally = Tally()

@@ -22,7 +22,7 @@ from holdfast.homes.archive.session_rows import Ended, Rows
 from holdfast.model.archive import Holds
 from holdfast.model.report import Result
 from holdfast.stores.archive.bundle_manifest import BundleManifest, PackedFile
-from holdfast.stores.blobs.together import flush_of_many
+from holdfast.stores.blobs.durable_batch import flush_of_many
 from holdfast.stores.files import lstat_at, make_private_dir
 from holdfast.value import dataclass
 

@@ -17,8 +17,8 @@ from typing import IO
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.archive import Blob
+from holdfast.stores.blobs.durable_batch import DurableBatch
 from holdfast.stores.blobs.ownership import Ownership
-from holdfast.stores.blobs.together import FilesTogether
 from holdfast.stores.files import (
     allocated_bytes,
     link_new,
@@ -79,8 +79,8 @@ class FolderBlobs:
             for error in puts.finish().values():
                 raise error
 
-    def together(self, number: int = 1) -> FilesTogether:
-        return FilesTogether(self.path, self._path, number)
+    def together(self, number: int = 1) -> DurableBatch:
+        return DurableBatch(self.path, self._path, number)
 
     def copy(self, name: str, new_name: str) -> None:
         source, target = self._path(name), self._path(new_name)

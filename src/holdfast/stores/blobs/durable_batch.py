@@ -33,7 +33,7 @@ def flush_of_many(number: int) -> Callable[[int], None] | None:
     return _flush_disk() if number > MANY else None
 
 
-class FilesTogether:
+class DurableBatch:
     """Files of one folder: whole, and without their names until `finish`.
 
     Write-order rule: the content of each is on the disk before the first has its name.
