@@ -19,7 +19,7 @@ from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.session_limits import SessionLimits
 from holdfast.services.sessions import Sessions
-from holdfast.stores.sqlite.copy_end import SqliteSource
+from holdfast.stores.sqlite.store_copy import SqliteSource
 
 PER_SESSION = 20
 
@@ -108,7 +108,7 @@ def write(file: str, count: str) -> dict[str, float]:
 
 def copy(home: str, url: str) -> dict[str, float]:
     """All rows of a file into an empty store, with COPY; they are neither compared nor indexed."""
-    from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - for this alone
+    from holdfast.stores.postgres.store_copy import PostgresTarget  # noqa: PLC0415 - for this alone
 
     file = SqliteSource(Path(home, "sessions.db"))
     with closing(file) as source, closing(PostgresTarget(url)) as target:

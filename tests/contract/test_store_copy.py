@@ -17,9 +17,9 @@ from holdfast.api.store import copy_store
 from holdfast.errors import ConfigError, DamageError, UsageError
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter
 from holdfast.stores import store_copy
-from holdfast.stores.postgres import copy_end as postgres_end
+from holdfast.stores.postgres import store_copy as postgres_copy
 from holdfast.stores.postgres.sessions import PostgresSessionStore
-from holdfast.stores.sqlite import copy_end as sqlite_end
+from holdfast.stores.sqlite import store_copy as sqlite_copy
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import postgres, tally
 from tests.stored import a_dead_holder
@@ -123,7 +123,7 @@ def test_a_killed_copy_goes_on(
     monkeypatch.setattr(store_copy, "_MOST_SESSIONS", 1)
     source = a_store(tmp_path / "sessions.db", sessions=8)
     target = postgres.a_database() if to == "postgres" else str(tmp_path / "copy.db")
-    kind = postgres_end.PostgresTarget if to == "postgres" else sqlite_end.SqliteTarget
+    kind = postgres_copy.PostgresTarget if to == "postgres" else sqlite_copy.SqliteTarget
     steps = ["put", "put_beside", "finish", "messages", "beside", "drop"]
     for number in range(kills):
         child = os.fork()
@@ -178,14 +178,14 @@ def test_what_was_written_meanwhile_is_copied_by_the_next_run(
 def test_damage_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, url = a_store(tmp_path / "sessions.db"), postgres.a_database()
 
-    real = postgres_end.PostgresTarget.messages
+    real = postgres_copy.PostgresTarget.messages
 
     def wrong(self: Any, *args: Any) -> Iterator[Any]:
         for row in real(self, *args):
             yield (*row[:5], b"other", *row[6:]) if row[1] == 3 else row
 
     with monkeypatch.context() as patch:
-        patch.setattr(postgres_end.PostgresTarget, "messages", wrong)
+        patch.setattr(postgres_copy.PostgresTarget, "messages", wrong)
         with pytest.raises(DamageError, match="does not hold"):
             copy_store(source, url)
     assert copy_store(source, url).complete

@@ -30,9 +30,9 @@ from holdfast.model.session import (
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import search, search_index, space, word_list
 from holdfast.stores.sqlite.bundle import BundleFolder
-from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, number_of
+from holdfast.stores.sqlite.store_copy import SqliteSource, SqliteTarget
 from holdfast.stores.store_copy import Head, MessageRow
 from tests.stored import put_rows_back
 

@@ -18,7 +18,7 @@ from holdfast.model.arguments import StrPath
 from holdfast.model.json_value import JsonValue
 from holdfast.spine.carry_out import Silent
 from holdfast.stores import processes, store_copy
-from holdfast.stores.sqlite.copy_end import SqliteSource, SqliteTarget
+from holdfast.stores.sqlite.store_copy import SqliteSource, SqliteTarget
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from holdfast.model.fleet import Fleet, FleetHome
     from holdfast.ports.runs import Progress
-    from holdfast.stores.postgres.copy_end import PostgresSource, PostgresTarget
     from holdfast.stores.postgres.database import Database
+    from holdfast.stores.postgres.store_copy import PostgresSource, PostgresTarget
 
 #: libpq's other way to name a database: `host=db.example.org dbname=holdfast`.
 _PARAMETER = re.compile(
@@ -151,7 +151,7 @@ def _shared(place: Place) -> Database:
 def _source(where: str) -> PostgresSource | SqliteSource:
     if _is_address(where):
         _schema()  # says what is missing
-        from holdfast.stores.postgres.copy_end import PostgresSource  # noqa: PLC0415 - an extra
+        from holdfast.stores.postgres.store_copy import PostgresSource  # noqa: PLC0415 - an extra
 
         return PostgresSource(where)
     return SqliteSource(_file(where))
@@ -160,7 +160,7 @@ def _source(where: str) -> PostgresSource | SqliteSource:
 def _target(where: str) -> PostgresTarget | SqliteTarget:
     if _is_address(where):
         _schema()
-        from holdfast.stores.postgres.copy_end import PostgresTarget  # noqa: PLC0415 - an extra
+        from holdfast.stores.postgres.store_copy import PostgresTarget  # noqa: PLC0415 - an extra
 
         return PostgresTarget(where)
     path = _file(where)
