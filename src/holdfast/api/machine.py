@@ -47,9 +47,9 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.api.budget import MachineBudget
     from holdfast.api.connect import Connection, ConnectPlan
     from holdfast.api.home import Home
-    from holdfast.api.joint import JointRun
     from holdfast.api.overview import MachineOverview
     from holdfast.api.schedulers.schedule import Schedule
+    from holdfast.api.undo_across_homes import RunAcrossHomes
     from holdfast.api.values import ExportReport, HomeStats, HomeStatus
     from holdfast.config.guardian import GuardianSettings
     from holdfast.connect.settings_entries import Setup
@@ -323,16 +323,16 @@ class Machine:
         found = [alarm for _, alarms in looked.seen for alarm in alarms]
         return sorted(found, key=lambda each: (not each.active, -each.last_at))
 
-    def to_undo(self) -> JointRun:
+    def to_undo(self) -> RunAcrossHomes:
         """What one run did in several homes, to undo it in each: the latest run, or else the latest
         operation of each home. What agents did on their own is not in it."""
-        from holdfast.api.joint import to_undo  # noqa: PLC0415 - no list needs it
+        from holdfast.api.undo_across_homes import to_undo  # noqa: PLC0415 - no list needs it
 
         return to_undo(self)
 
-    def to_redo(self) -> JointRun:
+    def to_redo(self) -> RunAcrossHomes:
         """The same for redo: what the latest undo over several homes took back."""
-        from holdfast.api.joint import to_redo  # noqa: PLC0415 - no list needs it
+        from holdfast.api.undo_across_homes import to_redo  # noqa: PLC0415 - no list needs it
 
         return to_redo(self)
 

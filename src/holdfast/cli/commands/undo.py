@@ -27,8 +27,8 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.api.home import UndoPlan
-    from holdfast.api.joint import JointRun
     from holdfast.api.plan import HomeReport
+    from holdfast.api.undo_across_homes import RunAcrossHomes
     from holdfast.api.values import Edited, Foreseen
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Outcome, Report
@@ -288,7 +288,7 @@ def _show_changed(report: Report, *, all_items: bool) -> None:
 
 
 def choose_run(
-    invocation: Invocation, found: JointRun, verb: Verb, *, dry_run: bool, yes: bool
+    invocation: Invocation, found: RunAcrossHomes, verb: Verb, *, dry_run: bool, yes: bool
 ) -> int | None:
     """Note which operation of each home to take. The latest of each home may be unrelated work, so
     it asks about those. Returns the exit code of a no."""

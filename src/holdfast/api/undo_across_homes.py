@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointStep:
+class StepInHome:
     """An operation of one home that can be undone, or redone. `run` is the run over several homes
     that did it, or that undid it, at that time."""
 
@@ -28,46 +28,52 @@ class JointStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JointRun:
+class RunAcrossHomes:
     """The latest operation of each home that one run did. `run` is its name; without one, no run
     did several of them, and they may be unrelated. `of_home` has the homes that have one."""
 
     run: str | None
-    of_home: Mapping[AgentHome, JointStep]
+    of_home: Mapping[AgentHome, StepInHome]
 
     @property
-    def latest(self) -> JointStep | None:
+    def latest(self) -> StepInHome | None:
         return max(self.of_home.values(), key=lambda each: each.at, default=None)
 
 
-def to_undo(machine: Machine) -> JointRun:
+def to_undo(machine: Machine) -> RunAcrossHomes:
     """What the latest run over several homes did, or else the latest operation of each home. What
     agents did on their own is not in it."""
     return _latest(
         machine,
         lambda log: [
-            JointStep(operation=each.id, command=each.command, run=each.run, at=each.started_at)
+            StepInHome(operation=each.id, command=each.command, run=each.run, at=each.started_at)
             for each in log.operations
             if each.to_undo and each.command not in UNASKED
         ],
     )
 
 
-def to_redo(machine: Machine) -> JointRun:
+def to_redo(machine: Machine) -> RunAcrossHomes:
     """What the latest undo over several homes took back, or else the latest undo of each home."""
     return _latest(
         machine,
         lambda log: [
-            JointStep(operation=target.id, command=target.command, run=undo.run, at=undo.started_at)
+            StepInHome(
+                operation=target.id, command=target.command, run=undo.run, at=undo.started_at
+            )
             for undo, target in undone_of(log)
         ],
     )
 
 
-def _latest(machine: Machine, steps_of: Callable[[LogView], Sequence[JointStep]]) -> JointRun:
+def _latest(
+    machine: Machine, steps_of: Callable[[LogView], Sequence[StepInHome]]
+) -> RunAcrossHomes:
     """`steps_of` lists those of a home, the latest last. A home that cannot be read has none."""
     seen = machine.look(lambda place: steps_of(Log(place).read())).seen
     runs = [each for _, steps in seen for each in steps if each.run]
     run = max(runs, key=lambda each: each.at).run if runs else None
     mine = {home: [s for s in steps if run is None or s.run == run] for home, steps in seen}
-    return JointRun(run=run, of_home={home: steps[-1] for home, steps in mine.items() if steps})
+    return RunAcrossHomes(
+        run=run, of_home={home: steps[-1] for home, steps in mine.items() if steps}
+    )
