@@ -33,7 +33,7 @@ from holdfast.services.exchange.session_import import (
     import_lines,
 )
 from holdfast.services.exchange.session_line import session_line
-from holdfast.services.exchange.told_lines import told_lines
+from holdfast.services.exchange.sessions_as_lines import sessions_as_lines
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.value import dataclass
 from holdfast.value import replace as copied
@@ -251,10 +251,10 @@ def import_source(
     if path.is_dir():
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()
-            told = from_store(store, ids, agent=agent_of(place.root))
+            sessions = from_store(store, ids, agent=agent_of(place.root))
             kind = kind_of(place.root)
             agent = None if kind is None else kind.agent
-            yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)
+            yield ImportSource(lines=sessions_as_lines(sessions), agent=agent, root=place.root)
         return
     with storage_errors(f"read {path}"):
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
@@ -267,7 +267,7 @@ def import_source(
             _need_all(ids, str(path))
             yield ImportSource(lines=raw_lines(stream))
         else:
-            yield ImportSource(lines=told_lines(found.told), agent=found.agent)
+            yield ImportSource(lines=sessions_as_lines(found.sessions), agent=found.agent)
 
 
 def _need_all(ids: Collection[str], place: str) -> None:

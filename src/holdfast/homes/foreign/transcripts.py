@@ -13,7 +13,7 @@ from holdfast.homes.registry import kind_of, kinds
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
 from holdfast.ports.sessions import SessionStore
-from holdfast.services.exchange.told_lines import Told
+from holdfast.services.exchange.sessions_as_lines import WholeSession
 from holdfast.stores.files import open_file
 from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.mirror import IDLE
@@ -29,7 +29,7 @@ class Source:
     """Sessions to be imported, and the name of the agent that wrote them."""
 
     agent: str
-    told: Iterator[Told]
+    sessions: Iterator[WholeSession]
 
 
 def source_in(path: Path, ids: Collection[str]) -> Source | None:
@@ -43,13 +43,13 @@ def source_in(path: Path, ids: Collection[str]) -> Source | None:
         found = kind.transcripts(path)
         if found is not None:
             chosen = _chosen(found, ids, path)
-            return Source(agent=kind.agent, told=(_told(each, kind.name) for each in chosen))
+            return Source(agent=kind.agent, sessions=(_whole(each, kind.name) for each in chosen))
     return None
 
 
 def from_store(
     store: SessionStore, ids: Collection[str], *, agent: str | None = None
-) -> Iterator[Told]:
+) -> Iterator[WholeSession]:
     """The sessions of a home, or those with these ids and those that worked for them; the older
     ones first. Raises `UnknownSessionError` before anything is read. `agent` is the short name of
     the other agent that the home is of."""
@@ -58,14 +58,16 @@ def from_store(
     return _stored(store, wanted, agent)
 
 
-def _stored(store: SessionStore, wanted: SessionFilter, agent: str | None) -> Iterator[Told]:
+def _stored(
+    store: SessionStore, wanted: SessionFilter, agent: str | None
+) -> Iterator[WholeSession]:
     for each in reversed(store.find(wanted, order_by=SessionOrder.STARTED)):
         try:
             session = store.get(each.id)
         except UnknownSessionError:
             continue  # it was removed before its turn
         named = session if agent is None else of_agent(session, agent)
-        yield Told(session=named, messages=store.messages(each.id))
+        yield WholeSession(session=named, messages=store.messages(each.id))
 
 
 def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> list[Transcript]:
@@ -82,9 +84,9 @@ def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> li
     return list(taken.values())
 
 
-def _told(each: Transcript, agent: str) -> Told:
+def _whole(each: Transcript, agent: str) -> WholeSession:
     session = of_agent(_session(each.unit), agent)
-    return Told(session=session, messages=each.messages, notes=_notes(each.path))
+    return WholeSession(session=session, messages=each.messages, notes=_notes(each.path))
 
 
 def agent_of(root: Path) -> str | None:

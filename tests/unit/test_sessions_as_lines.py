@@ -10,10 +10,10 @@ import pytest
 
 from holdfast.homes.agents import json_lines as records
 from holdfast.model.session import Message, Session
-from holdfast.services.exchange import told_lines as told_lines_module
+from holdfast.services.exchange import sessions_as_lines as lines_module
 from holdfast.services.exchange.json_lines import LineError
 from holdfast.services.exchange.line_reader import read_messages, read_session
-from holdfast.services.exchange.told_lines import Told, told_lines
+from holdfast.services.exchange.sessions_as_lines import WholeSession, sessions_as_lines
 
 
 def _session(name: str) -> Session:
@@ -27,9 +27,9 @@ def _messages(count: int) -> Iterator[Message]:
 @pytest.mark.parametrize("short", [10, 500, 10**6])
 def test_a_line_reads_back(monkeypatch: pytest.MonkeyPatch, short: int) -> None:
     """Whether it fits into memory or not."""
-    monkeypatch.setattr(told_lines_module, "SHORT", short)
-    told = [Told(session=_session(name), messages=_messages(30)) for name in ("a", "b")]
-    for name, line in zip(("a", "b"), told_lines(told), strict=True):
+    monkeypatch.setattr(lines_module, "SHORT", short)
+    told = [WholeSession(session=_session(name), messages=_messages(30)) for name in ("a", "b")]
+    for name, line in zip(("a", "b"), sessions_as_lines(told), strict=True):
         assert line.is_short == (short == 10**6)
         assert read_session(line.text(), keep=False).message_count == 30
         assert [each.content for each in read_messages(line.text(), 1.0)] == [
@@ -39,7 +39,7 @@ def test_a_line_reads_back(monkeypatch: pytest.MonkeyPatch, short: int) -> None:
 
 
 def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told_lines_module, "LONGEST", 1_000)
+    monkeypatch.setattr(lines_module, "LONGEST", 1_000)
     monkeypatch.setattr("holdfast.services.exchange.json_lines.LONGEST", 1_000)
     read: list[int] = []
 
@@ -48,7 +48,7 @@ def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             read.append(number)
             yield message
 
-    [line] = told_lines([Told(session=_session("a"), messages=endless())])
+    [line] = sessions_as_lines([WholeSession(session=_session("a"), messages=endless())])
     with pytest.raises(LineError, match="longer than"):
         line.text()
     assert len(read) < 100, "it is not read to its end"
@@ -59,10 +59,10 @@ def test_one_that_cannot_be_read_costs_itself() -> None:
         yield Message("user", "hello")
         raise KeyError("payload")
 
-    bad, good = told_lines(
+    bad, good = sessions_as_lines(
         [
-            Told(session=_session("a"), messages=torn()),
-            Told(session=_session("b"), messages=_messages(1)),
+            WholeSession(session=_session("a"), messages=torn()),
+            WholeSession(session=_session("b"), messages=_messages(1)),
         ]
     )
     with pytest.raises(LineError, match=r"cannot be read.*payload"):

@@ -18,7 +18,7 @@ from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class WholeSession:
     """A session and what was said in it. `notes` are about what its file does not tell."""
 
     session: Session
@@ -26,10 +26,10 @@ class Told:
     notes: tuple[str, ...] = ()
 
 
-def told_lines(told: Iterable[Told]) -> Iterator[RawLine]:
+def sessions_as_lines(sessions: Iterable[WholeSession]) -> Iterator[RawLine]:
     """A line each. A session that cannot be read is a line without a text, and costs itself."""
     with TemporaryFile() as spool:
-        for number, each in enumerate(told, 1):
+        for number, each in enumerate(sessions, 1):
             try:
                 yield _line(number, each, spool)
             except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
@@ -40,12 +40,12 @@ def told_lines(told: Iterable[Told]) -> Iterator[RawLine]:
                 )
 
 
-def _line(number: int, told: Told, spool: IO[bytes]) -> RawLine:
+def _line(number: int, whole: WholeSession, spool: IO[bytes]) -> RawLine:
     spool.seek(0)
     spool.truncate()
     size, rest = 0, None
     beginning: list[bytes] = []
-    for text in session_line(told.session, told.messages):
+    for text in session_line(whole.session, whole.messages):
         piece = text.removesuffix("\n").encode("ascii")
         size += len(piece)
         if size > LONGEST:
@@ -60,6 +60,6 @@ def _line(number: int, told: Told, spool: IO[bytes]) -> RawLine:
         size=size,
         beginning=b"".join(beginning),
         rest=rest,
-        session=told.session.id,
-        notes=told.notes,
+        session=whole.session.id,
+        notes=whole.notes,
     )
