@@ -26,7 +26,7 @@ FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 DECLINED = 3
 HELP_WIDTH = 80
-_VALUES_BETWEEN_LOOKS = 100_000
+_VALUES_BETWEEN_LOOKS = 500_000
 #: Set by a shell that wants words to complete, not a command to run.
 _COMPLETION = "_HOLDFAST_COMPLETE"
 
@@ -49,6 +49,7 @@ def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
     prepare()
     # A plan of 200,000 items makes no cycles; looking for some would take a quarter of the time.
+    # Below this number, as for a prune of 5,000 sessions, Python does not look at all.
     gc.set_threshold(_VALUES_BETWEEN_LOOKS, 50, 50)
     try:
         code = _dispatch(args) if (quick := _quick(args)) is None else quick

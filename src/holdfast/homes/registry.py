@@ -157,12 +157,13 @@ def kind_of(root: Path) -> Kind | None:
     Other agents have folders of the same names as ours: what only we make decides at once, and the
     names that we share with others come last.
     """
+    with storage_errors(f"read {root}"):
+        if is_surely_ours(root):
+            return OWN
     agent = next((kind for kind in _AGENTS if _is_recognised(kind, root)), None)
-    if agent is not None:
-        return agent
-    if is_surely_ours(root):
-        return OWN
-    found = next((kind for kind in brought() if _is_recognised_by_another(kind, root)), None)
+    found = agent or next(
+        (kind for kind in brought() if _is_recognised_by_another(kind, root)), None
+    )
     return found or (OWN if OWN.recognise(root) and agent_at(root) is None else None)
 
 
@@ -194,12 +195,9 @@ def _refuse_awaited(root: Path) -> None:
 
 
 def _is_recognised(kind: Kind, root: Path) -> bool:
-    """A closed folder in a home of ours must not keep `doctor` from looking at the home."""
     try:
         return kind.recognise(root)
     except PermissionError as error:
-        if is_surely_ours(root):
-            return False
         with storage_errors(f"read {error.filename or root}"):
             raise
 

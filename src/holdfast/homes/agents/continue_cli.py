@@ -25,8 +25,8 @@ from holdfast.homes.agents.json_lines import (
     INJECTED,
     Record,
     document_in,
-    files_in,
     moment,
+    names_in,
     newest,
     objects_in,
     text_of,
@@ -185,5 +185,8 @@ def _begun(root: Path) -> Mapping[str, float | None]:
     }
 
 
-def _files(root: Path) -> list[Path]:
-    return [each for each in files_in(root / "sessions", ".json") if each.name != _LIST]
+def _files(root: Path) -> Iterator[Path]:
+    """One after the other: to recognise a home, the first few are enough."""
+    folder = root / "sessions"
+    names = (name for name in sorted(names_in(folder)) if name.endswith(".json"))
+    return (folder / name for name in names if name != _LIST)
