@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.invocation import Invocation, here
+from holdfast.model.text import one_line
 
 if TYPE_CHECKING:
     import click
@@ -141,8 +142,6 @@ def _homes(invocation: Invocation) -> Sequence[Path]:
 def _items(offered: Iterable[Offer]) -> Sequence[CompletionItem]:
     """Each word once. What a word is about is shown on its line, so it has none of its own."""
     from click.shell_completion import CompletionItem
-
-    from holdfast.model.text import one_line
 
     words = {each.word: one_line(each.about) for each in offered if each.word.isprintable()}
     return [CompletionItem(word, help=about or None) for word, about in words.items()]

@@ -71,8 +71,6 @@ def demo(invocation: Invocation, folder: str | None) -> int:
     ]
     failed = any(result["exit_code"] for result in results)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json({"home": str(root), "project": str(project), "steps": results})
     else:
         _farewell(root, project)

@@ -6,6 +6,8 @@ import ipaddress
 import os
 import socket
 import sys
+import threading
+import webbrowser
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -133,7 +135,4 @@ def _has_screen() -> bool:
 
 def _open(link: str) -> None:
     """Where there is no browser, the printed address has to do. A browser may take its time."""
-    import threading
-    import webbrowser
-
     threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

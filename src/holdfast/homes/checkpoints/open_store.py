@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.model.checkpoint import Capturing
 from holdfast.stores import lock
+from holdfast.stores.checkpoints.repository import is_older_name
 from holdfast.value import dataclass
 
 TYPE_CHECKING = False  # as in `typing`, which is slow to load
@@ -65,8 +66,6 @@ def checkpoint_store(
 def _has_older_layout(folder: Path) -> bool:
     """Whether a name in the folder is one that the older layout uses. One look, when the store is
     opened."""
-    from holdfast.stores.checkpoints.repository import is_older_name
-
     try:
         return any(map(is_older_name, os.listdir(folder)))  # noqa: PTH208 - names are wanted
     except OSError:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.checkup import HomeCheckup
+from holdfast.homes.hermes import config_check
 from holdfast.homes.hermes.kind import DATABASE
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.moves import HermesEngine
@@ -49,9 +50,6 @@ class HermesCheckup(HomeCheckup):
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         progress.step("looking at Hermes's database", 0, None)
         yield from check(self._of)
-        # Only a check-up parses YAML; no other command should pay for the parser.
-        from holdfast.homes.hermes import config_check  # noqa: PLC0415
-
         yield from config_check.check(self._of.parent)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:

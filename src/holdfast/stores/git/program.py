@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -204,7 +205,6 @@ def _is_program(path: str) -> bool:
 def _check_version(program: str, noted: Path | None) -> None:
     if noted is not None and _is_noted(noted / _GOOD, program):
         return
-    import re  # noqa: PLC0415 - see above
     import subprocess  # noqa: PLC0415 - see above
 
     said = subprocess.run(
