@@ -7,7 +7,6 @@ one large import, does not turn a trend around.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import median
 
 from holdfast.model.figures import Growth, HomeFigures, Point
 from holdfast.policy.rules import DAY
@@ -98,6 +97,8 @@ def _paced(made: Growth) -> Growth:
     span = (points[-1].at - points[0].at) / DAY if points else 0.0
     if len(points) < _FEWEST or span < _FEWEST - 1:
         return replace(made, over_days=span)
+    from statistics import median  # noqa: PLC0415 - slow to load, and most commands ask for no pace
+
     slopes = [
         (later.bytes - earlier.bytes) / ((later.at - earlier.at) / DAY)
         for place, earlier in enumerate(points)
