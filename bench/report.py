@@ -42,7 +42,8 @@ fails nobody's build. `make bench-quick` shows in two minutes that it all works.
 _WANTED = """\
 ## What was wanted
 
-The sections below say how each was measured.
+The sections below say how each was measured. [Floors](floors.md) has what the machine itself takes
+for the same work, and where the rest goes.
 """
 #: The sections in their order.
 SCRIPTS = (
