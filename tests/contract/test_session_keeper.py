@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from holdfast.spine.empty_trash import plan_empty
 from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
+from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.moves import SqliteEngine
@@ -275,6 +276,12 @@ def delete(store: SqliteSessionStore) -> None:
     remove_rows(store, "leaf")
 
 
+def hold(store: SqliteSessionStore) -> None:
+    store.reopen("leaf", at=NOW - 30)
+    store.hold("leaf", processes.this_process(), now=NOW)
+    store.end("leaf", "done", at=NOW - 30)
+
+
 @pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
 def test_what_changed_or_lives_is_skipped(
     home: HoldfastHome, change: Callable[[SqliteSessionStore], None]
@@ -290,7 +297,7 @@ def test_what_changed_or_lives_is_skipped(
 
 
 @pytest.mark.parametrize("undoable", [True, False])
-@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
+@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete, hold])
 def test_what_changes_after_the_last_look_is_skipped(
     home: HoldfastHome,
     monkeypatch: pytest.MonkeyPatch,
@@ -314,6 +321,40 @@ def test_what_changes_after_the_last_look_is_skipped(
     assert not [path for path in home.root.glob("trash/**/*") if path.is_file()]
     tally.injected()
     tally.verified()
+
+
+@pytest.mark.parametrize("by_another", [True, False])
+@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete, hold])
+def test_the_state_of_a_store_tells_of_every_write(
+    home: HoldfastHome, change: Callable[[SqliteSessionStore], None], by_another: bool
+) -> None:
+    """By this connection or by another one; reading, checkpointing and a failed write leave it."""
+    store = store_of(home)
+    engine = SqliteEngine(store, clock, LifeSigns(is_dead=lambda _: False, abandoned_after=DAY))
+    before = engine.state()
+    everything(home)
+    store.database.truncate_log()
+    with contextlib.suppress(HoldfastError):
+        store.end("nobody", "done", at=NOW)
+    assert engine.state() == before
+    with closing(SqliteSessionStore(home.root / "sessions.db")) as other:
+        change(other if by_another else store)
+    assert engine.state() != before
+
+
+def test_sessions_that_nobody_touched_are_looked_at_once(
+    home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Sequence[str]] = []
+    real = SqliteEngine.look
+
+    def look(engine: SqliteEngine, ids: Sequence[str]) -> Mapping[str, Found]:
+        looks.append(ids)
+        return real(engine, ids)
+
+    monkeypatch.setattr(SqliteEngine, "look", look)
+    assert remove(home, "leaf", "middle").removed == 2
+    assert looks == [["leaf", "middle"]]
 
 
 @pytest.mark.parametrize("undoable", [True, False])

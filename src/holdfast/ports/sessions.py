@@ -225,6 +225,10 @@ class SessionEngine(Protocol):
         """Prepare for a run that removes these. Returns the message limit of a transaction, or
         `EVERYTHING`."""
 
+    def state(self) -> object:
+        """As long as this stays equal, nothing was written, and a session that `look` saw looks the
+        same. None where a store cannot tell."""
+
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """The sessions that exist among these, with their signs of life."""
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
@@ -79,6 +80,14 @@ def as_item(session: Session) -> Item:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The sessions of the batch that was looked at last, and the state of the store before that."""
+
+    found: Mapping[str, Found] = MappingProxyType({})
+    state: object = None
+
+
 class SessionMover:
     """Moves the sessions of a store into bundles in the trash and back."""
 
@@ -88,8 +97,7 @@ class SessionMover:
         self._most = MOST_MESSAGES
         self._coming = 0
         self._no_room = False
-        #: The sessions of the batch that was looked at last.
-        self._seen: Mapping[str, Found] = {}
+        self._seen = _Seen()
 
     def prepare(self, items: Sequence[PlanItem]) -> int | None:
         self._most, self._coming = MOST_MESSAGES, len(items)
@@ -124,14 +132,14 @@ class SessionMover:
         self._drop_if_empty(store, batch[0])
         copies = _Copies.of(folder, batch)
         with store.reading():
-            found = store.look(_ids(batch))
+            state, found = store.state(), store.look(_ids(batch))
             # Another session may look the same: an import brings the same times and counts.
             others = {
                 name
                 for name, there in found.items()
                 if name in copies.inside and not store.is_copied(there, copies.inside[name])
             }
-        self._seen = found
+        self._seen = _Seen(found, state)
         for each in batch:
             name, there = each.item.id, found.get(each.item.id)
             obstacle = "" if there is None else there.obstacle(each.item) or ""
@@ -152,13 +160,13 @@ class SessionMover:
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         # What `look` saw is enough to copy them: the transaction that removes them looks again.
-        found, self._seen = self._seen, {}
-        if not all(each.item.id in found for each in batch):
-            found = store.look(_ids(batch))
+        seen, self._seen = self._seen, _Seen()
+        if not all(each.item.id in seen.found for each in batch):
+            seen = _Seen(store.look(_ids(batch)))
         # Without a bundle there is nothing to gain by a longer run, unless it is all there is.
         longer = self._empties(batch) or any(each.item.undoable for each in batch)
-        for run in runs(batch, found, self._most if longer else self._at_once):
-            yield from self._drop_what_fits(store, run, found)
+        for run in runs(batch, seen.found, self._most if longer else self._at_once):
+            yield from self._drop_what_fits(store, run, seen)
 
     @property
     def _at_once(self) -> int:
@@ -170,12 +178,12 @@ class SessionMover:
         return self._most == EVERYTHING and len(run) == self._coming
 
     def _drop_what_fits(
-        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
+        self, store: SessionEngine, run: Sequence[Removal], seen: _Seen
     ) -> Sequence[Moved]:
         """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
         full less of it may fit. Copies are another matter: leaving them out was not asked for."""
         try:
-            moved = list(self._drop_run(store, run, found))
+            moved = list(self._drop_run(store, run, seen))
         except StorageError:
             if len(run) == 1 or any(each.item.undoable for each in run):
                 raise
@@ -183,13 +191,14 @@ class SessionMover:
             moved = []
             for half in (run[:middle], run[middle:]):
                 store.truncate_log()
-                moved += self._drop_what_fits(store, half, found)
+                moved += self._drop_what_fits(store, half, seen)
         store.rest()
         return moved
 
     def _drop_run(
-        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
+        self, store: SessionEngine, run: Sequence[Removal], seen: _Seen
     ) -> Iterator[Moved]:
+        found = seen.found
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
         kept_in: dict[Path, Sequence[Removal]] = {}
@@ -201,7 +210,7 @@ class SessionMover:
             self._copy_all(store, parts, found, kept_in)
             with _full_disk_errors(copied):
                 for part in runs(going, found, EVERYTHING if empties else self._at_once):
-                    obstacles |= self._delete(store, part, found, empties=empties)
+                    obstacles |= self._delete(store, part, seen, empties=empties)
                     store.rest()
         except HoldfastError as error:
             obstacles |= _gone(store, [each for each in going if each.item.id not in obstacles])
@@ -267,19 +276,21 @@ class SessionMover:
         self,
         store: SessionEngine,
         going: Sequence[Removal],
-        found: Mapping[str, Found],
+        seen: _Seen,
         *,
         empties: bool,
     ) -> Mapping[str, str | None]:
         """Why each of these stayed, or None. Asked again inside the transaction that removes them:
-        nobody can come in between."""
+        nobody can come in between. Where nobody came since they were seen, that is the answer."""
         if not going:
             return {}
+        found = seen.found
         with store.transaction(empties=empties):
-            now = store.look(_ids(going))
+            unchanged = seen.state is not None and store.state() == seen.state
+            now = found if unchanged else store.look(_ids(going))
             obstacles = {each.item.id: obstacle(each, now) for each in going}
-            for name, there in now.items():
-                if there.number != found[name].number:  # another one, of which there is no copy
+            for name in obstacles.keys() & now.keys():
+                if now[name].number != found[name].number:  # another one: there is no copy of it
                     obstacles[name] = CHANGED
             store.delete(
                 [now[name] for name, why in obstacles.items() if not why],

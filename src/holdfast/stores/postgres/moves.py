@@ -74,6 +74,9 @@ class PostgresEngine:
     def prepare(self, items: Sequence[PlanItem]) -> int:
         return _MOST
 
+    def state(self) -> object:
+        return None
+
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """Those of these sessions that are there. Inside a write transaction their rows are locked:
         nobody can come in between this look and what is done then."""

@@ -125,6 +125,9 @@ class DatabaseEngine:
         with _storage_errors(), self._database.read():
             yield
 
+    def state(self) -> object:
+        return None
+
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """Those of these sessions that are there. Inside a write transaction nobody can come in
         between this look and what is done then."""
@@ -243,6 +246,13 @@ class SqliteEngine(DatabaseEngine):
             stack.enter_context(super().transaction())
             self._empties = empties
             yield
+
+    def state(self) -> object:
+        """What others committed, and the rows that we changed. A session is alive by its rows: what
+        happens without them, a process that ends or time that goes by, can only end its life."""
+        with self._database.read() as db:
+            [version] = db.execute("PRAGMA data_version").fetchone()
+            return version, db.total_changes
 
     def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
         leases = leases_by_session(db, f"session {AMONG}", json.dumps(numbers))
