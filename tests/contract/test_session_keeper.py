@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sqlite3
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -32,6 +33,7 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sessions.survey import LifeSigns
 from holdfast.stores.sqlite import bundle
+from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -238,20 +240,52 @@ def check_undo(home: HoldfastHome, *ids: str) -> None:
     check_index(home)
 
 
-def test_emptied_in_part_the_rest_still_comes_back(home: HoldfastHome) -> None:
+def as_an_earlier_version(copy: Path) -> None:
+    """What it wrote had an index of the messages, and did not say which was the first."""
+    with closing(sqlite3.connect(copy)) as db, db:
+        db.execute(f"ALTER TABLE sessions DROP COLUMN {bundle.FIRST_MESSAGE}")
+        db.execute("CREATE INDEX messages_by_session ON messages (session, number)")
+    first, _, *rest = copy.name.split(".")
+    checksum = f"{zlib.crc32(copy.read_bytes()):08x}"
+    copy.rename(copy.with_name(".".join((first, checksum, *rest))))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_emptied_in_part_the_rest_still_comes_back(home: HoldfastHome, older: bool) -> None:
     before = everything(home)
     report = remove(home, "leaf", "middle", "root")
+    [copy] = home.root.rglob("*.sessions.db")
+    if older:
+        as_an_earlier_version(copy)
     [entry] = [each for each in home.log.read().trash if each.removal.item.id == "middle"]
     items = [entry.as_item()]
     plan = plan_all(items, str(home.root), NOW, command="trash empty", reason="asked")
     emptied = apply(plan, home, clock=clock)
     assert (emptied.removed, emptied.failed) == (1, 0)
-    assert 0 < emptied.bytes_freed <= report.bytes_in_trash
+    [smaller] = home.root.rglob("*.sessions.db")
+    with closing(sqlite3.connect(smaller)) as db:
+        [indexes] = db.execute("SELECT count(*) FROM sqlite_schema WHERE type = 'index'").fetchone()
+    assert indexes == older
+    if not older:
+        assert 0 < emptied.bytes_freed <= report.bytes_in_trash
     _, back = undo(home, "1", clock=clock)
     assert (back.brought_back, back.failed) == (2, 0)
     assert everything(home).keys() == {"leaf", "root"}
     assert everything(home)["root"] == before["root"]
     assert not list(home.root.glob("trash/*"))
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_copy_says_which_message_was_the_first(home: HoldfastHome, older: bool) -> None:
+    """By it, a session is told from another one that has taken its id, times and counts since."""
+    [first] = store_of(home).messages("leaf", limit=1)
+    remove(home, "leaf")
+    [copy] = home.root.rglob("*.sessions.db")
+    if older:
+        as_an_earlier_version(copy)
+    [copy] = home.root.rglob("*.sessions.db")
+    [copied] = BundleFolder(copy.parent).contents(copy)
+    assert copied.first_message == first.number is not None
 
 
 def add_message(store: SqliteSessionStore) -> None:

@@ -44,6 +44,9 @@ from holdfast.value import dataclass
 FORMAT = 1
 #: What bundles of an earlier version do not have.
 LATER_COLUMNS = UNPRICED
+#: In the table of sessions, so that the messages need no index. Bundles of an earlier version have
+#: one instead.
+FIRST_MESSAGE = "first_message"
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
 
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
@@ -95,9 +98,11 @@ def _belonging(name: str, columns: Sequence[str], *, by_rowid: bool = False) -> 
 TABLES = (
     CopiedTable(
         name="sessions",
-        columns=("number", "parent_id", "routing_key", "children", *SESSION_COLUMNS),
+        columns=("number", FIRST_MESSAGE, "parent_id", "routing_key", "children", *SESSION_COLUMNS),
         query=f"""
-            SELECT s.number, p.id, r.key,
+            SELECT s.number,
+                   (SELECT min(m.number) FROM store.messages m WHERE m.session = s.number),
+                   p.id, r.key,
                    (SELECT json_group_array(c.id) FROM store.sessions c WHERE c.parent = s.number),
                    {", ".join(f"s.{column}" for column in SESSION_COLUMNS)}
             FROM store.sessions s
@@ -159,13 +164,12 @@ class BundleFolder:
         with _damage(path), opened(path) as bundle:
             # The plus: `session` has no type in a bundle, and compared with a column that has one
             # it would be converted first, which no index can answer.
-            rows = bundle.execute(
-                """
-                SELECT id, number, started_at,
-                       (SELECT min(m.number) FROM messages m WHERE m.session = +sessions.number)
-                FROM sessions
-                """
+            first = (
+                FIRST_MESSAGE
+                if FIRST_MESSAGE in _columns(bundle)
+                else "(SELECT min(m.number) FROM messages m WHERE m.session = +sessions.number)"
             )
+            rows = bundle.execute(f"SELECT id, number, started_at, {first} FROM sessions")  # noqa: S608 - our own text
             return [Copied(*row) for row in rows]
 
     def check(self, path: Path) -> None:
@@ -215,11 +219,13 @@ class BundleFolder:
             return None
 
         def fill(smaller: sqlite3.Connection) -> None:
-            tables = smaller.execute(
-                "SELECT name, sql FROM store.sqlite_schema WHERE type = 'table'"
+            schema = smaller.execute(
+                "SELECT type, name, sql FROM store.sqlite_schema ORDER BY type = 'index'"
             )
-            for name, sql in tables.fetchall():
+            for kind, name, sql in schema.fetchall():
                 smaller.execute(sql)
+                if kind == "index":
+                    continue
                 key = "number" if name == "sessions" else "session"
                 smaller.execute(
                     f"INSERT INTO main.{quoted(name)} "  # noqa: S608 - quoted names
@@ -261,7 +267,6 @@ class BundleFolder:
                     bundle.execute("ATTACH ? AS store", (f"{store.absolute().as_uri()}?mode=ro",))
                 bundle.execute("BEGIN")
                 fill(bundle)
-                bundle.execute("CREATE INDEX messages_by_session ON messages (session, number)")
                 bundle.execute("COMMIT")
             path = (
                 self._folder / f"{first}-{last}.{_checksum(temporary, sync=True):08x}.sessions.db"

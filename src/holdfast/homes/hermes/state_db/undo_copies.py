@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.stores.sessions.session_rows import AMONG
-from holdfast.stores.sqlite.bundle import CopiedTable, quoted
+from holdfast.stores.sqlite.bundle import FIRST_MESSAGE, CopiedTable, quoted
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -38,9 +38,11 @@ _TEXT, _BYTES = b"z", b"b"
 def copied_tables(schema: Schema) -> Sequence[CopiedTable]:
     index = CopiedTable(
         name=SESSIONS,
-        columns=("number", "id", "started_at", "children"),
+        columns=("number", FIRST_MESSAGE, "id", "started_at", "children"),
         query=f"""
-            SELECT s.rowid, s.id, s.started_at,
+            SELECT s.rowid,
+                   (SELECT min(m.rowid) FROM store.messages m WHERE m.session_id = s.id),
+                   s.id, s.started_at,
                    (SELECT json_group_array(c.id) FROM store.sessions c
                     WHERE c.parent_session_id = s.id)
             FROM store.sessions s WHERE s.rowid {AMONG}
