@@ -313,7 +313,8 @@ def choose_run(
         for home, each in found.of_home.items():
             rows.add_row(home.label, each.operation, when(each.at), name(each.command))
         say(rows)
-    these = "this operation" if len(found.of_home) == 1 else f"these {len(found.of_home)} operations"
+    count = len(found.of_home)
+    these = "this operation" if count == 1 else f"these {count} operations"
     question = f"{verb.do.capitalize()} {these}?"
     declined = asked(question, f"{verb.do}ne")
     if declined is None:
