@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -86,12 +87,18 @@ class _Node:
 
 def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
     """Unpack a bundle that holds a folder, after comparing every byte of it. The record of the
-    folder comes last, so that a killed run starts again."""
+    folder comes last, so that a killed run starts again. What does not fit the disk takes no room
+    on it: nobody would look for half a folder, and the bundle has everything."""
     remove_tree(folder)
     with archive.at_hand(file):
         archive.verify(file)
         with archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-            _write_tree(folder, members)
+            try:
+                _write_tree(folder, members)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    remove_tree(folder)
+                raise
 
 
 def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:
