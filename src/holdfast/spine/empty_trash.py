@@ -144,16 +144,17 @@ def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
 
 
 class Reclaim:
-    """Frees the space that the stores of a home do not use. `spaces` are by the id of their
+    """Frees the space that the stores of a home do not use. `space_of` finds one by the id of its
     item, which is last in a plan: after everything that frees space inside its store."""
 
-    def __init__(self, spaces: Mapping[str, Space]) -> None:
-        self._spaces = spaces
+    def __init__(self, space_of: Callable[[str], Space | None]) -> None:
+        self._space_of = space_of
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         for item in items:
-            if item.id in self._spaces:
-                self._spaces[item.id].measure()
+            space = self._space_of(item.id)
+            if space is not None:
+                space.measure()
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return [self._give_back(each) for each in batch]
@@ -166,7 +167,7 @@ class Reclaim:
         return [each.end(Result.FAILED, NOTHING_TO_RETURN) for each in batch]
 
     def _give_back(self, removal: Removal) -> Outcome:
-        space = self._spaces.get(removal.item.id)
+        space = self._space_of(removal.item.id)
         if space is None:  # a saved plan may name a store that this home does not have
             return removal.end(Result.SKIPPED, ALREADY_GONE)
         return space.give_back(removal)
