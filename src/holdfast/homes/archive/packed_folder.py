@@ -87,18 +87,28 @@ class _Node:
 
 def unpack(archive: SessionArchive, file: str, folder: Path) -> None:
     """Unpack a bundle that holds a folder, after comparing every byte of it. The record of the
-    folder comes last, so that a killed run starts again. What does not fit the disk takes no room
-    on it: nobody would look for half a folder, and the bundle has everything."""
+    folder comes last, so that a killed run starts again."""
     remove_tree(folder)
     with archive.at_hand(file):
         archive.verify(file)
-        with archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-            try:
-                _write_tree(folder, members)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    remove_tree(folder)
-                raise
+        with (
+            archive.opened(file) as (raw, codec),
+            bundle.members(raw, codec) as members,
+            whole_or_gone(folder),
+        ):
+            _write_tree(folder, members)
+
+
+@contextlib.contextmanager
+def whole_or_gone(folder: Path) -> Iterator[None]:
+    """What of a bundle does not fit the disk takes no room on it: nobody would look for half a
+    folder, and the bundle has everything."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+        raise
 
 
 def _write_tree(folder: Path, members: Iterator[bundle.Member]) -> None:

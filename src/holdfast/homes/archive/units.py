@@ -18,9 +18,9 @@ from pathlib import Path
 from holdfast.errors import DamageError, HoldfastError, UnreachableError
 from holdfast.homes.archive.bundles import Packer
 from holdfast.homes.archive.home_archive import Entries, HomeArchive, IntoArchive
-from holdfast.homes.archive.packed_folder import packed, unpack
+from holdfast.homes.archive.packed_folder import packed, unpack, whole_or_gone
 from holdfast.homes.archive.session_rows import Ended
-from holdfast.homes.foreign.moved_paths import MOVING, CannotMoveError, Moving, move
+from holdfast.homes.foreign.moved_paths import MOVING, Moving, move
 from holdfast.homes.foreign.sessions import FormatSessions
 from holdfast.homes.home import Ground
 from holdfast.model.archive import ArchivedSession
@@ -97,7 +97,8 @@ class MovedRestore:
         folder = self._units.folder(here)
         try:
             if not (folder / RECORD).exists():
-                self._stage(removal, folder, self._moving)
+                with whole_or_gone(folder):
+                    self._stage(removal, folder, self._moving)
             [seen] = self._units.look([here])
         except DamageError as error:
             return Result.DAMAGED, in_a_word(error)
@@ -129,10 +130,6 @@ class MovedRestore:
                 raise DamageError(f"{file} does not say what its files are")
             [record] = found.records.values()
             move(moving, record, self._ground.root, maps, into=folder, number=removal.number)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                remove_tree(folder)  # the bundle stays, and has everything
-            raise
         finally:
             remove_tree(unpacked)
 

@@ -375,7 +375,7 @@ class SessionMover:
             elif gone:
                 folder.without(path, gone)
         except (HoldfastError, OSError) as error:
-            # The log keeps the copy in its list: a later undo, or emptying the trash, takes it away.
+            # It stays in the list of the trash: a later undo takes it away, and so does emptying.
             note = f"its copy stays in the trash: {in_a_word(error)}"
             return {
                 each: replace(one, reason=note, in_part=True) if one.done else one
