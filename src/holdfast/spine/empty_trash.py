@@ -66,17 +66,27 @@ def _space(now: float) -> PlanItem:
 
 def make_room(home: Home, steps: Sequence[PlanItem]) -> Mapping[str, int]:
     """On a disk that is full not even the log can be written. Copies that are to go anyway make the
-    room for it, one after the other, until there is some. A run that is killed here has emptied a
-    part of the trash, and the next one empties the rest. Returns the bytes that each gave back."""
+    room for it, one operation after the other, until there is some. A run that is killed here has
+    emptied a part of the trash, and the next one empties the rest. Returns the bytes that each gave
+    back."""
     freed: dict[str, int] = {}
+    going = [
+        Removal(operation="", number=number, item=item)
+        for number, item in enumerate(each for each in steps if each.kind == TRASH)
+    ]
     with contextlib.suppress(HoldfastError, OSError):  # the log says what is wrong
-        for number, item in enumerate(each for each in steps if each.kind == TRASH):
+        for _, alike in itertools.groupby(going, key=lambda each: each.item.id.partition("/")[0]):
             room = home.disk_room()
             if room is None or not room.is_used_up:
                 break
-            removal = Removal(operation="", number=number, item=item)
-            [done] = home.doer(item.kind, item.action).do([removal])
-            freed[item.id] = done.bytes_freed
+            # Together: several copies may be in one file, and to take one out of it needs room.
+            batch = list(alike)
+            done = home.doer(batch[0].item.kind, batch[0].item.action).do(batch)
+            freed |= {
+                each.item.id: one.bytes_freed
+                for each, one in zip(batch, done, strict=True)
+                if one.result is Result.REMOVED
+            }
     return freed
 
 
