@@ -90,6 +90,7 @@ class Removal:
         freed: int = 0,
         in_trash: int = 0,
         of_rows: int = 0,
+        in_part: bool = False,
     ) -> Outcome:
         """What became of it."""
         return Outcome(
@@ -100,6 +101,7 @@ class Removal:
             bytes_freed=freed,
             bytes_in_trash=in_trash,
             bytes_of_rows=of_rows,
+            in_part=in_part,
         )
 
 

@@ -42,6 +42,7 @@ _REDO = Verb(
     run="Redoing what the latest undo over several homes took back",
     did="undone",
     apart="The latest undos in these homes come from different runs.",
+    alone="No undo over several homes is left to redo, only the undo of one home:",
 )
 
 
