@@ -75,7 +75,9 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = home.plan_redo(operation)
     if not invocation.json:
-        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
+        number = planned.operation.id
+        does = f"This would redo operation {number}" if how.dry_run else f"Redoing operation {number}"
+        say(name(f"{does}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)
