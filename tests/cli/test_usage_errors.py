@@ -89,6 +89,15 @@ def test_a_path_that_is_not_there_is_named(used: Machine, args: str, missing: st
     assert not (used.root / "no").exists()
 
 
+def test_a_number_below_zero_is_no_option(used: Machine) -> None:
+    said = used.run("config", "set", "sessions.keep_last", "-1")
+    assert said.code == 2
+    assert "'-1' begins with a dash; write -- before it" in said.words
+    said = used.run("config", "set", "sessions.keep_last", "--", "-1")
+    assert "expected a whole number" in said.words
+    assert "found -1" in said.words
+
+
 _CAPS = [
     (path, option)
     for path, entry in COMMANDS.items()
