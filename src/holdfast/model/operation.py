@@ -23,6 +23,8 @@ UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
 #: What the log calls maintenance: a person may have asked for it, or a timer.
 MAINTAIN = "maintain"
 
+#: Why an operation ended that was killed: a later run settled what it had left.
+INTERRUPTED = "interrupted; settled by a later run"
 #: Set while one command works in several homes. The log of each names the run, so that all of it
 #: can be undone together.
 RUN: ContextVar[str | None] = ContextVar("holdfast_run", default=None)

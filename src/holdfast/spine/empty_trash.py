@@ -12,6 +12,7 @@ from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, TRASH, UNKN
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.policy.decision import plan_item
 from holdfast.policy.plan_by_name import plan_all
 from holdfast.ports.home import Home
 from holdfast.ports.runs import Space
@@ -48,7 +49,13 @@ def plan_empty(
     if any(entry.removal.item.kind == CHECKPOINT for entry in entries):
         # They are references: their bytes come back when nothing holds them any more.
         made = replace(made, items=(*made.items, _space(now)))
-    return made
+    return replace(made, items=(*made.items, *to_give_back(home)))
+
+
+def to_give_back(home: Home) -> Iterator[PlanItem]:
+    """The space that a run which was killed still owes, to be given back."""
+    for each in home.owed():
+        yield plan_item(each, Action.RECLAIM, "a stopped run did not give it back")
 
 
 def _space(now: float) -> PlanItem:
