@@ -232,9 +232,7 @@ class UnitMover:
             each.key: Moved(
                 copied=each.key in recorded,
                 bytes=freed[each.number],
-                of_rows=min(
-                    of_rows[each.number], max(0, each.item.bytes - freed[each.number])
-                ),
+                of_rows=min(of_rows[each.number], max(0, each.item.bytes - freed[each.number])),
             )
             for each in batch
         }
