@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.api import hook_check
 from holdfast.api.loop import Loop
 from holdfast.api.place import Place
 from holdfast.cli.commands import connect as command
 from holdfast.connect import json_edit
 from holdfast.connect.codex_trust import trust_hash
-from holdfast.hooks import client, selftest
-from holdfast.hooks.trial import Trial
+from holdfast.connect.trial import Trial
+from holdfast.hooks import client
 from holdfast.model.loop import DayUse
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
@@ -214,7 +215,7 @@ def test_what_codex_passes_over_is_told_and_connected_again(
     inside: Inside,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     given(machine, "codex")
     inside.ok("connect", "codex", "--yes")
     config = machine.user / ".codex" / "config.toml"
@@ -368,7 +369,7 @@ def test_doctor_tells_what_would_be_blocked_now(
     changed = inside.ok("config", "set", "hooks.on_failure", "block")
     assert "holdfast connect claude-code" in changed.err
     with monkeypatch.context() as patch:
-        patch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+        patch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
         assert "it was allow when claude-code was connected" in _doctor(inside)
     inside.ok("connect", "claude-code", "--yes")
     assert inside.ok("config", "set", "hooks.on_failure", "block").err == ""
@@ -382,7 +383,7 @@ def test_doctor_tells_what_would_be_blocked_now(
     assert "a tool while config.toml is wrong: blocked" in shown  # as the user wants it
     assert "a tool in a new session here: blocked. " in shown
     assert "there is a budget on cost, and no model has a price" in shown
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     home = machine.user / ".holdfast"
     place = Place(home, clock=time.time)
     today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
@@ -703,7 +704,7 @@ def test_in_the_home_directory_each_file_is_listed_once(
 def test_doctor_tells_why_no_helper_can_start(
     machine: Machine, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selftest, "try_hook", lambda _: Trial(answers=()))  # it works
+    monkeypatch.setattr(hook_check, "try_hook", lambda _: Trial(answers=()))  # it works
     runtime = machine.root / "run"
     (runtime / "holdfast").mkdir(mode=0o700, parents=True)
     runtime.chmod(0o700)

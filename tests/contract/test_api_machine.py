@@ -131,6 +131,25 @@ def test_an_agent_is_connected_and_disconnected(tmp_path: Path) -> None:
     assert settings.read_text() == before
 
 
+def test_a_check_up_tries_the_hooks_of_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    machine = _machine(tmp_path, {"PATH": os.environ["PATH"]})
+    machine.plan_connect("claude").apply()
+    with holdfast.open(tmp_path / ".holdfast") as home:
+        assert home.doctor().hooks == ()
+        for hooks in (True, machine.hook_setup(project=tmp_path)):
+            found = home.doctor(hooks=hooks)
+            [report] = found.hooks
+            assert (report.agent, report.problem, len(report.tried)) == ("claude-code", "", 5)
+            assert "hook of claude-code" in {each.check for each in found.findings}
+    with holdfast.open(tmp_path / "other", create=True) as other:
+        assert other.doctor(hooks=machine.hook_setup(home=other.path)).hooks == ()
+
+
 def test_a_project_is_connected_apart_from_the_user(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -12,7 +12,7 @@ import click
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, note, print_json, say
 from holdfast.cli.report_error import as_holdfast_error, error_document, print_error
-from holdfast.cli.streams import state
+from holdfast.cli.streams import OutputError, state
 from holdfast.errors import (
     COMMAND_FLAG,
     CannotUndoError,
@@ -203,6 +203,8 @@ def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHo
         if child.json:
             print_json({"applied": False, "note": nothing.message})
         return _NOTHING_LEFT
+    except OutputError:
+        raise  # that our reader left is no failure of this home, and there is nobody to tell more
     except Exception as raised:
         if child.debug:
             raise

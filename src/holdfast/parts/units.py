@@ -215,8 +215,8 @@ class UnitMover:
         return [moved[each.key] for each in batch]
 
     def _forget(self, batch: Sequence[Removal], recorded: _Recorded) -> Mapping[str, Moved]:
-        """Discard the copies of units of one operation, and then the record of them. A copy of
-        rows that only this removal needed gives back no more than it took."""
+        """Discard the copies of units of one operation, and then the record of them. The rows of
+        a unit gave back no more than the unit had beside its files: a copy of them takes more."""
         freed: dict[int, int] = defaultdict(int)
         of_rows: dict[int, int] = defaultdict(int)
         lasting = {each.number for each in batch if each.item.undoable}
@@ -239,7 +239,7 @@ class UnitMover:
             each.key: Moved(
                 copied=each.key in recorded,
                 bytes=freed[each.number],
-                of_rows=min(of_rows[each.number], each.item.bytes),
+                of_rows=min(of_rows[each.number], max(0, each.item.bytes - freed[each.number])),
             )
             for each in batch
         }

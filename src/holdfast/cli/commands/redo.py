@@ -42,6 +42,7 @@ _REDO = Verb(
     run="Redoing what the latest undo over several homes took back",
     did="undone",
     apart="The latest undos in these homes come from different runs.",
+    alone="No undo over several homes is left to redo, only the undo of one home:",
 )
 
 
@@ -74,7 +75,8 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = home.plan_redo(operation)
     if not invocation.json:
-        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
+        does = "This would redo" if how.dry_run else "Redoing"
+        say(name(f"{does} operation {planned.operation.id}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)

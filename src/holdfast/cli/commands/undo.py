@@ -42,6 +42,7 @@ class Verb:
     run: str
     did: str
     apart: str
+    alone: str
 
 
 _UNDO = Verb(
@@ -49,6 +50,7 @@ _UNDO = Verb(
     run="Undoing the latest run over several homes",
     did="done",
     apart="The latest operations of these homes come from different runs.",
+    alone="No run over several homes is left to undo, only an operation of one home:",
 )
 
 
@@ -302,15 +304,18 @@ def choose_run(
             say(name(did))
             say()
         return None
-    if len(found.of_home) <= 1 or yes or dry_run:
+    several = len(invocation.machine.homes) > 1  # or else the only home is surely meant
+    if not (found.of_home and several) or yes or dry_run:
         return None
     if not invocation.json:
-        say(f"{verb.apart} In each home:")
+        say(verb.alone if len(found.of_home) == 1 else f"{verb.apart} In each home:")
         rows = table("agent", "operation", "when", "command", right=("operation",))
         for home, each in found.of_home.items():
             rows.add_row(home.label, each.operation, when(each.at), name(each.command))
         say(rows)
-    question = f"{verb.do.capitalize()} these {len(found.of_home)} operations?"
+    count = len(found.of_home)
+    these = "this operation" if count == 1 else f"these {count} operations"
+    question = f"{verb.do.capitalize()} {these}?"
     declined = asked(question, f"{verb.do}ne")
     if declined is None:
         return None
