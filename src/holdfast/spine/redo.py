@@ -82,10 +82,23 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
             "and a redo of it was tried.",
             hint=f"To try it once more: holdfast redo {tried[-1]}",
         )
-    raise NothingToUndoError(
-        "There is nothing to redo in this home: nothing was undone, or it was redone since.",
-        hint="`holdfast log` lists what was done.",
-    )
+    raise NothingToUndoError(_why_nothing(log), hint="`holdfast log` lists what was done.")
+
+
+def _why_nothing(log: LogView) -> str:
+    by_id = {each.id: each for each in log.operations}
+    tried = [each for each in log.operations if (each.undoes or each.redoes) in by_id]
+    if not tried:
+        return "There is nothing to redo: nothing was undone in this home."
+    last = tried[-1]
+    target = by_id[last.undoes or last.redoes or ""]
+    what = f"operation {target.id} ({first_command(log, target)})"
+    if last.redoes:
+        return (
+            "There is nothing left to redo: everything that was undone was redone. "
+            f"The last was {what}, redone by operation {last.id}."
+        )
+    return f"There is nothing left to redo: what came back of {what} has left or changed since."
 
 
 def _nothing_but(cut: Operation) -> NothingToUndoError:

@@ -75,7 +75,8 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
             raise NothingToUndoError("That run has nothing to redo here; nothing was changed.")
     planned = home.plan_redo(operation)
     if not invocation.json:
-        say(name(f"Redoing operation {planned.operation.id}: {planned.command}"))
+        does = "This would redo" if how.dry_run else "Redoing"
+        say(name(f"{does} operation {planned.operation.id}: {planned.command}"))
     if not planned.foreseen:
         return remove(invocation, planned.planned, how)
     return _restore(invocation, planned, how)
