@@ -201,6 +201,14 @@ class Operation:
             or (self.action is OperationAction.REMOVE and self.state is OperationState.UNFINISHED)
         )
 
+    @property
+    def can_undo(self) -> bool:
+        """Whether an undo would bring something back: out of the trash, or what left none."""
+        leaves_none = (
+            self.action is not OperationAction.UNDO and self.removed_to_trash > self.undone
+        )
+        return self.to_undo and bool(self.in_trash or leaves_none)
+
     def to_json(self) -> dict[str, Any]:
         sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone", "run")
         back = ("files_back", "changed_back")
@@ -255,3 +263,8 @@ class LogView:
     elsewhere: tuple[TrashEntry, ...] = ()
     archived_files: tuple[Removal, ...] = ()
     pending: tuple[Removal, ...] = ()
+
+    @property
+    def redoable(self) -> frozenset[str]:
+        """The operations that a redo can do again."""
+        return frozenset(each.operation for each in self.undone)

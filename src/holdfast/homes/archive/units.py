@@ -161,6 +161,9 @@ class UnitArchiveMover(IntoArchive):
         self._archive.clear_unfinished()
         entries = self._entries()
         proved = {each.key: self._is_proved(each, entries) for each in batch}
+        for each in batch:
+            if proved[each.key] is True and not self._is_staged(each):
+                remove_tree(self._units.folder(each))  # what a killed run had begun to unpack
         looked = [each for each in batch if not isinstance(proved[each.key], str)]
         seen = dict(
             zip((each.key for each in looked), self._units.look(looked), strict=True)
