@@ -170,7 +170,7 @@ def _left(machine: Machine, home: AgentHome, planned: HomePlan, job: Run) -> Don
         if report.archived and report.operation
         else ()
     )
-    note = f"{size_words(archived)}." if archived else ""
+    note = f"{size_words(archived, report.report.bytes_in_archive)}." if archived else ""
     return Done(home=home, report=report, note=note)
 
 
