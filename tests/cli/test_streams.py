@@ -97,6 +97,18 @@ def test_what_was_agreed_to_is_done_though_the_reader_left(used: Machine, flags:
     assert len(used.names()) == expected + 5
 
 
+def test_a_plan_is_saved_though_the_reader_left(used: Machine, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    plan = tmp_path / "plan.json"
+    try:
+        words = ("sessions", "prune", "--dry-run", "--plan-out", str(plan))
+        assert _to_stdout(used, writer, *words) == (0, "")
+    finally:
+        os.close(writer)
+    assert plan.exists()
+
+
 # --- Output that cannot be written -------------------------------------------------------------
 
 _needs_dev_full = pytest.mark.skipif(

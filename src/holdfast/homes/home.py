@@ -127,6 +127,10 @@ class Contents(ABC):
     def finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
         """Complete what a change left to do: called before and after every change."""
 
+    def owed(self) -> Sequence[Item]:
+        """Space that a run which was stopped has not given back. Most kinds do not know."""
+        return ()
+
     def kept(self) -> Vault | None:
         """The vault; None for a kind whose sessions only Holdfast deletes."""
         return None
@@ -225,6 +229,10 @@ class Home:
             checkpoint_trash=beside_checkpoints(log.trash),
             doubled=self._contents.doubled(),
         )
+
+    def owed(self) -> Sequence[Item]:
+        """Space that a run which was stopped has not given back."""
+        return self._contents.owed()
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates no store."""

@@ -36,8 +36,9 @@ class Outcome:
     the copies take beyond what it gave back. `bytes_in_archive` is what its new bundle takes
     if the archive is on the disk of the home: so much less was freed in the end. For a project that
     an undo rolled forward, `written` and `deleted` are the paths that it changed; `paths` is their
-    number, which the log keeps, for a restore too. `in_part` means that another undo can bring back
-    more of that project, which the log keeps, too."""
+    number, which the log keeps, for a restore too. `in_part` means that an undo has something left
+    to do: more of that project can come back, or a copy is still in the trash. The log keeps that,
+    too."""
 
     kind: str
     id: str
@@ -206,6 +207,8 @@ class Moved:
     of_rows: int = 0
     #: What its bundle takes: see `Outcome`.
     in_archive: int = 0
+    #: It is back in its place, and its copy could not be discarded.
+    in_part: bool = False
 
     @property
     def done(self) -> bool:
