@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast.api.archive import ArchivedSessions, RestorePlan
 from holdfast.api.arguments import Ids, OperationRef, operation_id
@@ -27,7 +27,7 @@ from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.api.trash import Log, Trash
 from holdfast.api.vault import SessionVault
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, UsageError, in_voice
+from holdfast.errors import CannotUndoError, HoldfastError, UsageError, in_voice
 from holdfast.homes.access import closed
 from holdfast.homes.foreign.one_look import one_look
 from holdfast.homes.kind import KIND
@@ -68,6 +68,8 @@ from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
     from holdfast.connect.settings_entries import Setup
+
+_Asked = TypeVar("_Asked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -347,8 +349,10 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
         The operation of a run that did nothing is None: then nothing is done, and the report says
         so. What others did in the meantime is not touched.
         """
-        number = None if operation is None else operation_id(operation)
-        return undo(self._place, number, progress=progress)
+        if operation is None:
+            return undo(self._place, None, progress=progress)
+        number = operation_id(operation)
+        return self._settled_if_refused(lambda: undo(self._place, number, progress=progress))
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
         """Undo the latest operation of the home, no matter who asked for it; `report.undone`
@@ -371,7 +375,20 @@ class Home(SessionRetention, SessionExchange, SessionEdits, SessionVault):
     ) -> HomeReport:
         """Do an undone operation again. What changed since it was undone stays as it is and is
         reported. The redo is an operation of its own, which can be undone."""
-        return self.plan_redo(operation).apply(progress=progress)
+        if operation is None:
+            return self.plan_redo().apply(progress=progress)
+        planned = self._settled_if_refused(lambda: self.plan_redo(operation))
+        return planned.apply(progress=progress)
+
+    def _settled_if_refused(self, act: Callable[[], _Asked]) -> _Asked:
+        """What `act` returns. That an operation cannot be undone or redone may be because of one
+        that was killed: then that is finished or taken back first, and this is tried once more."""
+        try:
+            return act()
+        except CannotUndoError:
+            if not self.checkpoints.settle():
+                raise
+        return act()
 
     # --- Carrying checkpoints ---------------------------------------------------------------------
 
