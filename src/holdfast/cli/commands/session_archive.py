@@ -86,7 +86,8 @@ def archive(
 
         def tell(report: Report) -> None:
             # Of this operation alone: another command may archive at the same time.
-            _tell(here, home.archive.of_operation(report.operation) if report.operation else ())
+            made = home.archive.of_operation(report.operation) if report.operation else ()
+            _tell(here, made, report.bytes_in_archive)
 
         code = remove(here, planned, how, verb="archive", after=tell)
         return max(code, _stayed(planned.plan, ids))
@@ -118,12 +119,12 @@ def _stayed(plan: Plan, ids: Sequence[str]) -> int:
     return HoldfastError.exit_code if stayed else 0
 
 
-def _tell(invocation: Invocation, archived: Sequence[ArchivedSession]) -> None:
+def _tell(invocation: Invocation, archived: Sequence[ArchivedSession], on_disk: int) -> None:
     if not archived or invocation.json:
         return
     sessions = format_count(len(archived), "session")
     restore = f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}"
-    suggest(f"Archived {sessions}: {size_words(archived)}.", "Restore one with:", restore)
+    suggest(f"Archived {sessions}: {size_words(archived, on_disk)}.", "Restore one with:", restore)
 
 
 @command(
