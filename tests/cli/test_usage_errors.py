@@ -22,6 +22,9 @@ from tests.cli.machine import Machine, entries
         ("sessions prune --older-then 3d", "'--older-than'"),
         ("sessions prune --kind transcrpt", "'transcript'"),
         ("completion bsh", "'bash'"),
+        ("sessions list --sorte title", "Did you mean '--sort'?"),
+        ("run --bdget 5USD -- ls", "'--budget'"),
+        ("run --max-tim 5m ls", "'--max-time'"),
     ],
 )
 def test_a_slip_gets_a_suggestion(used: Machine, typed: str, meant: str) -> None:
@@ -87,6 +90,31 @@ def test_a_path_that_is_not_there_is_named(used: Machine, args: str, missing: st
     assert missing in result.err
     assert entries(used.home) == before
     assert not (used.root / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("sessions list --limit 0", "expected a whole number, 1 or more; '0' was given"),
+        ("sessions list --limit 1.5", "expected a whole number, 1 or more; '1.5' was given"),
+        ("sessions list --min-cost x", "expected a number, 0 or more; 'x' was given"),
+        ("sessions list --min-cost nan", "nan is not a number"),
+        ("checkpoints prune --max-size-mb 0", "expected a number above 0; '0' was given"),
+        ("web --port 70000", "expected a whole number from 0 to 65,535; '70000' was given"),
+        ("log --limit 99999999999999999999", "99,999,999,999,999,999,999 is too large"),
+    ],
+)
+def test_a_wrong_number_is_told_with_what_was_expected(used: Machine, args: str, said: str) -> None:
+    result = used.run(*args.split())
+    assert result.code == 2
+    assert said in result.words
+
+
+def test_an_option_of_a_command_that_is_run_is_its_own(used: Machine) -> None:
+    done = used.run("run", "--no-checkpoints", "--", "sh", "-c", "exit 7", "--bdget")
+    assert done.code == 7
+    assert used.run("run", "--no-checkpoints", "sh", "-c", "exit 7", "--bdget").code == 7
+    assert "Use --budget" in used.run("run", "--max-tokens", "5", "ls").words
 
 
 def test_a_number_below_zero_is_no_option(used: Machine) -> None:

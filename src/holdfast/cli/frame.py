@@ -151,7 +151,7 @@ def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> None:
     """A store counts in 64 bits. Infinity and "not a number" pass every test of a range."""
     if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
-        too_large = f"this is too large; at most {_LARGEST:,}."
+        too_large = f"{value:,} is too large; at most {_LARGEST:,}."
         is_nan = value != value  # noqa: PLR0124
         raise click.BadParameter("nan is not a number." if is_nan else too_large, ctx, param)
 

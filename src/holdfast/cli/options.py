@@ -11,6 +11,7 @@ import click
 
 from holdfast.cli.frame import Choice, option_group
 from holdfast.cli.invocation import resolved
+from holdfast.cli.numbers import WholeNumber
 from holdfast.errors import UsageError
 
 _Function = Callable[..., Any]
@@ -75,7 +76,7 @@ def limit_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     """The flag; the command gets `limit`."""
     return click.option(
         "--limit",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=20,
         show_default=True,
         metavar="N",
@@ -84,7 +85,7 @@ def limit_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 offset_option = click.option(
-    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
+    "--offset", type=WholeNumber(min=0), default=0, metavar="N", help="Skip the first N."
 )
 
 

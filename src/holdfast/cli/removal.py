@@ -15,6 +15,7 @@ import click
 from holdfast.cli.frame import option_group
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.output import note, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.report_error import print_error
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _Planned = TypeVar("_Planned")
 
-COUNT = click.IntRange(min=1)
+COUNT = WholeNumber(min=1)
 now_option = click.option(
     "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
 )

@@ -9,12 +9,13 @@ import click
 from holdfast.cli.completing import sources
 from holdfast.cli.frame import Choice, option_group
 from holdfast.cli.invocation import Invocation, stored_text
+from holdfast.cli.numbers import Number, WholeNumber
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
 from holdfast.model.session import Relation, SessionFilter
 
-_COUNT = click.IntRange(min=0)
-_COST = click.FloatRange(min=0)
+_COUNT = WholeNumber(min=0)
+_COST = Number(min=0)
 #: Flags that have the name of the field.
 _TEXTS = ("title", "title_is", "model")
 _AS_GIVEN = (*_TEXTS, "agent_archived")

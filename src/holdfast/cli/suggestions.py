@@ -133,6 +133,11 @@ OPTIONS = _by_name(
         },
         "checkpoints take": {"--reason": "--message -m"},
         "log": {"--limit": "-n --last"},
+        "run": {
+            "--budget": "--max-tokens --max-cost --tokens --cost --limit",
+            "--max-time": "--timeout --time",
+            "--path": "--cwd --dir --workdir",
+        },
         "doctor": {"--repair": "--fix"},
         "": {
             "--older-than 30d": "--days --max-age --older-than-days --retention-days",
@@ -250,7 +255,9 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
         for each in _without_opposites(error.option_name, known)
         if each not in _DARING or is_slip(error.option_name, each)
     ]
-    return click.NoSuchOption(error.option_name, possibilities=left, ctx=ctx)
+    surely = [each for each in left if is_slip(error.option_name, each)]
+    near = surely if len(surely) == 1 else left
+    return click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx)
 
 
 def _with_own_number(named: str, option: str, ctx: click.Context) -> str:

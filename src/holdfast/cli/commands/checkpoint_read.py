@@ -18,6 +18,7 @@ from holdfast.cli.checkpoint_options import (
 )
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation, quoted, resolved
+from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.options import Keys, in_order, sort_option
 from holdfast.cli.output import joined, name, note, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
@@ -63,7 +64,7 @@ _NAMED = 3
 )
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help=f"Show the N projects used last [{_USUAL_LIMIT}].",
 )
@@ -163,7 +164,7 @@ def _figures(found: CheckpointStatus) -> str:
 @session_option
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Show the first N.",
 )

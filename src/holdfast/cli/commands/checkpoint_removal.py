@@ -12,6 +12,7 @@ from holdfast.api.arguments import size
 from holdfast.cli.checkpoint_options import chosen, ids_argument
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.numbers import Number
 from holdfast.cli.output import name, print_json, say
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
@@ -48,7 +49,7 @@ _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
     metavar="WHEN",
     help="Remove projects untouched since: 30d, 2w, a date.",
 )
-@click.option("--retention-days", type=click.FloatRange(min=0), hidden=True)
+@click.option("--retention-days", type=Number(min=0), hidden=True)
 @click.option(
     "--keep-orphans/--delete-orphans",
     default=None,
@@ -62,7 +63,7 @@ _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
 )
 @click.option(
     "--max-size-mb",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="N",
     help="The same limit in MB: --max-size-mb 500.",
 )

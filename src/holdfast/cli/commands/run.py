@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # options of the command are its own
     example="holdfast run -- claude\n"
     "holdfast run --budget 5USD --max-time 2h -- codex exec 'fix the tests'\n"
     "holdfast run --budget 500ktokens --name nightly -- gemini -p 'update the docs'",

@@ -15,6 +15,7 @@ from holdfast.cli.completing import sources as known_sources
 from holdfast.cli.frame import Choice, command
 from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.numbers import Number, WholeNumber
 from holdfast.cli.output import note
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
@@ -51,7 +52,7 @@ _KNOBS = (
     "keep_yearly",
     "max_count",
 )
-_TIME = click.FloatRange(min=0, max=1_000_000)
+_TIME = Number(min=0, max=1_000_000)
 
 
 def _planned_prune(
@@ -201,7 +202,7 @@ def _planned_gc(
 )
 @click.option(
     "--trivial-max",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     metavar="N",
     help="A session of at most N messages is trivial [5].",
 )

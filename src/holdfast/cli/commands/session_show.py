@@ -15,6 +15,7 @@ from holdfast.cli.completing import session_ids
 from holdfast.cli.frame import command
 from holdfast.cli.homes import home_json
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.output import collecting, console, name, print_json, say, styled, when
 from holdfast.cli.pager import paged
 from holdfast.cli.progress import progress
@@ -37,7 +38,7 @@ _LONGEST_SHOWN = 4_000
     "holdfast sessions show 20260325_112518 --last 5"
 )
 @click.argument("sessions", nargs=-1, required=True, metavar="ID…", shell_complete=session_ids)
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
+@click.option("--last", type=WholeNumber(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
 @click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
 def show(

@@ -15,6 +15,7 @@ import click
 
 from holdfast.cli.frame import command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.numbers import WholeNumber
 from holdfast.cli.output import note, print_json, say, say_command
 from holdfast.errors import UsageError, to_install
 
@@ -27,7 +28,7 @@ _HOST = "127.0.0.1"
 @command(example="holdfast web\nholdfast web --read-only --no-open --port 8080")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65_535),
+    type=WholeNumber(0, 65_535),
     metavar="N",
     help="Listen on this port; 0 is any that is free [7877, or the next that is free].",
 )
