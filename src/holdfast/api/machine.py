@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from holdfast.model.operation import LogView
     from holdfast.model.session import Hit
     from holdfast.model.usage import CostTotals
-    from holdfast.model.vault import Sweep, VaultFigures
+    from holdfast.model.vault import VaultStatus
     from holdfast.ports.runs import Clock, Progress
 
 _T = TypeVar("_T")
@@ -393,10 +393,10 @@ class Machine:
 
         return undo_each(self, operations, progress)
 
-    def vaults(self) -> Looked[tuple[VaultFigures | None, Sweep | None]]:
-        """What the vault of each home holds, None for a home that cannot have one; and what its
-        agent deletes by itself, if it does."""
-        return self._ask(lambda home: (home.vault, home.sweep))
+    def vaults(self) -> Looked[VaultStatus | None]:
+        """What the vault of each home holds, and what its agent deletes by itself; None for a home
+        that cannot have one."""
+        return self._ask(lambda home: home.vault_status)
 
     # --- Seeing -----------------------------------------------------------------------------------
 
