@@ -113,7 +113,7 @@ def test_an_item_that_nobody_wrote_is_refused(field: str, value: object) -> None
         ("reason", 5),
     ],
 )
-def test_an_item_that_would_not_be_read_is_not_written(field: str, value: object) -> None:
+def test_an_item_that_would_not_be_read_is_not_written(field: str, value: Any) -> None:
     whole = PlanItem.from_json(_item())
     log_record.intent("7", [Removal(operation="7", number=0, item=whole)])
     wrong = replace(whole, **{field: value})

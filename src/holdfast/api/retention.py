@@ -8,17 +8,15 @@ from typing import Any, Unpack
 from holdfast.api.arguments import (
     Ids,
     PruneRules,
-    amount,
-    count,
     known_kinds,
     own_policy,
     session_ids,
     wanted_sessions,
 )
+from holdfast.api.checked import checked
 from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
-from holdfast.model.arguments import instance
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.session_filter import Selection
@@ -27,6 +25,7 @@ from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, pla
 from holdfast.value import replace
 
 
+@checked
 class SessionRetention(SessionView):
     """Which sessions of a home stay. Every method that removes has one that only plans."""
 
@@ -74,9 +73,7 @@ class SessionRetention(SessionView):
     ) -> HomePlan:
         """The plan for a policy that the caller made."""
         chosen = wanted_sessions(wanted, None)
-        policy = replace(
-            instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
-        )
+        policy = replace(policy, agent_archived=chosen.agent_archived is True)
         plan, inventory = plan_prune(
             self._place.home,
             policy,
@@ -105,11 +102,11 @@ class SessionRetention(SessionView):
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
         if empty_hours is not None:
-            rules["empty_after"] = amount(empty_hours, "empty_hours") * HOUR
+            rules["empty_after"] = empty_hours * HOUR
         if trivial_days is not None:
-            rules["trivial_after"] = amount(trivial_days, "trivial_days") * DAY
+            rules["trivial_after"] = trivial_days * DAY
         if trivial_max is not None:
-            rules["trivial_max"] = count(trivial_max, "trivial_max", least=0)
+            rules["trivial_max"] = trivial_max
         if keep_titled is not None:
             rules["keep_titled"] = keep_titled
         plan, inventory = plan_home_gc(

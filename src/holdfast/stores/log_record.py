@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DamageError, HoldfastError
@@ -28,6 +29,15 @@ if TYPE_CHECKING:  # named here only
     from holdfast.ports.runs import Journal
 
 _INFINITE = float("inf")
+_USUAL: Mapping[str, type] = {
+    **dict.fromkeys(("kind", "id", "source", "session", "version", "reason", "goes_with"), str),
+    **dict.fromkeys(("undoable", "owned"), bool),
+    "bytes": int,
+    "last_active_at": float,
+    "action": Action,
+}
+_values = attrgetter(*_USUAL)
+_TYPES = tuple(_USUAL.values())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,14 +147,10 @@ def _item(item: PlanItem) -> str:
 def _is_usual(item: PlanItem) -> bool:
     """Whether its values are of the types that they say, and none is rare."""
     return (
-        not (item.target or item.without_end)
-        and type(item.undoable) is type(item.owned) is bool
-        and type(item.last_active_at) is float
+        tuple(map(type, _values(item))) == _TYPES
+        and not (item.target or item.without_end)
         and -_INFINITE < item.last_active_at < _INFINITE
-        and _is_whole(item.bytes)
-        and type(item.action) is Action
-        and type(item.kind) is type(item.id) is type(item.source) is type(item.session) is str
-        and type(item.version) is type(item.reason) is type(item.goes_with) is str
+        and 0 <= item.bytes < TOO_LARGE
     )
 
 
